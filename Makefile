@@ -1,0 +1,88 @@
+# One command each: setup, demo, test, lint, bench. Needs Python >= 3.11, Java >= 17 and make; works in any directory,
+# also one with spaces in its path, so programs are started as `.venv/bin/python -m …`: scripts would name an absolute path.
+
+PYTHON ?=
+VENV := .venv/bin/python
+DEMO := out/quickstart.ipynb
+# These two are processes that run until they are told to stop; the tests of the cluster start them.
+NODES := --ignore=notebooks/manager.ipynb --ignore=notebooks/worker.ipynb
+
+# A kernel called `spdist` that another installation registered must not be taken for ours.
+export JUPYTER_PATH := $(CURDIR)/.venv/share/jupyter$(if $(JUPYTER_PATH),:$(JUPYTER_PATH))
+export JUPYTER_PREFER_ENV_PATH := 1
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+
+# The environment knows its own path: install again after the directory was moved.
+MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
+
+.PHONY: help setup demo test lint bench clean java FORCE
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+setup: java .venv/.installed ## install everything into .venv, and the notebook kernel "Python (spdist)"
+	@echo "Ready: \`make demo\` runs the quickstart; \`$(VENV) -m jupyterlab notebooks\` opens the notebooks."
+
+demo: java .venv/.installed ## run notebooks/quickstart.ipynb without a screen; the executed notebook goes to out/
+	@mkdir -p out
+	@$(VENV) -m papermill --engine spdist --progress-bar --log-output notebooks/quickstart.ipynb $(DEMO) || { \
+	    echo "The demo failed; $(DEMO) shows the cell and the error." >&2; exit 1; }
+	@$(VENV) -c 'import nbformat, sys; cells = nbformat.read(sys.argv[1], 4).cells; \
+	    said = lambda c: [l for o in c.get("outputs", []) if o.get("name") == "stdout" for l in o.text.splitlines()]; \
+	    print("Executed notebook:", sys.argv[1]); \
+	    print("Result:", *[l for c in cells if c.id == "compare" for l in said(c)], *said(cells[-1])[-1:], sep="\n  ")' $(DEMO)
+
+test: lint java ## lint, then every test: units, properties, Spark, cluster, notebooks
+	@$(VENV) -m pytest --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
+
+lint: .venv/.installed ## style, types, layers, notebooks without outputs
+	@$(VENV) -m ruff check .
+	@$(VENV) -m ruff format --check .
+	@$(VENV) -m mypy
+	@$(VENV) -c 'from importlinter.cli import lint_imports_command as run; run()'
+	@set -- notebooks/*.ipynb; [ ! -e "$$1" ] || $(VENV) -m nbstripout --keep-id --verify "$$@"
+
+bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
+	@$(VENV) tests/bench/run.py
+
+clean: ## delete the environment and everything that was made
+	rm -rf .venv out artifacts build dist spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	    .import_linter_cache
+	find spdist widgets tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------------------------------ what setup does
+.venv/.installed: pyproject.toml $(MOVED)
+	@$(find_python); \
+	echo "Python: $$found ($$("$$found" -c 'import platform; print(platform.python_version())'))"; \
+	[ -x $(VENV) ] && $(VENV) -c '' 2>/dev/null || "$$found" -m venv --clear .venv
+	@echo "Installing about 120 packages, 1 GB on disk; the first time this takes some minutes."
+	@$(VENV) -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
+	@$(VENV) -m ipykernel install --sys-prefix --name spdist --display-name "Python (spdist)"
+	@pwd > .venv/.installed
+
+# Sets `found` to a Python of at least 3.11 that can make environments, or says what is missing and ends.
+define find_python
+found=; seen=; \
+for candidate in $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.12 python3.11 python); do \
+    version=$$("$$candidate" -c 'import platform; print(platform.python_version())' 2>/dev/null) || continue; \
+    if ! "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then seen="$$seen $$candidate is $$version;"; continue; fi; \
+    if ! "$$candidate" -c 'import venv, ensurepip' 2>/dev/null; then seen="$$seen $$candidate $$version has no venv module;"; continue; fi; \
+    found=$$candidate; break; \
+done; \
+if [ -z "$$found" ]; then \
+    echo "spdist needs Python 3.11 or newer with the venv module. Found:$${seen:- none}" >&2; \
+    echo "Install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python@3.12; or conda)," >&2; \
+    echo "or name one: make setup PYTHON=/path/to/python3" >&2; exit 1; \
+fi
+endef
+
+java:
+	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([^"]*\)".*/\1/p' | head -n 1); \
+	major=$$(echo "$${version#1.}" | sed 's/[^0-9].*//'); \
+	if [ "$${major:-0}" -lt 17 ]; then \
+	    echo "spdist needs Java 17 or newer, for Spark. Found: $${version:-none} ($$java)" >&2; \
+	    echo "Install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17; or conda)," >&2; \
+	    echo "and set JAVA_HOME if it is not the first java in PATH." >&2; exit 1; \
+	fi

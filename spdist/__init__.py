@@ -1,0 +1,95 @@
+"""WSO2 Stream Processor applications (SiddhiQL) on Apache Spark, on a cluster of notebooks.
+
+Names are loaded when they are first used, so importing this package loads none of the libraries behind it.
+
+Examples
+--------
+>>> import spdist
+>>> app = "define stream S (v int); from S[v > 1] select v * 10 as w insert into Out;"
+>>> spdist.run(app, {"S": [(1000, (1,)), (1001, (2,))]})
+{'Out': [(1001, (20,))]}
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spdist.cluster.client import ClusterClient
+    from spdist.cluster.handle import Deployment
+    from spdist.cluster.local import LocalCluster
+    from spdist.config import Config, load_config
+    from spdist.errors import SpdistError
+    from spdist.extension import aggregator, function, window
+    from spdist.facade import check, connect, parse, plan, run
+    from spdist.frames import to_events, to_frame
+    from spdist.headless import stop_signal
+    from spdist.language.ast import SiddhiApp
+    from spdist.language.checked import CheckedApp
+    from spdist.language.types import Schema
+    from spdist.planning.topology import Topology
+    from spdist.transports.feed import Feed
+
+__all__ = [
+    "CheckedApp",
+    "ClusterClient",
+    "Config",
+    "Deployment",
+    "Feed",
+    "LocalCluster",
+    "Schema",
+    "SiddhiApp",
+    "SpdistError",
+    "Topology",
+    "aggregator",
+    "check",
+    "connect",
+    "function",
+    "load_config",
+    "parse",
+    "plan",
+    "run",
+    "stop_signal",
+    "to_events",
+    "to_frame",
+    "window",
+]
+
+_HOMES = {
+    "CheckedApp": "spdist.language.checked",
+    "ClusterClient": "spdist.cluster.client",
+    "Config": "spdist.config",
+    "Deployment": "spdist.cluster.handle",
+    "Feed": "spdist.transports.feed",
+    "LocalCluster": "spdist.cluster.local",
+    "Schema": "spdist.language.types",
+    "SiddhiApp": "spdist.language.ast",
+    "SpdistError": "spdist.errors",
+    "Topology": "spdist.planning.topology",
+    "aggregator": "spdist.extension",
+    "check": "spdist.facade",
+    "connect": "spdist.facade",
+    "function": "spdist.extension",
+    "load_config": "spdist.config",
+    "parse": "spdist.facade",
+    "plan": "spdist.facade",
+    "run": "spdist.facade",
+    "stop_signal": "spdist.headless",
+    "to_events": "spdist.frames",
+    "to_frame": "spdist.frames",
+    "window": "spdist.extension",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it lives; once, then it stands here."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spdist' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for completion."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,85 @@
+"""What time it is: one protocol, the machine's clocks, and a clock that tests wind by hand.
+
+Two readings, never to be mixed: `now_ms` may step (an operator or NTP sets it) and is for people and for event time;
+`steady_ms` never steps and is what deadlines are measured on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """Where code that must not read the machine's clock itself gets the time from."""
+
+    def now_ms(self) -> int:
+        """Return the wall clock: ms since epoch. May step in both directions."""
+        ...
+
+    def steady_ms(self) -> int:
+        """Return ms that never go back and never jump: for deadlines, leases and ages.
+
+        It reads like ms since epoch (it starts at the wall clock's time), so it can be shown to people; it drifts
+        from the wall clock by whatever that is corrected later.
+        """
+        ...
+
+
+def _elapsed_ns() -> int:
+    """Return a running count of ns that includes the time a machine was suspended, where the system has one.
+
+    `time.monotonic` stands still while a Linux laptop sleeps: a leader waking up would believe in its old lease.
+    """
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic_ns() if boottime is None else time.clock_gettime_ns(boottime)
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - _elapsed_ns()
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms since epoch."""
+        return time.time_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        """Return the steady clock; see `Clock.steady_ms`."""
+        return (self._offset_ns + _elapsed_ns()) // 1_000_000
+
+
+class ManualClock:
+    """A clock that stands still until it is told otherwise.
+
+    Parameters
+    ----------
+    now_ms : int
+        Where both readings start.
+    """
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._wall = now_ms
+        self._steady = now_ms
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms since epoch."""
+        return self._wall
+
+    def steady_ms(self) -> int:
+        """Return the steady clock; see `Clock.steady_ms`."""
+        return self._steady
+
+    def advance(self, by_ms: int) -> None:
+        """Let `by_ms` (>= 0) pass on both readings."""
+        if by_ms < 0:
+            raise ValueError(f"time does not go back: {by_ms} ms")
+        self._wall += by_ms
+        self._steady += by_ms
+
+    def step(self, by_ms: int) -> None:
+        """Set the wall clock forward or back by `by_ms`, as an operator would; the steady reading stays."""
+        self._wall += by_ms

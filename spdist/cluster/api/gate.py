@@ -1,0 +1,176 @@
+"""What every route shares: who may enter, how large a body may be, and what an error looks like outside."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException, Request, params
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from spdist.cluster.access import Permission, Users
+from spdist.cluster.wire import MAX_BODY_BYTES, error_body
+from spdist.errors import (
+    ClusterError,
+    ConfigError,
+    ConflictError,
+    NotFoundError,
+    NotLeaderError,
+    NoWorkersError,
+    SiddhiAppError,
+    SpdistError,
+    StaleTermError,
+    StoreUnavailableError,
+    UnauthorizedError,
+)
+
+__all__ = ["STATUS", "AppText", "Body", "Gate", "new_app"]
+
+_log = logging.getLogger(__name__)
+
+#: Error class to status; the nearest ancestor of an error's class counts.
+STATUS: dict[type[SpdistError], int] = {
+    SpdistError: 500,
+    SiddhiAppError: 400,
+    ConfigError: 500,
+    ClusterError: 500,
+    StoreUnavailableError: 503,
+    UnauthorizedError: 401,
+    NotFoundError: 404,
+    ConflictError: 409,
+    StaleTermError: 409,
+    NotLeaderError: 307,
+    NoWorkersError: 503,
+}
+
+
+def new_app(title: str) -> FastAPI:
+    """Return an app without routes that answers every error with its JSON. Its own description is not published."""
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_exception_handler(SpdistError, _on_spdist_error)
+    app.add_exception_handler(StarletteHTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, _on_bug)
+    return app
+
+
+class Gate:
+    """HTTP Basic authentication (RFC 7617) against `users`; ``Depends(gate.asks(permission))`` guards a route."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        # Hashing costs processor and memory: strangers wait in line here, known callers pass by.
+        self._hashing = asyncio.Semaphore(2)
+
+    def asks(self, permission: Permission) -> params.Depends:
+        """Return the dependency that lets in only users with `permission`; it yields the user's name."""
+
+        async def enter(request: Request) -> str:
+            username, password = _credentials(request)
+            granted = self._users.recall(username, password)
+            if granted is None:
+                async with self._hashing:
+                    granted = await run_in_threadpool(self._users.verify, username, password)
+            if granted is None:
+                _log.warning("user %r from %s: wrong name or password", username, _caller(request))
+                raise UnauthorizedError(
+                    "user name or password are wrong", hint="the users are those of auth.configs of this node"
+                )
+            if permission not in granted:
+                _log.warning("user %r from %s: no permission for %s", username, _caller(request), request.url.path)
+                message = f"user {username!r} may not do this: it takes the permission {permission.value}"
+                raise HTTPException(403, UnauthorizedError(message).to_dict())
+            return username
+
+        depends: params.Depends = Depends(enter)
+        return depends
+
+
+def _caller(request: Request) -> str:
+    return request.client.host if request.client else "somewhere"
+
+
+def _credentials(request: Request) -> tuple[str, str]:
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            username, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            pass
+        else:
+            if colon:
+                return username, password
+    raise UnauthorizedError("this takes a user name and a password (HTTP Basic authentication)")
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body; a larger one than `MAX_BODY_BYTES` is refused before it is in memory."""
+    declared = request.headers.get("content-length", "")
+    body = bytearray()
+    if not declared.isdecimal() or int(declared) <= MAX_BODY_BYTES:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                break
+        else:
+            return bytes(body)
+    raise HTTPException(413, f"a body may have {MAX_BODY_BYTES} bytes")
+
+
+async def _read_app_text(request: Request) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "text/plain":
+        raise HTTPException(415, f"a Siddhi app is sent as text/plain, not as {kind or 'nothing'}")
+    try:
+        text = (await _read_body(request)).decode()
+    except UnicodeDecodeError as error:
+        raise SiddhiAppError(f"the app is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    if not text.strip():
+        raise SiddhiAppError("the app is empty")
+    return text
+
+
+Body = Annotated[bytes, Depends(_read_body)]
+AppText = Annotated[str, Depends(_read_app_text)]
+
+
+async def _on_spdist_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SpdistError)
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    headers = {}
+    if isinstance(error, UnauthorizedError):
+        headers["WWW-Authenticate"] = 'Basic realm="spdist", charset="UTF-8"'
+    if isinstance(error, NotLeaderError):
+        if error.leader is None:
+            status = 503
+        else:
+            query = f"?{request.url.query}" if request.url.query else ""
+            headers["Location"] = f"{error.leader}{request.url.path}{query}"
+    if status == 503:
+        headers["Retry-After"] = "1"
+    return JSONResponse(error_body(error), status, headers)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)
+    detail: object = error.detail
+    body = detail if isinstance(detail, dict) else ClusterError(f"{request.url.path}: {detail}").to_dict()
+    return JSONResponse(body, error.status_code, error.headers)
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    return JSONResponse(ClusterError(f"{request.url.path}: {found}").to_dict(), 400)
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    body = SpdistError("this node failed to answer", hint="its log has the details").to_dict()
+    return JSONResponse(body, 500)

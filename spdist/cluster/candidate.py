@@ -1,0 +1,161 @@
+"""A manager's part in the election: the thread that renews or tries to take the leadership, and tells the mind.
+
+The decision itself is `spdist.cluster.election`; here are the rounds, the loading of deployments when a term was taken,
+and what happens while the database is away: nothing, until the lease runs out by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from spdist.clock import Clock
+from spdist.cluster.election import Ballot, ElectionTiming, LeaderStore, Lease, hold_election
+from spdist.cluster.messages import Deployment, Elected, LeaderSeen, LeaseRenewed
+from spdist.cluster.mind import Mind
+from spdist.errors import ClusterError
+
+__all__ = ["Candidate", "ElectionStore"]
+
+_log = logging.getLogger("spdist.cluster.manager")
+
+
+class ElectionStore(LeaderStore, Protocol):
+    """What a candidate needs of the database; `spdist.cluster.store.CoordinationStore` has it."""
+
+    def resign(self, term: int, node_id: str) -> None:
+        """Let others take over at once."""
+        ...
+
+
+class Candidate:
+    """Takes part in the election until it is stopped.
+
+    Parameters
+    ----------
+    store : ElectionStore
+        The database.
+    mind : Mind
+        Is told of terms, renewals and other leaders.
+    node_id, url : str
+        Id and base URL of this manager.
+    clock : Clock
+        Its steady reading only.
+    timing : ElectionTiming
+        The group's times.
+    load : callable
+        Reads and plans all deployments; called once for each term taken, while the lease is being renewed.
+    """
+
+    def __init__(
+        self,
+        store: ElectionStore,
+        mind: Mind,
+        node_id: str,
+        url: str,
+        clock: Clock,
+        timing: ElectionTiming,
+        load: Callable[[], tuple[Deployment, ...]],
+    ) -> None:
+        self._store = store
+        self._mind = mind
+        self._node_id = node_id
+        self._url = url
+        self._clock = clock
+        self._timing = timing
+        self._load = load
+        self._lease: Lease | None = None
+        self._taken_term = 0
+        self._acting_term = 0
+        self._reached_ms = clock.steady_ms()
+        self._away = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spdist-election", daemon=True)
+
+    def start(self) -> None:
+        """Begin with the first round."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take part no longer; call `resign` when the mind has stopped, too."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(10)
+
+    def resign(self) -> None:
+        """Hand the leadership back, if this manager has one, so that another need not wait for it to run out."""
+        if self._lease is not None and self._lease.valid(self._clock.steady_ms()):
+            try:
+                self._store.resign(self._lease.term, self._node_id)
+            except ClusterError as error:
+                _log.warning("could not resign, the others will notice by themselves: %s", error.message)
+        self._lease = None
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began_ms = self._clock.steady_ms()
+            try:
+                self._round()
+            except ClusterError as error:
+                self._miss(error)
+            except Exception:
+                _log.exception("a round of the election failed; this is a defect")
+            self._stop.wait(max(0, began_ms + self._timing.round_ms - self._clock.steady_ms()) / 1000)
+
+    def _round(self) -> None:
+        """Hold one round, and tell the mind what came of it."""
+        lease = self._lease
+        if lease is not None and lease.term <= self._mind.given_up_term:
+            # The mind has stepped down for a reason of its own: this term must not be renewed, but succeeded.
+            # One round without us lets others go first, who may fare better.
+            _log.info("gives up term %d", lease.term)
+            self.resign()
+            return
+        ballot = hold_election(self._store, self._node_id, self._url, self._lease, self._clock, self._timing)
+        self._lease = ballot.lease
+        self._note_contact()
+        if ballot.leads:
+            self._lead(ballot)
+        elif ballot.leader is not None:
+            # A row with our own name is that of an earlier life; nobody is to be sent there.
+            mine = ballot.leader.node_id == self._node_id or ballot.leader.url == self._url
+            self._mind.tell(LeaderSeen(None if mine else ballot.leader))
+
+    def _lead(self, ballot: Ballot) -> None:
+        assert ballot.lease is not None
+        if ballot.lease.term != self._taken_term:
+            self._taken_term = ballot.lease.term
+            threading.Thread(
+                target=self._take_office, args=(ballot.lease.term,), name="spdist-load", daemon=True
+            ).start()
+        elif ballot.lease.term == self._acting_term:
+            self._mind.tell(LeaseRenewed(ballot.lease))
+
+    def _take_office(self, term: int) -> None:
+        """Load what is stored, then act; the rounds go on meanwhile and keep the lease."""
+        try:
+            deployments = self._load()
+        except Exception as error:  # a defect, too, must not keep the cluster without a leader
+            _log.error("the deployments cannot be loaded, so this manager does not lead: %s", error)
+            self._mind.give_up(term)
+            return
+        lease = self._lease
+        if lease is not None and lease.term == term:
+            self._mind.tell(Elected(lease, deployments))
+            self._acting_term = term
+
+    def _note_contact(self) -> None:
+        self._reached_ms = self._clock.steady_ms()
+        if self._away:
+            self._away = False
+            _log.warning("the coordination database answers again")
+
+    def _miss(self, error: ClusterError) -> None:
+        """Take note that the database did not answer; after a while nobody can be said to lead."""
+        if not self._away:
+            self._away = True
+            _log.warning("no part in the election for now: %s", error.message)
+        if self._clock.steady_ms() - self._reached_ms > self._timing.max_age_ms:
+            self._mind.tell(LeaderSeen(None))

@@ -1,0 +1,95 @@
+"""A worker's side of revisions: keeps, lists and restores the state of single group instances."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from spdist.cluster.keeper import Keeper
+from spdist.cluster.revisions import revision_name
+from spdist.cluster.wire import OrderMessage
+from spdist.config import Config
+
+__all__ = ["GroupRevisions", "RevisionStore", "file_store"]
+
+
+class RevisionStore(Protocol):
+    """Where revisions are kept; `spdist.runtime.persistence.FileSystemPersistenceStore` is one."""
+
+    def save(self, instance: str, revision: str) -> None:
+        """Keep the present state of a group instance under a name."""
+        ...
+
+    def restore(self, instance: str, revision: str) -> None:
+        """Let a group instance, which does not run, go back."""
+        ...
+
+    def revisions(self, instance: str) -> list[str]:
+        """Return the names of an instance's revisions, oldest first."""
+        ...
+
+
+def file_store(config: Config) -> RevisionStore:
+    """Return the store in ``state.persistence.config.location``, which all workers see."""
+    from spdist.runtime.persistence import FileSystemPersistenceStore
+
+    settings = config.state_persistence
+    return FileSystemPersistenceStore(settings.location, settings.revisions_to_keep)
+
+
+class GroupRevisions:
+    """What a worker does with revisions, be it ordered by the leader or by an operator at its own interface.
+
+    Parameters
+    ----------
+    store : RevisionStore
+        Where they are kept.
+    keeper : Keeper
+        The groups that run here.
+    """
+
+    def __init__(self, store: RevisionStore, keeper: Keeper) -> None:
+        self._store = store
+        self._keeper = keeper
+
+    def perform(self, order: OrderMessage) -> list[str]:
+        """Carry out an order; the instance need not be here, since all workers see the state of all groups."""
+        if order.kind == "backup":
+            self._store.save(order.instance, order.revision)
+        elif order.kind == "restore":
+            self._restore(order.instance, order.revision)
+        else:
+            return self._store.revisions(order.instance)
+        return []
+
+    def backup(self, name: str, at_ms: int) -> str:
+        """Keep the state of an instance that is here, while it runs, and return the name of the revision.
+
+        Raises
+        ------
+        NotFoundError
+            The instance is not here.
+        StateError
+            It has no state yet, or cannot be kept.
+        """
+        revision = revision_name(self._keeper.group(name).assignment.app, at_ms)
+        self._store.save(name, revision)
+        return revision
+
+    def revisions(self, name: str) -> list[str]:
+        """Return the revisions of an instance that is here, oldest first."""
+        self._keeper.group(name)
+        return self._store.revisions(name)
+
+    def restore(self, name: str, revision: str) -> None:
+        """Let an instance that is here go back to `revision`; it goes on from there.
+
+        Raises
+        ------
+        NotFoundError
+            The instance is not here, or has no such revision; then nothing was done.
+        """
+        self._keeper.group(name)
+        self._restore(name, revision)
+
+    def _restore(self, name: str, revision: str) -> None:
+        self._keeper.while_stopped(name, lambda: self._store.restore(name, revision))

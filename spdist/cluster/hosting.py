@@ -1,0 +1,244 @@
+"""The group instances of one worker: started, stopped and killed in threads of their own: none waits for another."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from spdist.cluster.messages import GroupPhase, GroupReport
+from spdist.cluster.worker_state import StartGroup
+from spdist.errors import SpdistError
+from spdist.planning.topology import Assignment
+from spdist.transports.base import NO_CLOCK
+
+__all__ = ["GroupStatus", "HostedGroup", "Launcher", "Runtime"]
+
+_log = logging.getLogger("spdist.cluster.worker")
+#: How long a group may take to finish its batch before it is killed.
+_STOP_S = 30.0
+
+
+class GroupStatus(Protocol):
+    """What a runtime tells of itself; `spdist.runtime.group.GroupStatus` has it."""
+
+    @property
+    def state(self) -> str:
+        """STARTING, RUNNING (a batch was committed), STOPPED or FAILED."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """Why it FAILED."""
+        ...
+
+    @property
+    def batches(self) -> int:
+        """Batches committed since it started."""
+        ...
+
+    @property
+    def events_in(self) -> int:
+        """Events read since it started."""
+        ...
+
+    @property
+    def events_out(self) -> int:
+        """Events published since it started."""
+        ...
+
+    @property
+    def clock(self) -> int | None:
+        """Its engine clock: ms since epoch; None or `NO_CLOCK` before it has one."""
+        ...
+
+    @property
+    def lag(self) -> int | None:
+        """Records of its topics that it has not read yet; None where that is not known."""
+        ...
+
+
+class Runtime(Protocol):
+    """One group instance that runs here; `spdist.runtime.group.GroupRuntime` is one."""
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        ...
+
+    def status(self) -> GroupStatus:
+        """Return how it is doing; quick."""
+        ...
+
+    def stop(self, timeout_s: float) -> object:
+        """Finish and commit the running batch, then end."""
+        ...
+
+    def kill(self) -> None:
+        """End now."""
+        ...
+
+
+#: Makes the runtime of an assignment, not yet started. May block, may raise.
+Launcher = Callable[[Assignment], Runtime]
+
+
+class HostedGroup:
+    """One group instance of this worker, from the order to start it until it has ended. Safe from several threads.
+
+    Parameters
+    ----------
+    order : StartGroup
+        What to run.
+    launcher : callable
+        Makes its runtime.
+    changed : callable
+        Called, from any thread, when it has ended or failed to start.
+    """
+
+    def __init__(self, order: StartGroup, launcher: Launcher, changed: Callable[[], None]) -> None:
+        self.assignment = order.assignment
+        self._fingerprint = order.fingerprint
+        self._launcher = launcher
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._runtime: Runtime | None = None
+        self._error = ""
+        self._ending = False
+        self._killing = False
+        self._ended = threading.Event()
+
+    @property
+    def name(self) -> str:
+        """The instance's name."""
+        return self.assignment.name
+
+    def report(self) -> GroupReport:
+        """Return the instance as it is now."""
+        state, error, metrics = self._observe()
+        return GroupReport(self.name, self.assignment.app, state, self._fingerprint, error, metrics)
+
+    def _observe(self) -> tuple[GroupPhase, str, dict[str, float]]:
+        with self._lock:
+            runtime = self._runtime
+        if self._error:
+            return GroupPhase.FAILED, self._error, {}
+        if self._ended.is_set():
+            return GroupPhase.STOPPED, "", {}
+        if self._ending:
+            return GroupPhase.STOPPING, "", {}
+        if runtime is None:
+            return GroupPhase.STARTING, "", {}
+        try:
+            status = runtime.status()
+        except Exception as error:
+            _log.exception("group %s does not tell how it is", self.name)
+            return GroupPhase.FAILED, _sentence(error), {}
+        metrics = _metrics(status)
+        if status.state == "STOPPED":
+            return GroupPhase.FAILED, "its query ended by itself", metrics
+        return GroupPhase(status.state), status.error or "", metrics
+
+    # ----------------------------------------------------------------------------------------------------------- orders
+    def start(self) -> None:
+        """Start it; returns at once."""
+        self._in_thread("start", self._start)
+
+    def stop(self) -> None:
+        """Let it finish its batch, then end; returns at once. What does not end in time is killed."""
+        with self._lock:
+            if self._ending:
+                return
+            self._ending = True
+        self._in_thread("stop", self._stop)
+
+    def stop_for(self, work: Callable[[], None]) -> bool:
+        """Stop it, do `work`, and only then be STOPPED, so that nobody starts it again meanwhile; waits for all that.
+
+        Returns
+        -------
+        bool
+            False if it is ending anyway; then nothing was done.
+        """
+        with self._lock:
+            if self._ending or self._error:
+                return False
+            self._ending = True
+        try:
+            if self._runtime is not None:
+                self._runtime.stop(_STOP_S)
+            work()
+        finally:
+            self._end()
+        return True
+
+    def kill(self) -> None:
+        """End it now, its batch unfinished; returns at once. May be called again, and while it is being stopped."""
+        with self._lock:
+            if self._killing:
+                return
+            self._ending = self._killing = True
+        self._in_thread("kill", self._kill)
+
+    def ended(self, timeout_s: float) -> bool:
+        """Return True when it has ended, False if it has not after `timeout_s`."""
+        return self._ended.wait(timeout_s)
+
+    # ---------------------------------------------------------------------------------------------------------- threads
+    def _in_thread(self, what: str, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=f"spdist-{what}-{self.name}", daemon=True).start()
+
+    def _start(self) -> None:
+        try:
+            runtime = self._launcher(self.assignment)
+            with self._lock:
+                if self._ending:  # the order to end it came while it was being made
+                    return
+                self._runtime = runtime
+                runtime.start()
+        except Exception as error:
+            self._error = _sentence(error)
+            _log.error("group %s did not start: %s", self.name, self._error)
+            self._changed()
+
+    def _stop(self) -> None:
+        runtime = self._runtime
+        if runtime is not None:
+            try:
+                runtime.stop(_STOP_S)
+            except Exception as error:
+                _log.warning("group %s did not stop, so it is killed: %s", self.name, _sentence(error))
+                self.kill()
+                return
+        self._end()
+
+    def _kill(self) -> None:
+        runtime = self._runtime
+        if runtime is not None and not self._ended.is_set():
+            try:
+                runtime.kill()
+            except Exception as error:
+                # Still, its next append is refused once another owner has the shard.
+                _log.exception("group %s could not be killed", self.name)
+                self._error = f"it could not be killed: {_sentence(error)}"
+        self._end()
+
+    def _end(self) -> None:
+        self._ended.set()
+        self._changed()
+
+
+def _metrics(status: GroupStatus) -> dict[str, float]:
+    """Return the figures that are known, under the names that the REST interface shows."""
+    figures = {
+        "batches": status.batches,
+        "eventsIn": status.events_in,
+        "eventsOut": status.events_out,
+        "clock": None if status.clock == NO_CLOCK else status.clock,
+        "lag": status.lag,
+    }
+    return {name: float(value) for name, value in figures.items() if value is not None}
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, SpdistError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,131 @@
+"""One group instance as the leader wants it: where, in which version, and what happens when it fails. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spdist.cluster.messages import GroupPhase, GroupReport, fingerprint
+from spdist.errors import ConfigError
+from spdist.planning.topology import Assignment
+
+__all__ = ["Instance", "RestartPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How often, and after which pauses, an instance that failed is started again.
+
+    Parameters
+    ----------
+    max_restarts : int
+        Restarts before it stays FAILED, >= 0.
+    first_delay_ms, max_delay_ms : int
+        Pause before the first restart; it doubles each time up to the maximum.
+    forgive_after_ms : int
+        Running that long without a failure clears the count.
+
+    Raises
+    ------
+    ConfigError
+        A value is out of range.
+    """
+
+    max_restarts: int = 5
+    first_delay_ms: int = 1_000
+    max_delay_ms: int = 60_000
+    forgive_after_ms: int = 600_000
+
+    def __post_init__(self) -> None:
+        if self.max_restarts < 0 or not 0 < self.first_delay_ms <= self.max_delay_ms or self.forgive_after_ms < 1:
+            raise ConfigError(f"a restart policy of {self} makes no sense", hint="0 < first delay <= maximum delay")
+
+    def delay_ms(self, failures: int) -> int:
+        """Return the pause after the n-th failure in a row (n from 1)."""
+        return min(self.max_delay_ms, self.first_delay_ms << min(failures - 1, 30))
+
+
+@dataclass(slots=True)
+class Instance:
+    """What the leader wants of one group instance, and what has happened to it.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        What it is to run.
+    worker : str, optional
+        Id of the worker it is meant for; None while it waits for one.
+    failures : int
+        Failures in a row.
+    error : str
+        Why it failed last; empty once that is forgiven.
+    gave_up : bool
+        True once the restarts are used up: it stays FAILED until the app is deployed again.
+    retry_at_ms : int
+        Not to be started before (steady clock).
+    failed_on : set of str
+        Workers on which it failed since it last ran well; avoided while there are others.
+    """
+
+    assignment: Assignment
+    worker: str | None = None
+    failures: int = 0
+    error: str = ""
+    gave_up: bool = False
+    retry_at_ms: int = 0
+    failed_on: set[str] = field(default_factory=set)
+    fingerprint: str = ""
+    _counted_on: str | None = None
+    _running_since_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self.fingerprint = fingerprint(self.assignment)
+
+    def failed_in(self, seen: GroupReport | None) -> bool:
+        """Return True if a worker's report shows that this version ended by itself there."""
+        return seen is not None and seen.state is GroupPhase.FAILED and seen.fingerprint == self.fingerprint
+
+    def runs_in(self, seen: GroupReport | None) -> bool:
+        """Return True if a worker's report shows this version RUNNING."""
+        return seen is not None and seen.state is GroupPhase.RUNNING and seen.fingerprint == self.fingerprint
+
+    def observe(self, worker: str, seen: GroupReport | None, now_ms: int, policy: RestartPolicy) -> bool:
+        """Take in what its worker reported of it.
+
+        Returns
+        -------
+        bool
+            True if this is a new failure: it was counted, `worker` was cleared, and either a restart is due
+            at `retry_at_ms` or `gave_up` is set.
+        """
+        if not self.failed_in(seen):
+            if self._counted_on == worker:
+                self._counted_on = None
+            self._note_health(self.runs_in(seen), now_ms, policy)
+            return False
+        self._running_since_ms = None
+        if self._counted_on == worker:  # the same failure, reported again because our answer got lost
+            return False
+        self._counted_on = worker
+        self.failures += 1
+        self.failed_on.add(worker)
+        self.error = (seen.error if seen is not None else "") or "it ended without a reason"
+        self.worker = None
+        self.gave_up = self.failures > policy.max_restarts
+        self.retry_at_ms = now_ms + policy.delay_ms(self.failures)
+        return True
+
+    def forgive(self) -> None:
+        """Forget all failures: it may be started at once, anywhere."""
+        self.failures = 0
+        self.error = ""
+        self.gave_up = False
+        self.retry_at_ms = 0
+        self.failed_on.clear()
+
+    def _note_health(self, runs: bool, now_ms: int, policy: RestartPolicy) -> None:
+        if not runs:
+            self._running_since_ms = None
+        elif self._running_since_ms is None:
+            self._running_since_ms = now_ms
+        elif self.failures and now_ms - self._running_since_ms >= policy.forgive_after_ms:
+            self.forgive()

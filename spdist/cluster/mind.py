@@ -1,0 +1,285 @@
+"""The thread that owns a `ManagerState`: takes events one at a time, and carries out what the state instructs.
+
+Whoever wants something of the state, be it a route, the election or the database, puts it into one queue. So the state
+is never asked twice at once, needs no locks, and its events have one order. Writes to the database are made by a second
+thread, in their order, so that a slow database never delays the answer to a heartbeat.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from spdist.clock import Clock
+from spdist.cluster.messages import (
+    Announce,
+    AnswerHeartbeat,
+    Deployment,
+    DeploymentForgotten,
+    DeploymentSaved,
+    Deposed,
+    Event,
+    ForgetDeployment,
+    Instruction,
+    Level,
+    RedirectHeartbeat,
+    Refuse,
+    SaveDeployment,
+    SaveFailed,
+    Tick,
+)
+from spdist.cluster.state import ManagerState
+from spdist.errors import ClusterError, NotLeaderError, SpdistError, StaleTermError, StoreUnavailableError
+
+__all__ = ["Announcement", "DeploymentStore", "Mind"]
+
+T = TypeVar("T")
+Guard = Callable[[ManagerState], SpdistError | None]
+
+_log = logging.getLogger("spdist.cluster.manager")
+_LEVELS = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
+#: Announcements kept for those who look later.
+_KEPT = 200
+#: How long a caller waits for the mind or the database before it is told to try again.
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An `Announce` with the time (ms since epoch) it was made."""
+
+    at_ms: int
+    event: str
+    subject: str
+    message: str
+    level: str
+
+
+class DeploymentStore(Protocol):
+    """What the mind writes to; `spdist.cluster.store.CoordinationStore` has it."""
+
+    def save_deployment(self, term: int, node_id: str, deployment: Deployment) -> None:
+        """Write a version of an app under `term`."""
+        ...
+
+    def forget_deployment(self, term: int, node_id: str, name: str, version: int) -> None:
+        """Delete the row of an undeployed app."""
+        ...
+
+
+@dataclass(slots=True)
+class _Item:
+    """One thing for the mind: an event to handle, or a question to answer."""
+
+    event: Event | None = None
+    guard: Guard | None = None
+    question: Callable[[ManagerState, int], Any] | None = None
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Mind:
+    """A `ManagerState` with a thread of its own.
+
+    Parameters
+    ----------
+    state : ManagerState
+        Nobody else may touch it from here on.
+    store : DeploymentStore
+        Where deployments are written.
+    clock : Clock
+        Its steady reading is the time of all events.
+
+    State
+    -----
+    The last 200 announcements, and whatever waits in the queue.
+    """
+
+    def __init__(self, state: ManagerState, store: DeploymentStore, clock: Clock) -> None:
+        self._state = state
+        self._store = store
+        self._clock = clock
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._live, name="spdist-mind", daemon=True)
+        self._writer = ThreadPoolExecutor(1, "spdist-store")
+        self._forgetting: set[tuple[str, int]] = set()
+        self._ended = False
+        self.announcements: deque[Announcement] = deque(maxlen=_KEPT)
+        #: the last term that this mind held and has given up; the election must not go on renewing it
+        self.given_up_term = 0
+        #: why the thread ended, if by itself: a defect
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin to take events."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more events; writes under way are finished."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE_S)
+        self._writer.shutdown(wait=True, cancel_futures=True)
+
+    # ------------------------------------------------------------------------------------------------------- for others
+    def tell(self, event: Event) -> None:
+        """Hand in an event that nobody waits for."""
+        self._queue.put(_Item(event=event))
+
+    def give_up(self, term: int) -> None:
+        """Note that this manager must not go on in `term`: the election sees it and does not renew it."""
+        self.given_up_term = max(self.given_up_term, term)
+
+    def request(self, event: Event, guard: Guard | None = None) -> Any:
+        """Hand in an event and wait for the answer that the state gives to it.
+
+        Parameters
+        ----------
+        event : Event
+            A heartbeat, or a request for a deployment.
+        guard : callable, optional
+            Looks at the state just before, in the same turn; an error it returns refuses the request.
+
+        Returns
+        -------
+        AnswerHeartbeat, RedirectHeartbeat or Deployment
+            For a deployment: what was durably written.
+
+        Raises
+        ------
+        SpdistError
+            The state refused, or the write failed.
+        ClusterError
+            No answer in time.
+        """
+        return self._wait(_Item(event=event, guard=guard))
+
+    def ask(self, question: Callable[[ManagerState, int], T]) -> T:
+        """Return ``question(state, now_ms)``, asked on the mind's thread: it must be quick and change nothing."""
+        answer: T = self._wait(_Item(question=question))
+        return answer
+
+    def _wait(self, item: _Item) -> Any:
+        self._queue.put(item)
+        if self._ended:
+            self._turn_away()
+        try:
+            return item.future.result(_PATIENCE_S)
+        except TimeoutError:
+            if item.future.done():  # the answer itself is a timeout
+                raise
+            item.future.cancel()
+            raise ClusterError(
+                f"manager {self._state.node_id} did not come to an answer in {_PATIENCE_S:g} s",
+                hint="try again; if it stays so, look at the manager's log and its database",
+            ) from None
+
+    # ------------------------------------------------------------------------------------------------------- the thread
+    def _live(self) -> None:
+        interval_ms = self._state.timing.heartbeat_interval_ms // 2
+        next_tick_ms = self._clock.steady_ms()
+        try:
+            while True:
+                now_ms = self._clock.steady_ms()
+                if now_ms >= next_tick_ms:
+                    next_tick_ms = now_ms + interval_ms
+                    self._handle(_Item(event=Tick()))
+                try:
+                    item = self._queue.get(timeout=max(0.001, (next_tick_ms - self._clock.steady_ms()) / 1000))
+                except queue.Empty:
+                    continue
+                if item is None:
+                    return
+                if item.future.set_running_or_notify_cancel():
+                    self._handle(item)
+        except BaseException as error:
+            # A state that has raised is not to be trusted with a cluster: the manager ends, a standby takes over.
+            _log.exception("the mind of manager %s failed; this is a defect", self._state.node_id)
+            self.failure = error
+        finally:
+            self._ended = True
+            self._turn_away()
+
+    def _turn_away(self) -> None:
+        """Answer whoever still waits after the end."""
+        while not self._queue.empty():
+            item = self._queue.get()
+            if item is not None and item.future.set_running_or_notify_cancel():
+                text = f"manager {self._state.node_id} is stopping"
+                item.future.set_exception(NotLeaderError(text, hint="ask another manager"))
+
+    def _handle(self, item: _Item) -> None:
+        now_ms = self._clock.steady_ms()
+        if item.question is not None:
+            try:
+                item.future.set_result(item.question(self._state, now_ms))
+            except Exception as error:  # a question changes nothing: its defects are the asker's
+                item.future.set_exception(error)
+            return
+        assert item.event is not None
+        objection = item.guard(self._state) if item.guard else None
+        if objection is not None:
+            item.future.set_exception(objection)
+            return
+        term = self._state.term
+        for instruction in self._state.handle(item.event, now_ms):
+            self._execute(instruction, item.future)
+        if term is not None and self._state.term != term:
+            self.give_up(term)
+
+    def _execute(self, instruction: Instruction, caller: Future[Any]) -> None:
+        match instruction:
+            case AnswerHeartbeat() | RedirectHeartbeat():
+                caller.set_result(instruction)
+            case Refuse(error):
+                caller.set_exception(error)
+            case SaveDeployment():
+                self._writer.submit(self._save, instruction, caller)
+            case ForgetDeployment(_, name, version):
+                if (name, version) not in self._forgetting:
+                    self._forgetting.add((name, version))
+                    self._writer.submit(self._forget, instruction)
+            case Announce(event, subject, message, level):
+                _log.log(_LEVELS[level], "%s", message)
+                self.announcements.append(Announcement(self._clock.now_ms(), event, subject, message, level.value))
+
+    # ----------------------------------------------------------------------------------------------- the writing thread
+    def _save(self, order: SaveDeployment, caller: Future[Any]) -> None:
+        """Write a deployment, let the state know, and only then the caller."""
+        name, version = order.deployment.name, order.deployment.version
+        event: Event
+        error: Exception | None = None
+        try:
+            self._store.save_deployment(order.term, self._state.node_id, order.deployment)
+            event = DeploymentSaved(name, version)
+        except StaleTermError as stale:
+            event, error = Deposed(stale.message), NotLeaderError(stale.message, hint="try again in a moment")
+        except StoreUnavailableError as unknown:
+            event, error = Deposed(f"it is not known whether {name} was written: {unknown.message}"), unknown
+        except ClusterError as refused:
+            event, error = SaveFailed(name, version), refused
+        except Exception as defect:
+            _log.exception("writing %s failed", name)
+            event, error = Deposed(f"writing {name} failed: {defect!r}"), defect
+        self.tell(event)
+        if error is not None:
+            caller.set_exception(error)
+        else:
+            # Through the queue, so that whoever asks next already sees it.
+            self._queue.put(_Item(question=lambda state, now_ms: caller.set_result(order.deployment)))
+
+    def _forget(self, order: ForgetDeployment) -> None:
+        try:
+            self._store.forget_deployment(order.term, self._state.node_id, order.name, order.version)
+            self.tell(DeploymentForgotten(order.name, order.version))
+        except StaleTermError as stale:
+            self.tell(Deposed(stale.message))
+        except ClusterError as error:
+            _log.warning("%s stays in the list of apps for now: %s", order.name, error.message)
+        finally:
+            self._forgetting.discard((order.name, order.version))

@@ -1,0 +1,126 @@
+"""Orders to workers besides "run this": keep a revision, go back to one, list them. They travel with the heartbeats.
+
+The leader puts an order into every answer to its worker until the worker reports the outcome; the worker carries out
+each order once, in a thread of its own, and reports its outcome until the order is no longer in the answers. So nobody
+has to call a worker, and no manager shows its password to an address that somebody has registered.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body, read_error
+from spdist.errors import SpdistError
+
+__all__ = ["Kind", "OrderBook", "OrderDesk"]
+
+_log = logging.getLogger("spdist.cluster")
+
+Kind = Literal["backup", "restore", "revisions"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    order: OrderMessage
+    outcome: Future[list[str]]
+
+
+class OrderBook:
+    """The leader's side: orders that were given and not yet carried out. Safe from several threads.
+
+    State
+    -----
+    One entry for each order without an outcome; whoever gave it takes it back when they wait no longer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given: dict[str, dict[str, _Given]] = {}
+
+    def give(self, worker: str, kind: Kind, instance: str, revision: str = "") -> Future[list[str]]:
+        """Give an order to a worker; the future has the revisions that were asked for, or the error."""
+        given = _Given(OrderMessage(id=uuid.uuid4().hex, kind=kind, instance=instance, revision=revision), Future())
+        with self._lock:
+            self._given.setdefault(worker, {})[given.order.id] = given
+        return given.outcome
+
+    def open_for(self, worker: str) -> list[OrderMessage]:
+        """Return the orders that a worker has not yet reported on."""
+        with self._lock:
+            return [given.order for given in self._given.get(worker, {}).values()]
+
+    def settle(self, worker: str, outcomes: Iterable[OutcomeMessage]) -> None:
+        """Take in what a worker reports."""
+        for outcome in outcomes:
+            with self._lock:
+                given = self._given.get(worker, {}).pop(outcome.id, None)
+            if given is None:
+                continue
+            if outcome.error is None:
+                given.outcome.set_result(outcome.revisions)
+            else:
+                given.outcome.set_exception(read_error(outcome.error, f"{given.order.kind} on worker {worker}"))
+
+    def take_back(self, outcomes: Iterable[Future[list[str]]]) -> None:
+        """Forget orders whose outcome nobody waits for any more."""
+        unwanted = {id(outcome) for outcome in outcomes}
+        with self._lock:
+            for worker, orders in self._given.items():
+                self._given[worker] = {key: one for key, one in orders.items() if id(one.outcome) not in unwanted}
+
+
+class OrderDesk:
+    """A worker's side: carries out each order once, and remembers its outcome until the leader knows it.
+
+    Parameters
+    ----------
+    perform : callable
+        Carries out an order and returns the revisions it asked for; may block, may raise.
+    finished : callable
+        Called, from any thread, when there is an outcome to report.
+
+    State
+    -----
+    One entry for each order that the leader still lists.
+    """
+
+    def __init__(self, perform: Callable[[OrderMessage], list[str]], finished: Callable[[], None]) -> None:
+        self._perform = perform
+        self._finished = finished
+        self._lock = threading.Lock()
+        self._outcomes: dict[str, OutcomeMessage | None] = {}
+
+    def take(self, orders: Iterable[OrderMessage]) -> None:
+        """Begin the orders that are new, and forget the outcomes of those that are no longer listed."""
+        listed = {order.id: order for order in orders}
+        with self._lock:
+            self._outcomes = {key: o for key, o in self._outcomes.items() if key in listed or o is None}
+            new = [order for key, order in listed.items() if key not in self._outcomes]
+            self._outcomes |= {order.id: None for order in new}
+        for order in new:
+            threading.Thread(target=self._carry_out, args=(order,), name=f"spdist-{order.kind}", daemon=True).start()
+
+    def outcomes(self) -> list[OutcomeMessage]:
+        """Return what is to be reported."""
+        with self._lock:
+            return [outcome for outcome in self._outcomes.values() if outcome is not None]
+
+    def _carry_out(self, order: OrderMessage) -> None:
+        error: dict[str, Any] | None = None
+        found: list[str] = []
+        try:
+            found = self._perform(order)
+        except SpdistError as problem:
+            error = error_body(problem)
+        except Exception as defect:
+            _log.exception("%s of %s failed", order.kind, order.instance)
+            error = SpdistError(f"{order.kind} of {order.instance} failed: {defect!r}").to_dict()
+        with self._lock:
+            self._outcomes[order.id] = OutcomeMessage(id=order.id, revisions=found, error=error)
+        self._finished()

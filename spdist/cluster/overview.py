@@ -1,0 +1,179 @@
+"""What a user sees of a cluster: apps with their groups, managers and workers; as values, as text and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+__all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
+
+_COLOURS = {"RUNNING": "#1a7f37", "DEPLOYING": "#9a6700", "WAITING": "#9a6700", "FAILED": "#cf222e"}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One group instance.
+
+    Parameters
+    ----------
+    name, group : str
+        ``<App>-<group>-<i>``, and ``<App>-<group>``.
+    state : str
+        WAITING, DEPLOYING, RUNNING or FAILED.
+    reason : str
+        Why it is not RUNNING; empty if it is.
+    worker : str
+        Where it is; empty while it waits for a worker.
+    failures : int
+        Failures in a row.
+    metrics : mapping of str to float
+        Figures of its query, as its worker last reported them.
+    """
+
+    name: str
+    group: str
+    state: str
+    reason: str
+    worker: str
+    failures: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AppStatus:
+    """A deployed app and its groups, in the order of its topology; ``state`` is that of the worst of them."""
+
+    name: str
+    state: str
+    reason: str
+    version: int
+    groups: tuple[GroupStatus, ...]
+
+    @classmethod
+    def from_view(cls, view: Mapping[str, Any]) -> AppStatus:
+        """Read what ``GET /siddhi-apps/{name}/status`` answers."""
+        groups = tuple(
+            GroupStatus(g["name"], g["group"], g["state"], g["reason"], g["worker"], g["failures"], g["metrics"])
+            for g in view["groups"]
+        )
+        return cls(view["name"], view["state"], view["reason"], view["version"], groups)
+
+    def __str__(self) -> str:
+        return _text_table(f"{self.name} (version {self.version}): {self.state}", _GROUP_HEAD, _group_rows([self]))
+
+    def _repr_html_(self) -> str:
+        return _html_table(f"{self.name} (version {self.version})", _GROUP_HEAD, _group_rows([self]))
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerStatus:
+    """A manager that is alive."""
+
+    id: str
+    url: str
+    leads: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker that the leader knows; ``silent_ms`` is the age of its last heartbeat, ``groups``: names and states."""
+
+    id: str
+    url: str
+    receiver: bool
+    leaving: bool
+    silent_ms: int
+    groups: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """A cluster at one moment, as its leader of `term` saw it."""
+
+    group_id: str
+    leader: str
+    term: int
+    managers: tuple[ManagerStatus, ...]
+    workers: tuple[WorkerStatus, ...]
+    apps: tuple[AppStatus, ...]
+
+    @classmethod
+    def from_views(cls, nodes: Mapping[str, Any], apps: Iterable[Mapping[str, Any]]) -> ClusterStatus:
+        """Read what ``GET /managers/nodes`` and, for each app, ``GET /siddhi-apps/{name}/status`` answer."""
+        workers = tuple(
+            WorkerStatus(
+                id=w["id"],
+                url=w["url"],
+                receiver=w["receiver"],
+                leaving=w["leaving"],
+                silent_ms=w["silentMs"],
+                groups=tuple((g["name"], g["state"]) for g in w["groups"]),
+            )
+            for w in nodes["workers"]
+        )
+        managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in nodes["managers"])
+        views = tuple(AppStatus.from_view(view) for view in apps)
+        return cls(nodes["groupId"], nodes["leader"], nodes["term"], managers, workers, views)
+
+    def __str__(self) -> str:
+        title = f"cluster {self.group_id}: {self.leader} leads in term {self.term}"
+        return "\n".join(
+            [
+                _text_table(title, _NODE_HEAD, self._node_rows()),
+                _text_table("apps", _GROUP_HEAD, _group_rows(self.apps)),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"Cluster {self.group_id}: {self.leader} leads in term {self.term}"
+        return _html_table(title, _NODE_HEAD, self._node_rows()) + _html_table(
+            "Apps", _GROUP_HEAD, _group_rows(self.apps)
+        )
+
+    def _node_rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [
+            (m.id, "manager", "leads" if m.leads else "stands by", m.url, "") for m in self.managers
+        ]
+        rows += [
+            (
+                w.id,
+                "receiver" if w.receiver else "worker",
+                "leaves" if w.leaving else f"heard {w.silent_ms / 1000:.1f} s ago",
+                w.url,
+                ", ".join(name for name, _ in w.groups),
+            )
+            for w in self.workers
+        ]
+        return rows
+
+
+_NODE_HEAD = ("node", "role", "state", "address", "groups")
+_GROUP_HEAD = ("app", "group instance", "state", "worker", "reason")
+
+
+def _group_rows(apps: Iterable[AppStatus]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for app in apps:
+        rows += [(app.name, g.name, g.state, g.worker or "-", g.reason) for g in app.groups]
+        if not app.groups:
+            rows.append((app.name, "", app.state, "-", app.reason))
+    return rows
+
+
+def _text_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
+
+
+def _html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def cell(value: str) -> str:
+        colour = _COLOURS.get(value)
+        style = f' style="color:{colour};font-weight:600"' if colour else ""
+        return f"<td{style}>{escape(value)}</td>"
+
+    header = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
+    return f"<table><caption>{escape(title)}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"

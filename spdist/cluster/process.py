@@ -1,0 +1,66 @@
+"""What managers and workers have in common as processes: where others reach them, and when they end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import psutil
+
+from spdist.config import Config
+from spdist.errors import ClusterError, SpdistError
+
+__all__ = ["END_WITH", "advertised", "wait_for_end"]
+
+#: Environment variable with the id of a process that a node shall not outlive.
+END_WITH = "SPDIST_END_WITH"
+
+_log = logging.getLogger("spdist.cluster")
+_LOOK_S = 0.5
+
+
+def advertised(config: Config, port: int) -> str:
+    """Return the base URL at which others reach this node: ``httpsInterface``, with the real `port` for its 0."""
+    interface = config.deployment.https_interface
+    return (interface if interface.port else replace(interface, port=port)).url
+
+
+def wait_for_end(stop: threading.Event, failure: Callable[[], BaseException | None]) -> None:
+    """Return when `stop` is set or a process that this node belongs to has gone.
+
+    That is its parent (papermill, if it is a notebook), and the one that the environment variable `END_WITH` names:
+    without them nobody is there who could stop it.
+
+    Parameters
+    ----------
+    stop : threading.Event
+        Set by whoever stops this node.
+    failure : callable
+        Returns the error that has ended the node's work, None while it works.
+
+    Raises
+    ------
+    SpdistError
+        The node has failed.
+    """
+    needed = {os.getppid(), int(os.environ.get(END_WITH, "0"))} - {0}
+    processes = [psutil.Process(pid) for pid in needed if psutil.pid_exists(pid)]
+    while not stop.wait(_LOOK_S):
+        error = failure()
+        if isinstance(error, SpdistError):
+            raise error
+        if error is not None:
+            raise ClusterError(f"this node has failed: {error!r}", hint="its log has the details") from error
+        if len(processes) < len(needed) or not all(_lives(process) for process in processes):
+            _log.warning("a process that this node belongs to has gone, so it stops")
+            return
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,95 @@
+"""Revisions of a whole app: the leader has the workers keep, list or go back to the state of each of its groups."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import wait
+
+from spdist.cluster.orders import Kind, OrderBook
+from spdist.errors import ClusterError, NotFoundError
+
+__all__ = ["AppRevisions", "revision_name"]
+
+_log = logging.getLogger("spdist.cluster.manager")
+
+
+def revision_name(app: str, at_ms: int) -> str:
+    """Return WSO2's name of a revision: ``<millis>__<app>``."""
+    return f"{at_ms}__{app}"
+
+
+class AppRevisions:
+    """Gives the orders and waits for their outcomes.
+
+    A revision of an app has one name in all its group instances. It counts as kept when all of them have it.
+
+    Parameters
+    ----------
+    book : OrderBook
+        Where orders are given.
+    timeout_s : float
+        How long the workers may take: a group finishes its batch before it goes back.
+    """
+
+    def __init__(self, book: OrderBook, timeout_s: float = 90.0) -> None:
+        self._book = book
+        self._timeout_s = timeout_s
+
+    def backup(self, app: str, hosts: Mapping[str, str], at_ms: int) -> str:
+        """Have the state of all groups of `app` kept, and return the name of the revision.
+
+        Parameters
+        ----------
+        app : str
+            The app.
+        hosts : mapping of str to str
+            For each of its group instances the worker that is to do it.
+        at_ms : int
+            Now, ms since epoch.
+
+        Raises
+        ------
+        StateError
+            A group has no state yet, or it cannot be kept.
+        ClusterError
+            A worker did not report in time.
+        """
+        revision = revision_name(app, at_ms)
+        self._order("backup", hosts, revision)
+        _log.info("revision %s is kept", revision)
+        return revision
+
+    def revisions(self, hosts: Mapping[str, str]) -> list[str]:
+        """Return the revisions that all groups have, oldest first; raises as `backup` does."""
+        kept = list(self._order("revisions", hosts).values())
+        return [name for name in kept[0] if all(name in names for names in kept)] if kept else []
+
+    def restore(self, app: str, hosts: Mapping[str, str], revision: str) -> None:
+        """Have all groups of `app` go back to `revision`.
+
+        Raises
+        ------
+        NotFoundError
+            Not all of them have it; nothing was changed.
+        StateError, ClusterError
+            As `backup` does. Groups that went back already stay there: go back once more.
+        """
+        known = self.revisions(hosts)
+        if revision not in known:
+            hint = f"its revisions: {', '.join(known) or 'none'}"
+            raise NotFoundError(f"{app} has no revision {revision}", hint=hint)
+        self._order("restore", hosts, revision)
+        _log.info("%s goes on from revision %s", app, revision)
+
+    def _order(self, kind: Kind, hosts: Mapping[str, str], revision: str = "") -> dict[str, list[str]]:
+        given = {instance: self._book.give(worker, kind, instance, revision) for instance, worker in hosts.items()}
+        late = wait(given.values(), timeout=self._timeout_s).not_done
+        if late:
+            self._book.take_back(late)
+            slow = ", ".join(f"{instance} ({hosts[instance]})" for instance, one in given.items() if one in late)
+            raise ClusterError(
+                f"{kind} was not reported within {self._timeout_s:g} s for {slow}",
+                hint="if a worker has gone, its groups move in a moment; then try again",
+            )
+        return {instance: outcome.result() for instance, outcome in given.items()}

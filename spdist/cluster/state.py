@@ -1,0 +1,337 @@
+"""The mind of a manager: events in, instructions out. Pure: no clock, no network, no database, no Spark.
+
+It holds what a leader knows only for as long as it leads. What must outlive it are the deployments, in the database;
+where groups run is learnt anew by each leader from what the workers report.
+
+The cycle: desired (deployments) minus observed (reports) gives a target worker for each instance; a worker's next
+heartbeat is answered with everything it shall run; what it is not told to run any more, it stops. `_may_start` is the
+one place that decides whether an instance may be handed out.
+
+Source: behaviour of WSO2 SP 4.x ``DeploymentManager`` and ``ResourceManager``, with leadership fenced by terms,
+failures reported, and workers rebalanced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spdist.cluster.deployments import Deployments
+from spdist.cluster.election import LeaderRow, Lease
+from spdist.cluster.instances import Instance, RestartPolicy
+from spdist.cluster.members import Member, Members
+from spdist.cluster.messages import (
+    Announce,
+    AnswerHeartbeat,
+    Deployment,
+    DeploymentForgotten,
+    DeploymentSaved,
+    DeployRequested,
+    Deposed,
+    Desired,
+    Elected,
+    Event,
+    ForgetDeployment,
+    Instruction,
+    JoinedState,
+    LeaderSeen,
+    LeaseRenewed,
+    Level,
+    RedirectHeartbeat,
+    Refuse,
+    SaveDeployment,
+    SaveFailed,
+    Tick,
+    UndeployRequested,
+    WorkerHeartbeat,
+    WorkerReport,
+    WorkerTiming,
+)
+from spdist.cluster.placement import PlacementAlgorithm, decide_placement
+from spdist.cluster.reconcile import reconcile
+from spdist.errors import ClusterError, NotLeaderError
+from spdist.planning.topology import Assignment
+
+__all__ = ["ManagerState"]
+
+
+class ManagerState:
+    """What one manager process knows and decides.
+
+    Parameters
+    ----------
+    node_id : str
+        ``wso2.carbon.id`` of this manager.
+    timing : WorkerTiming
+        When silent workers stop by themselves and when they are removed.
+    min_resource_count : int
+        ``minResourceCount``: so many workers (receivers not counted) must be there before anything is placed.
+    restarts : RestartPolicy, optional
+        What happens to instances that fail.
+    algorithm : PlacementAlgorithm, optional
+        ``allocationAlgorithm``; round robin if not given.
+
+    State
+    -----
+    Deployments, instances and workers while leading, nothing otherwise: O(instances + workers). The public attributes
+    are for reading (`spdist.cluster.status`); only `handle` changes them.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        timing: WorkerTiming,
+        min_resource_count: int = 1,
+        *,
+        restarts: RestartPolicy | None = None,
+        algorithm: PlacementAlgorithm = decide_placement,
+    ) -> None:
+        self.node_id = node_id
+        self.timing = timing
+        self.min_resource_count = min_resource_count
+        #: the other manager that leads, as far as is known
+        self.leader: LeaderRow | None = None
+        self._restarts = restarts or RestartPolicy()
+        self._algorithm = algorithm
+        self._now_ms = 0
+        self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
+            Elected: self._on_elected,
+            LeaseRenewed: self._on_lease_renewed,
+            Deposed: lambda event: self._step_down(event.reason),
+            LeaderSeen: self._on_leader_seen,
+            WorkerHeartbeat: lambda event: self._on_heartbeat(event.report),
+            DeployRequested: lambda event: self._save(lambda: self.deployments.propose(event.deployment)),
+            UndeployRequested: lambda event: self._save(lambda: self.deployments.propose_removal(event.name)),
+            DeploymentSaved: self._on_saved,
+            SaveFailed: self._on_save_failed,
+            DeploymentForgotten: self._on_forgotten,
+            Tick: lambda _: self._on_tick(),
+        }
+        self._clear()
+
+    def _clear(self) -> None:
+        self.lease: Lease | None = None
+        self.deployments = Deployments()
+        self.members = Members()
+        self._rebalance_from_ms = 0
+
+    @property
+    def term(self) -> int | None:
+        """The term this manager acts in; None on a standby. Ask `leads` whether it may still act."""
+        return None if self.lease is None else self.lease.term
+
+    def leads(self, now_ms: int) -> bool:
+        """Return True if this manager may act as leader at `now_ms` (steady clock)."""
+        return self.lease is not None and self.lease.valid(now_ms)
+
+    def handle(self, event: Event, now_ms: int) -> list[Instruction]:
+        """Take in one event and return what is to be done about it, in this order.
+
+        Parameters
+        ----------
+        event : Event
+            What happened. Never raises: a request that cannot be granted gives `Refuse`.
+        now_ms : int
+            The steady clock of this process.
+        """
+        self._now_ms = max(now_ms, self._now_ms)
+        out: list[Instruction] = []
+        if self.lease is not None and not self.lease.valid(self._now_ms):
+            out += self._step_down("its lease ran out: the database did not answer in time")
+        return out + self._handlers[type(event)](event)
+
+    # ------------------------------------------------------------------------------------------------------- leadership
+    def _on_elected(self, event: Elected) -> list[Instruction]:
+        self._clear()
+        self.lease, self.leader = event.lease, None
+        # Whoever has not yet reported may still be running what an earlier leader gave it, until it has fenced itself.
+        self._rebalance_from_ms = self._now_ms + self.timing.remove_after_ms
+        self.deployments.load(event.deployments, self._rebalance_from_ms)
+        return [
+            self._announce("elected", f"leads in term {event.lease.term} with {len(event.deployments)} deployments")
+        ]
+
+    def _on_lease_renewed(self, event: LeaseRenewed) -> list[Instruction]:
+        if self.lease is None:
+            return []  # it ran out before it was renewed, and that ended the leadership
+        if event.lease.term != self.lease.term:
+            return self._step_down(f"holds a lease of term {event.lease.term}")
+        self.lease = event.lease
+        return []
+
+    def _on_leader_seen(self, event: LeaderSeen) -> list[Instruction]:
+        self.leader = event.leader
+        if self.lease is None or event.leader is None or event.leader.term <= self.lease.term:
+            return []
+        return self._step_down(f"{event.leader.node_id} leads in term {event.leader.term}")
+
+    def _step_down(self, reason: str) -> list[Instruction]:
+        if self.lease is None:
+            return []
+        term = self.lease.term
+        self._clear()
+        return [self._announce("deposed", f"no longer leads in term {term}: {reason}", Level.WARNING)]
+
+    # ------------------------------------------------------------------------------------------------------ deployments
+    def _save(self, propose: Callable[[], Deployment | ClusterError]) -> list[Instruction]:
+        """Have a deployment written first: what is not durable must not run."""
+        if self.lease is None:
+            return [self._not_leader()]
+        proposed = propose()
+        if isinstance(proposed, ClusterError):
+            return [Refuse(proposed)]
+        return [SaveDeployment(self.lease.term, proposed)]
+
+    def _on_saved(self, event: DeploymentSaved) -> list[Instruction]:
+        saved = self.deployments.settle(event.name, event.version, written=True)
+        if saved is None:
+            return []
+        what = "deployed" if saved.desired is Desired.RUNNING else "undeployed"
+        text = f"{saved.name} is {what} (version {saved.version}, {len(saved.assignments)} groups)"
+        return [Announce(f"app-{what}", saved.name, text), *self._reconcile()]
+
+    def _on_save_failed(self, event: SaveFailed) -> list[Instruction]:
+        self.deployments.settle(event.name, event.version, written=False)
+        return []
+
+    def _on_forgotten(self, event: DeploymentForgotten) -> list[Instruction]:
+        self.deployments.forget(event.name, event.version)
+        return []
+
+    # ---------------------------------------------------------------------------------------------------------- workers
+    def _on_heartbeat(self, report: WorkerReport) -> list[Instruction]:
+        if self.lease is not None and report.known_term > self.lease.term:
+            out = self._step_down(f"worker {report.id} obeys a leader of term {report.known_term}")
+            return [*out, RedirectHeartbeat(None)]
+        if self.lease is None:
+            return [RedirectHeartbeat(self.leader)]
+        objection = self.members.objection(report)
+        if objection:
+            answer = self._answer(report, JoinedState.REJECTED, None, objection)
+            return [Announce("worker-rejected", report.id, objection, Level.WARNING), answer]
+        if self.members.overtaken(report):
+            return [RedirectHeartbeat(None)]  # nobody waits for this answer any more
+        known = self.members.get(report.id)
+        done = report.leaving and not any(g.state.alive for g in report.groups)
+        if done and (known is None or known.report.incarnation != report.incarnation):
+            return [self._answer(report, JoinedState.EXISTS, None)]  # it says nothing about who is here under that id
+        member, joined, restarted = self.members.record(report, self._now_ms, self.timing.remove_after_ms)
+        if done and not member.inherited:
+            return [*self._see_off(report.id), self._answer(report, joined, None)]
+        out = [*self._greet(report, joined, restarted), *self._observe(member), *self._reconcile()]
+        return [*out, self._answer(report, joined, member)]
+
+    def _greet(self, report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:
+        if restarted:
+            return [Announce("worker-restarted", report.id, f"worker {report.id} was restarted", Level.WARNING)]
+        if joined is JoinedState.EXISTS:
+            return []
+        # Workers that are started together arrive one by one: do not move groups to and fro between the first of them.
+        settle_ms = self._now_ms + 2 * self.timing.heartbeat_interval_ms
+        self._rebalance_from_ms = max(self._rebalance_from_ms, settle_ms)
+        kind = "receiver" if report.is_receiver else "worker"
+        return [Announce("worker-joined", report.id, f"{kind} {report.id} joined from {report.url}")]
+
+    def _observe(self, member: Member) -> list[Instruction]:
+        """Adopt what a worker runs and nobody else was meant for; count what failed."""
+        out: list[Instruction] = []
+        id = member.report.id
+        for name, seen in member.groups.items():
+            instance = self.deployments.instances.get(name)
+            if instance is None or instance.worker is not None or instance.gave_up or member.report.leaving:
+                continue
+            if seen.state.alive or instance.failed_in(seen):
+                instance.worker = id
+        for name, instance in self.deployments.instances.items():
+            if instance.worker == id and instance.observe(id, member.groups.get(name), self._now_ms, self._restarts):
+                after = "it stays so until the app is deployed again"
+                if not instance.gave_up:
+                    after = f"restart {instance.failures} of {self._restarts.max_restarts} follows"
+                text = f"{name} failed on worker {id}: {instance.error}; {after}"
+                out.append(Announce("group-failed", name, text, Level.ERROR if instance.gave_up else Level.WARNING))
+        return out
+
+    def _see_off(self, id: str, why: str = "left") -> list[Instruction]:
+        self.members.remove(id)
+        orphans = [i for i in self.deployments.instances.values() if i.worker == id]
+        for instance in orphans:
+            instance.worker = None
+        level = Level.INFO if why == "left" else Level.WARNING
+        text = f"worker {id} {why}; {len(orphans)} groups go elsewhere"
+        return [Announce("worker-removed", id, text, level), *self._reconcile()]
+
+    def _answer(
+        self, report: WorkerReport, joined: JoinedState, member: Member | None, reason: str = ""
+    ) -> AnswerHeartbeat:
+        """Answer a heartbeat: with all that `member` shall run, or, without one, with nothing."""
+        assert self.lease is not None
+        assignments: tuple[Assignment, ...] = ()
+        if member is not None:
+            assignments = tuple(i.assignment for i in self.deployments.instances.values() if self._may_start(i, member))
+            self.members.told(report.id, assignments)
+        return AnswerHeartbeat(report.id, report.sequence, self.lease.term, joined, assignments, self.timing, reason)
+
+    def _may_start(self, instance: Instance, member: Member) -> bool:
+        """Return True if a worker shall (go on to) run an instance: the only place where anything is handed out."""
+        name, id = instance.assignment.name, member.report.id
+        if instance.worker != id:
+            return False
+        if name in member.may_run:
+            return True
+        return (
+            not self.deployments.held(instance.assignment.app, self._now_ms)
+            and self.members.elsewhere(name, id) is None
+            and self._now_ms >= instance.retry_at_ms
+            and not instance.failed_in(member.groups.get(name))  # it is to be forgotten there first
+        )
+
+    # ------------------------------------------------------------------------------------------------------------- time
+    def _on_tick(self) -> list[Instruction]:
+        if self.lease is None:
+            return []
+        out: list[Instruction] = []
+        self.members.expire(self._now_ms)
+        for member in self.members.silent(self._now_ms, self.timing.remove_after_ms):
+            seconds = (self._now_ms - member.heard_ms) / 1000
+            out += self._see_off(member.report.id, f"was silent for {seconds:.1f} s and is removed")
+        # Not sooner than nobody can be running their groups: a new leader must know of them until then.
+        removable = self.deployments.removable(self._now_ms, self.members.running_app)
+        forget = [ForgetDeployment(self.lease.term, d.name, d.version) for d in removable]
+        return [*out, *self._reconcile(), *forget]
+
+    def _reconcile(self) -> Sequence[Instruction]:
+        """Choose the worker of every instance; `_may_start` sees to it that moves are safe."""
+        return reconcile(
+            self.deployments,
+            self.members,
+            self._algorithm,
+            now_ms=self._now_ms,
+            min_resource_count=self.min_resource_count,
+            rebalance=self._now_ms >= self._rebalance_from_ms,
+        )
+
+    # ----------------------------------------------------------------------------------------------------------- checks
+    def _not_leader(self) -> Refuse:
+        url = None if self.leader is None else self.leader.url
+        text = f"manager {self.node_id} does not lead"
+        return Refuse(NotLeaderError(text, leader=url, hint=f"ask {url}" if url else "try again in a moment"))
+
+    def _announce(self, event: str, text: str, level: Level = Level.INFO) -> Announce:
+        return Announce(event, self.node_id, f"manager {self.node_id} {text}", level)
+
+    def check_invariants(self) -> None:
+        """Raise `AssertionError` if this mind contradicts itself. For tests: after every event and at teardown."""
+        known = len(self.members) + len(self.deployments.by_name) + len(self.deployments.instances)
+        assert self.lease is not None or known == 0, "a standby keeps what it knew as leader"
+        self.deployments.check_invariants()
+        siblings: set[tuple[str, str]] = set()
+        for name, instance in self.deployments.instances.items():
+            if instance.worker is None:
+                continue
+            member = self.members.get(instance.worker)
+            assert member is not None, f"{name} is meant for {instance.worker}, who is not there"
+            receiver = instance.assignment.receiver
+            assert member.report.is_receiver is receiver, f"{name} is on the wrong kind of worker"
+            key = (instance.assignment.group, instance.worker)
+            assert not (receiver and key in siblings), f"two receivers of {key[0]} on {key[1]}"
+            siblings.add(key)

@@ -1,0 +1,86 @@
+"""Which topic carries a stream of a deployed app, for those who feed it or read it from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spdist.errors import ClusterError, NotFoundError
+from spdist.language.types import Schema
+from spdist.planning.topology import Topology
+
+__all__ = ["StreamTopic", "fed_topic", "published_topic", "stream_schema"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTopic:
+    """A topic, its number of partitions, and the attribute that chooses the partition (None: they take turns)."""
+
+    name: str
+    partitions: int
+    key: str | None = None
+
+
+def fed_topic(topology: Topology, stream: str) -> StreamTopic:
+    """Return the topic into which outsiders put the events of a stream.
+
+    Raises
+    ------
+    ClusterError
+        The stream is not fed from outside; names those that are.
+    """
+    inputs = {i.stream: i for group in topology.groups for i in group.inputs if i.topic and not i.producers}
+    found = inputs.get(stream)
+    if found is None:
+        known = ", ".join(sorted(inputs)) or "none"
+        raise ClusterError(f"stream {stream} of app {topology.app} is not fed from outside", hint=f"those are: {known}")
+    return StreamTopic(found.topic, found.partitions, found.key)
+
+
+def published_topic(topology: Topology, stream: str) -> StreamTopic:
+    """Return a topic in which the events of a stream can be read.
+
+    Raises
+    ------
+    ClusterError
+        The stream stays inside its group; names those that do not.
+    """
+    published = {
+        output.stream: StreamTopic(p.topic, p.partitions, p.key)
+        for group in topology.groups
+        for output in group.outputs
+        for p in reversed(output.publishing)
+    }
+    if stream in published:
+        return published[stream]
+    try:
+        return fed_topic(topology, stream)
+    except ClusterError:
+        known = ", ".join(sorted(published)) or "none"
+        raise ClusterError(
+            f"stream {stream} of app {topology.app} is not published: it stays inside its group",
+            hint=f"define it with @sink(type='embedded', topic='{topology.app}.{stream}'); published are: {known}",
+        ) from None
+
+
+@lru_cache(64)
+def stream_schema(text: str, stream: str) -> Schema:
+    """Return the attributes of a stream of the app `text`.
+
+    Raises
+    ------
+    NotFoundError
+        The app has no such stream.
+    SiddhiAppError
+        The text is wrong.
+    """
+    from spdist.extension import catalog
+    from spdist.language.checker import check
+    from spdist.language.parser import parse
+
+    checked = check(parse(text), catalog(), text)
+    if stream not in checked.streams:
+        raise NotFoundError(
+            f"app {checked.name} has no stream {stream}", hint=f"it has: {', '.join(sorted(checked.streams))}"
+        )
+    return checked.streams[stream]

@@ -1,0 +1,153 @@
+"""The JSON that a leader's interface answers with: apps, topologies, nodes. Pure; made on the mind's thread.
+
+The shapes of ``/siddhi-apps/{name}/status``, ``/managers/topology/{app}`` and ``/managers/nodes``; the first is WSO2's
+with more beside it, the others are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from spdist.cluster.messages import Desired, GroupReport
+from spdist.cluster.state import ManagerState
+from spdist.cluster.status import DeploymentState, DeploymentStatus, GroupRecord, deployment_status
+from spdist.cluster.wire import Address
+from spdist.planning.topology import ExecutionGroup, GroupInput, GroupOutput, Topology
+
+if TYPE_CHECKING:
+    from spdist.cluster.store import ManagerRow
+
+__all__ = ["app_view", "node_details", "nodes_view", "topology_view"]
+
+Json = dict[str, Any]
+
+
+def app_view(state: ManagerState, status: DeploymentStatus) -> Json:
+    """Return a deployment: WSO2's ``status`` (active or inactive), our ``state`` with its reason, and its instances."""
+    return {
+        "name": status.name,
+        "status": "active" if status.state is DeploymentState.RUNNING else "inactive",
+        "state": status.state.value,
+        "reason": status.reason,
+        "version": status.version,
+        "groups": [_instance(state, record) for record in status.groups],
+    }
+
+
+def _instance(state: ManagerState, record: GroupRecord) -> Json:
+    report = _report(state, record)
+    return {
+        "name": record.app_name,
+        "group": record.group_name,
+        "state": record.state.value,
+        "reason": record.reason,
+        "worker": record.worker,
+        "url": record.url,
+        "receiver": record.receiver,
+        "failures": state.deployments.instances[record.app_name].failures,
+        "metrics": dict(report.metrics) if report else {},
+    }
+
+
+def _report(state: ManagerState, record: GroupRecord) -> GroupReport | None:
+    member = state.members.get(record.worker) if record.worker else None
+    return member.groups.get(record.app_name) if member else None
+
+
+def topology_view(state: ManagerState, topology: Topology, now_ms: int) -> Json:
+    """Return groups, topics and strategies of an app, with where each instance is and how it is doing.
+
+    Raises
+    ------
+    NotFoundError
+        The app is not deployed.
+    """
+    status = deployment_status(state, topology.app, now_ms)
+    texts = {record.app_name: record.siddhi_app for record in status.groups}
+    view = app_view(state, status)
+    instances: dict[str, list[Json]] = {}
+    for instance in view.pop("groups"):
+        instances.setdefault(instance["group"], []).append({**instance, "text": texts[instance["name"]]})
+    return {
+        **view,
+        "playback": topology.playback,
+        "groups": [{**_group(group), "instances": instances.get(group.name, [])} for group in topology.groups],
+        "topics": [{"name": topic.name, "partitions": topic.partitions} for topic in topology.topics],
+    }
+
+
+def _group(group: ExecutionGroup) -> Json:
+    return {
+        "name": group.name,
+        "parallel": group.parallel,
+        "receiver": group.receiver,
+        "why": group.why,
+        "inputs": [_input(one) for one in group.inputs],
+        "outputs": [_output(one) for one in group.outputs],
+    }
+
+
+def _input(one: GroupInput) -> Json:
+    return {
+        "stream": one.stream,
+        "strategy": one.strategy.value,
+        "topic": one.topic,
+        "partitions": one.partitions,
+        "key": one.key,
+        "producers": list(one.producers),
+        "userSource": one.user_source,
+    }
+
+
+def _output(one: GroupOutput) -> Json:
+    return {
+        "stream": one.stream,
+        "userSink": one.user_sink,
+        "publishing": [
+            {"strategy": p.strategy.value, "topic": p.topic, "partitions": p.partitions, "key": p.key}
+            for p in one.publishing
+        ],
+    }
+
+
+def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: str, now_ms: int) -> Json:
+    """Return the leader, the managers that are alive, the workers with what they run, and apps on their way out.
+
+    Parameters
+    ----------
+    state : ManagerState
+        The leader's mind.
+    managers : iterable of ManagerRow
+        All managers that are alive.
+    group_id : str
+        ``cluster.config.groupId``.
+    now_ms : int
+        The steady clock.
+    """
+    return {
+        "groupId": group_id,
+        "leader": state.node_id,
+        "term": state.term,
+        "managers": [{"id": m.node_id, "url": m.url, "leads": m.node_id == state.node_id} for m in managers],
+        "workers": [
+            {
+                "id": member.report.id,
+                "url": member.report.url,
+                "receiver": member.report.is_receiver,
+                "leaving": member.report.leaving,
+                "silentMs": now_ms - member.heard_ms,
+                "metrics": dict(member.report.metrics),
+                "groups": [{"name": g.name, "state": g.state.value} for g in member.report.groups],
+            }
+            for member in state.members
+        ],
+        "undeploying": sorted(d.name for d in state.deployments.by_name.values() if d.desired is Desired.REMOVED),
+    }
+
+
+def node_details(state: ManagerState) -> list[Json]:
+    """Return WSO2's list of workers: where each is reached. Receivers are not on it, as there."""
+    workers = [member.report for member in state.members if not member.report.is_receiver]
+    addresses = [(report.id, Address.from_url(report.url)) for report in workers]
+    return [{"https_host": address.host, "https_port": address.port, "nodeId": id} for id, address in addresses]

@@ -1,0 +1,333 @@
+"""What crosses the network as JSON: heartbeats as strict models, to and from `spdist.cluster.messages`, and errors.
+
+Names and shape of the heartbeat are those of WSO2 SP 4.x (``POST /resourceManager/heartbeat``: its wire names are Java
+field names), with our fields beside them. Passwords never cross: WSO2 sends those of the managers to every worker.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from spdist.cluster.election import LeaderRow
+from spdist.cluster.messages import (
+    AnswerHeartbeat,
+    GroupPhase,
+    GroupReport,
+    JoinedState,
+    WorkerReport,
+    WorkerTiming,
+)
+from spdist.errors import (
+    ClusterError,
+    NotLeaderError,
+    RemoteError,
+    SiddhiAppError,
+    Span,
+    SpdistError,
+    error_codes,
+)
+from spdist.planning.topology import Assignment
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "Address",
+    "HeartbeatAnswer",
+    "HeartbeatRequest",
+    "Leader",
+    "OrderMessage",
+    "OutcomeMessage",
+    "error_body",
+    "parse_message",
+    "read_error",
+    "read_message",
+]
+
+#: Largest body a node accepts: apps and heartbeats alike.
+MAX_BODY_BYTES = 1 << 20
+
+_Name = Annotated[str, Field(min_length=1, max_length=500)]
+_Count = Annotated[int, Field(ge=0, lt=2**53)]
+_Metrics = Annotated[dict[str, float], Field(max_length=100)]
+_Message = TypeVar("_Message", bound="Message")
+
+
+class Message(BaseModel):
+    """A JSON object with WSO2's camelCase names; no conversions between types, no unknown fields."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
+
+    def to_json(self) -> str:
+        """Return the message as JSON text."""
+        return self.model_dump_json(by_alias=True)
+
+
+def read_message(kind: type[_Message], body: bytes) -> _Message:
+    """Read a message of `kind` from JSON text; otherwise as `parse_message`."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise _invalid(kind, error) from error
+
+
+def parse_message(kind: type[_Message], value: object) -> _Message:
+    """Read a message of `kind` from a JSON value.
+
+    Raises
+    ------
+    ClusterError
+        A field is missing, unknown or of another type; names the first few.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise _invalid(kind, error) from error
+
+
+def _invalid(kind: type[Message], error: ValidationError) -> ClusterError:
+    found = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors()[:5]]
+    return ClusterError(
+        f"the message is not a valid {kind.__name__}: {'; '.join(found)}",
+        hint="nodes of one cluster must run the same version of spdist",
+    )
+
+
+def error_body(error: SpdistError) -> dict[str, Any]:
+    """Return an error as JSON values: `SpdistError.to_dict`, all errors found in an app, the leader if there is one."""
+    body = error.to_dict()
+    if isinstance(error, SiddhiAppError):
+        body["errors"] = [one.to_dict() for one in error.errors]
+    if isinstance(error, NotLeaderError):
+        body["leader"] = error.leader
+    return body
+
+
+def read_error(body: Any, what: str) -> SpdistError:
+    """Rebuild the error that another node reported.
+
+    Parameters
+    ----------
+    body : object
+        The JSON value that came; anything is accepted.
+    what : str
+        What was asked of whom, for errors that do not explain themselves.
+
+    Returns
+    -------
+    SpdistError
+        Of the class with that code; RemoteError for an unknown code or another body.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("message"), str):
+        return RemoteError(f"{what} failed: {str(body)[:300]}")
+    kind = error_codes().get(str(body.get("code")), RemoteError)
+    hint = body.get("hint")
+    known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}
+    line, column = body.get("line"), body.get("column")
+    if isinstance(line, int) and isinstance(column, int):
+        known["span"] = Span(line, column, line, column + 1)
+    if issubclass(kind, NotLeaderError):
+        known["leader"] = body.get("leader")
+    found = body.get("errors")
+    if issubclass(kind, SiddhiAppError) and isinstance(found, list) and len(found) > 1:
+        known["errors"] = tuple(e for one in found if isinstance(e := read_error(one, what), SiddhiAppError))
+    return kind(body["message"], **known)
+
+
+class Address(Message):
+    """Where a node is reached (WSO2 ``httpsInterface``)."""
+
+    host: _Name
+    port: Annotated[int, Field(ge=1, le=65535)]
+    scheme: Literal["http", "https"] = "https"
+
+    @classmethod
+    def from_url(cls, url: str) -> Address:
+        """Return the address of a base URL."""
+        parts = urlsplit(url)
+        scheme: Literal["http", "https"] = "http" if parts.scheme == "http" else "https"
+        return cls(host=parts.hostname or "", port=parts.port or (80 if scheme == "http" else 443), scheme=scheme)
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a slash at the end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+class GroupState(Message):
+    """One group instance of a worker; see `GroupReport`."""
+
+    name: _Name
+    app: _Name
+    state: Literal["STARTING", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
+    fingerprint: Annotated[str, Field(max_length=64)]
+    error: Annotated[str, Field(max_length=4000)] = ""
+    metrics: _Metrics = {}
+
+
+class OrderMessage(Message):
+    """What a worker is to do besides running groups; see `spdist.cluster.orders`."""
+
+    id: _Name
+    kind: Literal["backup", "restore", "revisions"]
+    instance: _Name
+    revision: Annotated[str, Field(max_length=500)] = ""
+
+
+class OutcomeMessage(Message):
+    """How an order ended: with an error in the form of `error_body`, or with the revisions that were asked for."""
+
+    id: _Name
+    revisions: Annotated[list[_Name], Field(max_length=10_000)] = []
+    error: dict[str, Any] | None = None
+
+
+class HeartbeatRequest(Message):
+    """What a worker reports; see `WorkerReport`. ``state`` is WSO2's: NEW until a leader was obeyed, then EXISTS."""
+
+    id: _Name
+    state: Literal["NEW", "EXISTS"]
+    is_receiver_node: bool
+    https_interface: Address
+    worker_metrics: _Metrics = {}
+    incarnation: _Name
+    sequence: _Count
+    known_term: _Count
+    groups: Annotated[list[GroupState], Field(max_length=2000)] = []
+    leaving: bool = False
+    outcomes: Annotated[list[OutcomeMessage], Field(max_length=2000)] = []
+
+    @classmethod
+    def from_report(cls, report: WorkerReport, outcomes: list[OutcomeMessage] | None = None) -> HeartbeatRequest:
+        """Return the message for `report` and the outcomes of orders; a long error text is cut."""
+        groups = [
+            GroupState(
+                name=g.name,
+                app=g.app,
+                state=g.state.value,
+                fingerprint=g.fingerprint,
+                error=g.error[:4000],
+                metrics=dict(g.metrics),
+            )
+            for g in report.groups
+        ]
+        return cls(
+            id=report.id,
+            state="EXISTS" if report.known_term else "NEW",
+            is_receiver_node=report.is_receiver,
+            https_interface=Address.from_url(report.url),
+            worker_metrics=dict(report.metrics),
+            incarnation=report.incarnation,
+            sequence=report.sequence,
+            known_term=report.known_term,
+            groups=groups,
+            leaving=report.leaving,
+            outcomes=outcomes or [],
+        )
+
+    def to_report(self) -> WorkerReport:
+        """Return what the message says."""
+        groups = tuple(
+            GroupReport(g.name, g.app, GroupPhase(g.state), g.fingerprint, g.error, g.metrics) for g in self.groups
+        )
+        return WorkerReport(
+            id=self.id,
+            url=self.https_interface.url,
+            is_receiver=self.is_receiver_node,
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            known_term=self.known_term,
+            groups=groups,
+            leaving=self.leaving,
+            metrics=self.worker_metrics,
+        )
+
+
+class Leader(Message):
+    """Who leads (the whole body of a 301)."""
+
+    id: _Name
+    https_interface: Address
+
+    @classmethod
+    def from_row(cls, row: LeaderRow) -> Leader:
+        """Return the leader that the database names."""
+        return cls(id=row.node_id, https_interface=Address.from_url(row.url))
+
+
+class Timing(Message):
+    """The times that the leader imposes; see `WorkerTiming`."""
+
+    heartbeat_interval_ms: _Count
+    fence_after_ms: _Count
+    remove_after_ms: _Count
+    margin_ms: _Count
+
+
+class HeartbeatAnswer(Message):
+    """The leader's answer (200); see `AnswerHeartbeat`."""
+
+    leader: Leader
+    connected_managers: list[Address]
+    joined_state: Literal["NEW", "EXISTS", "REJECTED"]
+    worker: _Name
+    sequence: _Count
+    term: _Count
+    timing: Timing
+    assignments: list[dict[str, Any]]
+    orders: list[OrderMessage] = []
+    reason: str = ""
+
+    @classmethod
+    def from_answer(
+        cls, answer: AnswerHeartbeat, leader: Leader, managers: list[Address], orders: list[OrderMessage]
+    ) -> HeartbeatAnswer:
+        """Return the message for `answer`, given by `leader`; `managers` are all that the worker may turn to."""
+        t = answer.timing
+        return cls(
+            leader=leader,
+            connected_managers=managers,
+            joined_state=answer.joined.value,
+            worker=answer.worker,
+            sequence=answer.sequence,
+            term=answer.term,
+            timing=Timing(
+                heartbeat_interval_ms=t.heartbeat_interval_ms,
+                fence_after_ms=t.fence_after_ms,
+                remove_after_ms=t.remove_after_ms,
+                margin_ms=t.margin_ms,
+            ),
+            assignments=[a.to_dict() for a in answer.assignments],
+            orders=orders,
+            reason=answer.reason,
+        )
+
+    def to_answer(self) -> AnswerHeartbeat:
+        """Return what the message says.
+
+        Raises
+        ------
+        ClusterError
+            An assignment lacks a field.
+        """
+        try:
+            assignments = tuple(Assignment.from_dict(data) for data in self.assignments)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ClusterError(
+                f"the leader {self.leader.id} sent an assignment that cannot be read: {error!r}",
+                hint="nodes of one cluster must run the same version of spdist",
+            ) from error
+        return AnswerHeartbeat(
+            worker=self.worker,
+            sequence=self.sequence,
+            term=self.term,
+            joined=JoinedState(self.joined_state),
+            assignments=assignments,
+            timing=WorkerTiming(**self.timing.model_dump()),
+            reason=self.reason,
+        )

@@ -1,0 +1,230 @@
+"""Settings of a node: ``deployment.yaml`` with WSO2's key names, read once into frozen dataclasses.
+
+Each value is that of the environment variable ``SPDIST__<SECTION>__<FIELD>`` if it is set, else that of the file, else
+the default. Relative paths and relative names of SQLite files start from the directory that holds the file. Passwords
+are given as ``${env:NAME}`` or ``${file:path}``, never as text. ``conf/`` shows every key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from spdist.config.binding import Binder, Entry
+from spdist.config.ignored import IGNORED
+from spdist.config.kinds import Secret
+from spdist.config.sections import (
+    SECTIONS,
+    Auth,
+    Carbon,
+    Cluster,
+    Datasource,
+    Deployment,
+    Http,
+    Listener,
+    Spark,
+    StatePersistence,
+    Transports,
+    User,
+)
+from spdist.config.source import Node, read
+from spdist.errors import ConfigError
+
+__all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config"]
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings of one node; made by `load_config`.
+
+    Parameters
+    ----------
+    path : Path
+        The file they come from.
+    carbon, http, cluster, deployment, state_persistence, auth, spark, transports
+        Its sections; see `spdist.config.sections`.
+    datasources : mapping of str to Datasource
+        The databases by name.
+    notes : tuple of str
+        One sentence for each key that was accepted and is not used.
+    entries : tuple of Entry
+        Every value with its origin, in the order of the sections.
+    """
+
+    path: Path
+    carbon: Carbon
+    http: Http
+    cluster: Cluster
+    deployment: Deployment
+    state_persistence: StatePersistence
+    datasources: Mapping[str, Datasource]
+    auth: Auth
+    spark: Spark
+    transports: Transports
+    notes: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = field(default=(), repr=False)
+
+    @property
+    def listener(self) -> Listener:
+        """Where this node's interface listens: the first https listener of the file, else its first."""
+        secure = [one for one in self.http.listeners if one.scheme == "https"]
+        return (secure or self.http.listeners)[0]
+
+    @property
+    def port(self) -> int:
+        """The port that `listener` opens: its own plus ``wso2.carbon.ports.offset``; 0 lets the system choose."""
+        return self.listener.port + self.carbon.ports_offset if self.listener.port else 0
+
+    def explain(self) -> str:
+        """Return every setting as a line ``key  value  origin``; passwords are not shown."""
+        width = max((len(entry.key) for entry in self.entries), default=0)
+        shown = max((min(len(entry.value), 60) for entry in self.entries), default=0)
+        lines = [f"{entry.key:<{width}}  {entry.value:<{shown}}  {entry.origin}" for entry in self.entries]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def load_config(
+    path: str | os.PathLike[str],
+    *,
+    role: Literal["manager", "worker"] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """Read and check the settings of a node.
+
+    Parameters
+    ----------
+    path : str or path
+        A ``deployment.yaml``, or a directory that holds one.
+    role : {"manager", "worker"}, optional
+        Checks that what this role cannot do without is there.
+    environment : mapping of str to str, optional
+        Variables for references and overrides (default: those of this process).
+
+    Raises
+    ------
+    ConfigError
+        Names the file and line, the key, the value, and what would be right.
+    """
+    file = Path(path).expanduser()
+    if file.is_dir():
+        file /= "deployment.yaml"
+    root = read(file)
+    assert isinstance(root.content, dict)
+    binder = Binder(file, os.environ if environment is None else environment, IGNORED)
+    given = _sections(root.content, binder)
+    parts: dict[str, Any] = {
+        name: binder.bind(fields, given.get(key, Node({}, str(file))), key, (name,))
+        for name, (key, fields) in SECTIONS.items()
+    }
+    binder.finish()
+    datasources = {}
+    for item in parts.pop("datasource_list").items:
+        if item.name in datasources:
+            raise ConfigError(f"{file}: wso2.datasources has the name {item.name!r} twice")
+        datasources[item.name] = item
+    parts["auth"] = _with_role_names(parts["auth"], file)
+    config = Config(
+        path=file,
+        datasources=MappingProxyType(datasources),
+        notes=tuple(binder.notes),
+        entries=tuple(binder.entries),
+        **parts,
+    )
+    _check(config, role)
+    return replace(config, notes=(*config.notes, *_unused_listeners(config)))
+
+
+def _sections(content: Mapping[str, Node], binder: Binder) -> dict[str, Node]:
+    """Sort the top-level keys into sections; a key that belongs to WSO2 and is not used becomes a note."""
+    known = [key for key, _ in SECTIONS.values()]
+    given: dict[str, Node] = {}
+    for name, node in content.items():
+        if name in known:
+            given[name] = node
+        elif reason := next((why for key, why in IGNORED.items() if f"{name}.".startswith(f"{key}.")), None):
+            binder.notes.append(f"{node.origin}: {name} is not used: {reason}")
+        else:
+            binder.unknown_section(name, node, known)
+    return given
+
+
+def _check(config: Config, role: str | None) -> None:
+    """Check what no single key can know: names that must exist, passwords in clear, and what `role` needs."""
+    if not config.http.listeners:
+        raise ConfigError(f"{config.path}: wso2.transport.http.listenerConfigurations names no listener; give one")
+    _check_scheme(config)
+    for key, name in (
+        ("cluster.config.strategyConfig.datasource", config.cluster.datasource),
+        ("deployment.config.datasource", config.deployment.datasource),
+    ):
+        if name and name not in config.datasources:
+            known = ", ".join(config.datasources) or "none"
+            raise ConfigError(f"{config.path}: {key} is {name!r}, but wso2.datasources has: {known}")
+    if role == "manager":
+        _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")
+        _need(config, bool(config.deployment.datasource), "deployment.config.datasource", "a manager")
+        _need(config, bool(config.auth.users), "auth.configs.userManager.userStore.users", "a manager")
+    if role == "worker":
+        _need(config, bool(config.deployment.resource_managers), "deployment.config.resourceManagers", "a worker")
+
+
+def _need(config: Config, given: bool, key: str, who: str) -> None:
+    if not given:
+        raise ConfigError(f"{config.path}: {key} is missing, and {who} cannot do without it")
+
+
+def _check_scheme(config: Config) -> None:
+    listener = config.listener
+    addresses = [
+        ("wso2.transport.http.listenerConfigurations", listener.scheme, listener.host),
+        (
+            "deployment.config.httpsInterface",
+            config.deployment.https_interface.scheme,
+            config.deployment.https_interface.host,
+        ),
+        *(("deployment.config.resourceManagers", one.scheme, one.host) for one in config.deployment.resource_managers),
+    ]
+    for key, scheme, host in addresses:
+        if scheme == "http" and host not in _LOOPBACK and not config.http.plain_http_allowed:
+            raise ConfigError(
+                f"{config.path}: {key} has scheme http on {host!r}: passwords would cross the network in clear",
+                hint="use scheme https, or set wso2.transport.http.plainHttpAllowed: true where the network is trusted",
+            )
+    if listener.scheme == "https" and (listener.certificate_file is None or listener.key_file is None):
+        raise ConfigError(
+            f"{config.path}: the https listener {listener.id!r} needs certificateFile and keyFile (PEM files)",
+            hint="on one machine, scheme http with host 127.0.0.1 needs neither",
+        )
+
+
+def _unused_listeners(config: Config) -> list[str]:
+    return [
+        f"{config.path}: the listener {one.id!r} is not opened: a node has one, {config.listener.id!r}"
+        for one in config.http.listeners
+        if one is not config.listener
+    ]
+
+
+def _with_role_names(auth: Auth, file: Path) -> Auth:
+    """Return `auth` with the roles of its users as display names; WSO2's files refer to them by id."""
+    names = {role.id: role.display_name for role in auth.role_list}
+    defined = {auth.admin_role, *names.values()}
+    users: dict[str, User] = {}
+    for user in auth.users:
+        if user.username in users:
+            raise ConfigError(f"{file}: auth.configs has the user {user.username!r} twice")
+        roles = tuple(names.get(role, role) for role in user.roles)
+        for role in roles:
+            if role not in defined:
+                raise ConfigError(
+                    f"{file}: auth.configs gives {user.username!r} the role {role!r}, but does not define it",
+                    hint=f"roles: {', '.join(sorted({*defined, *names}))}",
+                )
+        users[user.username] = replace(user, roles=roles)
+    return replace(auth, users=tuple(users.values()))

@@ -1,0 +1,290 @@
+"""From the tree of a file to frozen dataclasses: every key is known, checked, and remembers where it came from.
+
+A section is a dataclass whose fields are made by `setting` (one value), `section` (a mapping) or `listing` (a list).
+Their metadata hold the YAML key path below the section, as WSO2 spells it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from spdist.config.kinds import Kind, Secret
+from spdist.config.source import Node, Reference, expand, scalar
+from spdist.errors import ConfigError
+
+__all__ = ["Binder", "Entry", "Key", "environment_name", "keys", "listing", "section", "setting"]
+
+T = TypeVar("T")
+_REQUIRED: Any = dataclasses.MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of `Config.explain`: a key, its value as shown to people, and where the value came from."""
+
+    key: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """How a field is written in the file.
+
+    Parameters
+    ----------
+    paths : tuple of str
+        Key path below the section; further ones are other accepted spellings.
+    kind : Kind, optional
+        What a single value may be.
+    fields : type, optional
+        The dataclass of a mapping, or of the items of a list.
+    many : bool
+        True for a list.
+    wrapper : str
+        The key that wraps each item of a list (WSO2: ``users: [{user: {…}}]``); empty for none.
+    short : callable, optional
+        Reads a list written as one text into mappings of key to text.
+    """
+
+    paths: tuple[str, ...]
+    kind: Kind | None = None
+    fields: type | None = None
+    many: bool = False
+    wrapper: str = ""
+    short: Callable[[str], list[dict[str, str]]] | None = None
+
+
+def setting(path: str, kind: Kind, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
+    """Return the dataclass field of one value at `path`; without `default` the file must give it."""
+    return dataclasses.field(default=default, metadata={"key": Key((path, *also), kind)})
+
+
+def section(path: str, fields: type) -> Any:
+    """Return the dataclass field of a mapping at `path`, bound to the dataclass `fields`."""
+    return dataclasses.field(metadata={"key": Key((path,), fields=fields)})
+
+
+def listing(
+    path: str, fields: type, *, wrapper: str = "", short: Callable[[str], list[dict[str, str]]] | None = None
+) -> Any:
+    """Return the dataclass field of a list at `path`, a tuple of the dataclass `fields`; empty where it is absent."""
+    return dataclasses.field(
+        default=(), metadata={"key": Key((path,), fields=fields, many=True, wrapper=wrapper, short=short)}
+    )
+
+
+def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
+    """Yield every key path below the dataclass `fields` with its `Key`; an item of a list shows as ``[]``."""
+    for field in dataclasses.fields(fields):
+        key: Key | None = field.metadata.get("key")
+        if key is None:
+            continue
+        path = f"{prefix}{key.paths[0]}"
+        if key.fields is None:
+            yield path, key
+        else:
+            inner = f"[].{key.wrapper}." if key.wrapper else "[]."
+            yield from keys(key.fields, f"{path}{inner if key.many else '.'}")
+
+
+def environment_name(*fields: str) -> str:
+    """Return the variable that overrides a field.
+
+    ``cluster, heartbeat_interval_ms`` gives ``SPDIST__CLUSTER__HEARTBEAT_INTERVAL``, without
+    the unit, since the value may have one.
+    """
+    return "__".join(("SPDIST", *(re.sub(r"_(ms|min)$", "", name).upper() for name in fields)))
+
+
+class Binder:
+    """Binds the sections of one file.
+
+    Parameters
+    ----------
+    file : Path
+        The file, for errors.
+    environment : mapping of str to str
+        Variables: for references and for overrides.
+    ignored : mapping of str to str
+        Key paths that are accepted and not used, with the reason.
+
+    Attributes
+    ----------
+    entries : list of Entry
+        Every value bound so far, defaults included.
+    notes : list of str
+        What was accepted and not used.
+    overrides : dict of str to str
+        Variables ``SPDIST__…`` that no field has taken yet.
+    """
+
+    def __init__(self, file: Path, environment: Mapping[str, str], ignored: Mapping[str, str]) -> None:
+        self.file = file
+        self.base = file.parent
+        self.environment = environment
+        self.ignored = ignored
+        self.entries: list[Entry] = []
+        self.notes: list[str] = []
+        self.overrides = {name: value for name, value in environment.items() if name.startswith("SPDIST__")}
+        self.known_overrides: list[str] = []
+
+    def bind(self, fields: type[T], node: Node, path: str, names: tuple[str, ...] = ()) -> T:
+        """Return `fields` filled from the mapping `node`, which stands at `path`; `names` lead to its overrides."""
+        known = {
+            f"{path}.{spelling}": field
+            for field in dataclasses.fields(fields)  # type: ignore[arg-type]
+            if (key := field.metadata.get("key")) is not None
+            for spelling in key.paths
+        }
+        found: dict[str, Node] = {}
+        self._collect(node, path, known, found)
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(fields):  # type: ignore[arg-type]
+            if (key := field.metadata.get("key")) is not None:
+                given = [full for spelling in key.paths if (full := f"{path}.{spelling}") in found]
+                if len(given) > 1:
+                    raise ConfigError(
+                        f"{found[given[1]].origin}: {given[0]} and {given[1]} mean the same; give one of them"
+                    )
+                full = given[0] if given else f"{path}.{key.paths[0]}"
+                values[field.name] = self._value(
+                    field, key, full, found.get(full), (*names, field.name) if names else ()
+                )
+        return fields(**values)
+
+    def finish(self) -> None:
+        """Refuse overrides that name no setting."""
+        for name in self.overrides:
+            raise ConfigError(
+                f"environment {name}: there is no such setting", hint=_nearest(name, self.known_overrides)
+            )
+
+    def unknown_section(self, name: str, node: Node, known: list[str]) -> NoReturn:
+        """Refuse a section that neither spdist nor WSO2 has."""
+        raise ConfigError(
+            f"{node.origin}: {name} is not a section that spdist knows",
+            hint=_nearest(name, known) or f"sections: {', '.join(known)}",
+        )
+
+    # ------------------------------------------------------------------------------------------------ walking the tree
+    def _collect(self, node: Node, path: str, known: Mapping[str, Any], found: dict[str, Node]) -> None:
+        if not isinstance(node.content, dict):
+            raise ConfigError(f"{node.origin}: {path} must be a mapping of keys to values")
+        for name, child in node.content.items():
+            full = f"{path}.{name}"
+            generic = re.sub(r"\[\d+\]", "[]", full)
+            if full in known:
+                found[full] = child
+            elif generic in self.ignored:
+                self.notes.append(f"{child.origin}: {full} is not used: {self.ignored[generic]}")
+            elif any(other.startswith(f"{full}.") for other in known):
+                self._collect(child, full, known, found)
+            else:
+                raise self._unknown(child, path, full, known)
+
+    def _unknown(self, node: Node, path: str, full: str, known: Mapping[str, Any]) -> ConfigError:
+        # Candidates are the names that may stand beside it, and where nothing is near, the same name elsewhere.
+        here = sorted({other[len(path) + 1 :].split(".")[0] for other in known})
+        name = full[len(path) + 1 :]
+        near = difflib.get_close_matches(name, here, n=1, cutoff=0.5)
+        deeper = [other for other in known if other.split(".")[-1] == name]
+        hint = f"did you mean {path}.{near[0]}?" if near else f"keys of {path}: {', '.join(here)}"
+        if deeper:
+            hint = f"did you mean {deeper[0]}?"
+        return ConfigError(f"{node.origin}: {full} is not a key that spdist knows", hint=hint)
+
+    # --------------------------------------------------------------------------------------------------------- values
+    def _value(
+        self, field: dataclasses.Field[Any], key: Key, full: str, node: Node | None, names: tuple[str, ...]
+    ) -> Any:
+        if key.many:
+            assert key.fields is not None
+            items = self._items(key, full, node) if node is not None else []
+            return tuple(
+                self.bind(key.fields, item, f"{full}[{number}]{'.' + key.wrapper if key.wrapper else ''}")
+                for number, item in enumerate(items)
+            )
+        if key.fields is not None:
+            return self.bind(key.fields, node or Node({}, str(self.file)), full, names)
+        assert key.kind is not None
+        reference = self._reference(full, node, names)
+        if reference is None:
+            if field.default is dataclasses.MISSING:
+                raise ConfigError(f"{self.file}: {full} is missing", hint=self._how(key, full))
+            default = field.default
+            if isinstance(default, Path):
+                default = (self.base / default).resolve()
+            self.entries.append(Entry(full, _shown(default), "default"))
+            return default
+        try:
+            value = key.kind.read(reference, self.base)
+        except ValueError as error:
+            # A value that should have been a reference may be a password: it is not repeated.
+            shown = "" if key.kind.secret else f", not {reference.text!r}"
+            raise ConfigError(f"{reference.origin}: {full} must be {error}{shown}") from None
+        self.entries.append(Entry(full, _shown(value), reference.origin))
+        return value
+
+    def _reference(self, full: str, node: Node | None, names: tuple[str, ...]) -> Reference | None:
+        if names:
+            name = environment_name(*names)
+            self.known_overrides.append(name)
+            if name in self.overrides:
+                text = self.overrides.pop(name)
+                return Reference(scalar(text), text, f"environment {name}", whole=True)
+        if node is None:
+            return None
+        if not isinstance(node.content, str):
+            raise ConfigError(f"{node.origin}: {full} must be one value, not a list or a mapping")
+        if scalar(node.content, quoted=node.quoted) is None:
+            raise ConfigError(f"{node.origin}: {full} has no value", hint="give it one, or leave the key out")
+        return expand(node, full, self.environment, self.base)
+
+    def _items(self, key: Key, full: str, node: Node) -> list[Node]:
+        if isinstance(node.content, str) and key.short is not None:
+            reference = expand(node, full, self.environment, self.base)
+            try:
+                written = key.short(reference.text)
+            except ValueError as error:
+                raise ConfigError(f"{reference.origin}: {full} must be {error}, not {reference.text!r}") from None
+            return [
+                Node({name: Node(text, reference.origin) for name, text in item.items()}, reference.origin)
+                for item in written
+            ]
+        if not isinstance(node.content, list):
+            raise ConfigError(f"{node.origin}: {full} must be a list")
+        if not key.wrapper:
+            return node.content
+        items = []
+        for number, item in enumerate(node.content):
+            if not isinstance(item.content, dict) or list(item.content) != [key.wrapper]:
+                raise ConfigError(f"{item.origin}: {full}[{number}] must be a mapping with the one key {key.wrapper!r}")
+            items.append(item.content[key.wrapper])
+        return items
+
+    def _how(self, key: Key, full: str) -> str:
+        if key.kind is not None and key.kind.secret:
+            return f"write {full.split('.')[-1]}: ${{env:NAME}} or ${{file:path}} there"
+        return "this setting has no default: it must differ from node to node, or only you can know it"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Secret):
+        return "***"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "(none)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if value not in ("", None) else "(none)"
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else None

@@ -1,0 +1,84 @@
+"""Keys of WSO2 Stream Processor that are accepted and not used, with the reason, which `Config.notes` repeats.
+
+A key that is in neither this table nor a section is an error, so that a slip of the pen never passes in silence.
+"""
+
+from __future__ import annotations
+
+__all__ = ["IGNORED"]
+
+_JVM = "it configures the Java server that WSO2 SP runs on"
+_PLUG = "there is one implementation, and it is used"
+_SQL = "all SQL is made by SQLAlchemy for the database at hand"
+_LOG_ONLY = "events travel over the embedded log in this version"
+_HA = "it belongs to the two-node deployment (type: ha); managers and workers of type: distributed replace it"
+_METRICS = "figures are shown by the nodes' own interface and panels"
+_EXTENSIONS = "extensions are Python code here, and take their settings in the app"
+_KEY_STORE = "Java key stores cannot be read; give certificateFile, keyFile (PEM) and keyPassword"
+_FILES = "state is kept in files at config.location"
+_POOL = "connections are pooled with SQLAlchemy's own settings"
+
+IGNORED: dict[str, str] = {
+    # the server
+    "wso2.carbon.type": _JVM,
+    "wso2.carbon.tenant": _JVM,
+    "wso2.artifact.deployment": "apps are deployed over REST and kept in the database; no folder is scanned",
+    "wso2.securevault": "passwords come from ${env:NAME} or ${file:path}",
+    "wso2.metrics": _METRICS,
+    "wso2.metrics.jdbc": _METRICS,
+    "wso2.status.dashboard": _METRICS,
+    "wso2.business.rules.manager": _METRICS,
+    "wso2.transport.http.transportProperties": _JVM,
+    "wso2.transport.http.senderConfigurations": "calls to other nodes need no settings but trustFile",
+    "wso2.transport.http.listenerConfigurations[].keyStoreFile": _KEY_STORE,
+    "wso2.transport.http.listenerConfigurations[].keyStorePassword": _KEY_STORE,
+    "wso2.transport.http.listenerConfigurations[].certPass": _KEY_STORE,
+    "siddhi.stores.query.api": "on-demand queries go to the manager's own interface",
+    "databridge.config": _JVM,
+    "data.agent.config": _JVM,
+    "analytics.solutions": _JVM,
+    # the cluster
+    "cluster.config.enabled": "a manager always takes part in the election; one that is alone leads",
+    "cluster.config.coordinationStrategyClass": _PLUG,
+    "cluster.config.strategyConfig.queries": _SQL,
+    "deployment.config.queries": _SQL,
+    "deployment.config.allocationAlgorithm": _PLUG,
+    "deployment.config.appCreatorClass": _PLUG,
+    "deployment.config.bootstrapURLs": _LOG_ONLY,
+    "deployment.config.zooKeeperConfig": _LOG_ONLY,
+    "deployment.config.zooKeeperURLs": _LOG_ONLY,
+    "deployment.config.natsServerUrl": _LOG_ONLY,
+    "deployment.config.clusterId": _LOG_ONLY,
+    "deployment.config.factoryInitial": _LOG_ONLY,
+    "deployment.config.providerUrl": _LOG_ONLY,
+    "deployment.config.passiveNodeDetailsWaitTimeOutMillis": _HA,
+    "deployment.config.passiveNodeDetailsRetrySleepTimeMillis": _HA,
+    "deployment.config.eventSyncServer": _HA,
+    "deployment.config.eventSyncClientPool": _HA,
+    "deployment.config.eventByteBufferQueueCapacity": _HA,
+    "deployment.config.byteBufferExtractorThreadPoolSize": _HA,
+    # state
+    "state.persistence.enabled": "state is always written; revisions are taken when they are asked for",
+    "state.persistence.intervalInMin": "state is always written; revisions are taken when they are asked for",
+    "state.persistence.persistenceStore": _FILES,
+    "state.persistence.config.datasource": _FILES,
+    "state.persistence.config.table": _FILES,
+    "state.persistence.config.queries": _FILES,
+    # databases
+    "wso2.datasources.dataSources[].jndiConfig": _JVM,
+    "wso2.datasources.dataSources[].definition.type": "every datasource is a relational database",
+    "wso2.datasources.dataSources[].definition.configuration.driverClassName": "the driver follows from the URL",
+    "wso2.datasources.dataSources[].definition.configuration.maxPoolSize": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.minIdle": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.idleTimeout": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.connectionTestQuery": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.validationTimeout": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.isAutoCommit": _POOL,
+    # apps
+    "siddhi.extensions": _EXTENSIONS,
+    "siddhi.refs": "sources, sinks and stores are written out in the app",
+    "siddhi.properties": _EXTENSIONS,
+    # users
+    "auth.configs.properties": "every request carries its credentials, so there are no sessions to configure",
+    "auth.configs.restAPIAuthConfigs": "every request is authenticated; this cannot be switched off",
+}

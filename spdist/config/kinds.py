@@ -1,0 +1,203 @@
+"""What a setting may be: text, whole numbers, durations, secrets, paths, URLs. From a scalar of the file to a value.
+
+A kind raises ValueError with the end of the sentence "<key> must be …"; the binder adds file, line, key and value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spdist.config.source import Reference
+
+__all__ = [
+    "Kind",
+    "Secret",
+    "boolean",
+    "choice",
+    "database_url",
+    "duration",
+    "memory",
+    "path",
+    "roles",
+    "secret",
+    "text",
+    "whole",
+]
+
+_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(\d+)\s*(ms|s|sec|m|min|h)")
+#: JDBC's name of a database, and SQLAlchemy's dialect and driver for it.
+_DIALECTS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+
+
+class Secret:
+    """A password. Its text is given out only by `reveal`; it never shows in a repr, an error or a listing.
+
+    Parameters
+    ----------
+    value : str
+        The text.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the text itself."""
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Secret is not written to files or sent to other processes; send reveal() where you must")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a scalar becomes a value: ``read(reference, base)`` with the directory that relative paths start from."""
+
+    read: Callable[[Reference, Path], Any]
+    secret: bool = False
+
+
+def _read_text(reference: Reference, _: Path) -> str:
+    if not reference.text.strip():
+        raise ValueError("text that is not empty")
+    return reference.text
+
+
+def _read_boolean(reference: Reference, _: Path) -> bool:
+    if not isinstance(reference.value, bool):
+        raise ValueError("true or false")
+    return reference.value
+
+
+def _read_secret(reference: Reference, _: Path) -> Secret:
+    if not reference.whole:
+        raise ValueError(
+            "a reference, since passwords are not written into this file: "
+            "${env:NAME} for an environment variable, or ${file:path} for a file that only this user may read"
+        )
+    if not reference.text:
+        raise ValueError("a password that is not empty")
+    return Secret(reference.text)
+
+
+def _read_path(reference: Reference, base: Path) -> Path:
+    if not reference.text.strip():
+        raise ValueError("a path")
+    return (base / Path(reference.text).expanduser()).resolve()
+
+
+def _read_memory(reference: Reference, _: Path) -> str:
+    if not re.fullmatch(r"[1-9]\d*[mgMG]", reference.text):
+        raise ValueError("an amount of memory such as 512m or 2g")
+    return reference.text.lower()
+
+
+def _read_roles(reference: Reference, _: Path) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in reference.text.split(",") if part.strip())
+    if not names:
+        raise ValueError("one role or several with commas between them")
+    return names
+
+
+text = Kind(_read_text)
+boolean = Kind(_read_boolean)
+secret = Kind(_read_secret, secret=True)
+path = Kind(_read_path)
+memory = Kind(_read_memory)
+roles = Kind(_read_roles)
+
+
+def whole(least: int, most: int) -> Kind:
+    """Return the kind of whole numbers from `least` to `most`."""
+
+    def read(reference: Reference, _: Path) -> int:
+        value = reference.value
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return value
+
+    return Kind(read)
+
+
+def duration(least_ms: int) -> Kind:
+    """Return the kind of times of at least `least_ms` ms: a whole number of ms, or text with a unit (``2s``)."""
+
+    def read(reference: Reference, _: Path) -> int:
+        value = reference.value
+        if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+            value = int(match.group(1)) * _UNITS[match.group(2)]
+        if isinstance(value, bool) or not isinstance(value, int) or value < least_ms:
+            raise ValueError(
+                f"a time of at least {least_ms} ms: whole milliseconds, or with a unit such as 500ms, 2s, 5min"
+            )
+        return value
+
+    return Kind(read)
+
+
+def choice(*allowed: str) -> Kind:
+    """Return the kind of the words `allowed`."""
+
+    def read(reference: Reference, _: Path) -> str:
+        if reference.text not in allowed:
+            raise ValueError(" or ".join(allowed))
+        return reference.text
+
+    return Kind(read)
+
+
+def _read_database_url(reference: Reference, base: Path) -> str:
+    url = reference.text
+    if url.startswith("jdbc:"):
+        url = _from_jdbc(url.removeprefix("jdbc:"))
+    if re.search(r"//[^/@]*:[^/@]*@|[?&;](password|pwd)=", url, re.IGNORECASE):
+        raise ValueError("a URL without a password: the password has a key of its own")
+    if url.startswith("sqlite:"):
+        return _sqlite_url(url, base)
+    if not re.fullmatch(r"(postgresql|mysql|mariadb)(\+\w+)?://[^/]+/\S+", url):
+        raise ValueError(
+            "a database that spdist can use: jdbc:sqlite:file, jdbc:postgresql://host:port/name, "
+            "jdbc:mysql://host:port/name, or SQLAlchemy's form of the same"
+        )
+    return url
+
+
+def _from_jdbc(url: str) -> str:
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite":
+        return f"sqlite:{rest}"
+    if scheme in _DIALECTS:
+        # JDBC's options (?useSSL=false …) mean nothing to another driver.
+        return f"{_DIALECTS[scheme]}:{rest.partition('?')[0]}"
+    return url
+
+
+def _sqlite_url(url: str, base: Path) -> str:
+    location = re.sub(r"^sqlite:(///)?", "", url)
+    if not location or location == ":memory:" or location.startswith("//"):
+        raise ValueError("a file: the managers share this database, and one in memory cannot be shared")
+    return f"sqlite:///{(base / Path(location).expanduser()).resolve()}"
+
+
+database_url = Kind(_read_database_url)

@@ -1,0 +1,281 @@
+"""The settings of a node, section by section, with WSO2's key names; see ``conf/`` for every key with a comment.
+
+Times are whole milliseconds. Names and meaning of keys: WSO2 Stream Processor 4.x, ``conf/<runtime>/deployment.yaml``.
+Where a default differs from WSO2's, the class says why.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from spdist.config.binding import listing, section, setting
+from spdist.config.kinds import (
+    Secret,
+    boolean,
+    choice,
+    database_url,
+    duration,
+    memory,
+    path,
+    roles,
+    secret,
+    text,
+    whole,
+)
+
+__all__ = [
+    "SECTIONS",
+    "Auth",
+    "Carbon",
+    "Cluster",
+    "Datasource",
+    "Datasources",
+    "Deployment",
+    "Http",
+    "Interface",
+    "Listener",
+    "Log",
+    "ResourceManager",
+    "Role",
+    "Spark",
+    "StatePersistence",
+    "Transports",
+    "User",
+]
+
+_PORT = whole(0, 65535)
+_URL = re.compile(r"(?:(https?)://)?(\[[^\]]+\]|[^:/\[\]\s]+):(\d+)/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Carbon:
+    """``wso2.carbon``: who this node is.
+
+    `id` has no default: WSO2's is the same on every node, and two nodes with one id break the cluster.
+    """
+
+    id: str = setting("id", text)
+    name: str = setting("name", text, "spdist")
+    ports_offset: int = setting("ports.offset", whole(0, 60000), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One of ``wso2.transport.http.listenerConfigurations``: where this node's interface listens.
+
+    Certificate and key are PEM files: Java's key stores cannot be read here.
+    """
+
+    host: str = setting("host", text)
+    port: int = setting("port", _PORT)
+    id: str = setting("id", text, "default")
+    scheme: str = setting("scheme", choice("https", "http"), "http")
+    certificate_file: Path | None = setting("certificateFile", path, None)
+    key_file: Path | None = setting("keyFile", path, None)
+    key_password: Secret | None = setting("keyPassword", secret, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """``wso2.transport.http``: this node's listeners, and whom it trusts when it calls other nodes.
+
+    Without TLS (``scheme: http``) passwords travel in clear, so it is refused unless the host is this machine's own
+    loopback or `plain_http_allowed` is set (a trusted network, or TLS ended by something in front).
+    """
+
+    listeners: tuple[Listener, ...] = listing("listenerConfigurations", Listener)
+    trust_file: Path | None = setting("trustFile", path, None)
+    plain_http_allowed: bool = setting("plainHttpAllowed", boolean, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """``cluster.config``: the group of managers, and how it elects its leader in a database.
+
+    A leader is replaced when its last heartbeat is older than `heartbeat_interval_ms` × `heartbeat_max_retry`.
+    """
+
+    group_id: str = setting("groupId", text, "sp")
+    datasource: str = setting("strategyConfig.datasource", text, "")
+    heartbeat_interval_ms: int = setting("strategyConfig.heartbeatInterval", duration(50), 1000)
+    heartbeat_max_retry: int = setting("strategyConfig.heartbeatMaxRetry", whole(1, 1000), 2)
+    event_polling_interval_ms: int = setting("strategyConfig.eventPollingInterval", duration(50), 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """``deployment.config.httpsInterface``: where other nodes reach this one, and the credentials it shows them."""
+
+    host: str = setting("host", text)
+    port: int = setting("port", _PORT)
+    username: str = setting("username", text)
+    password: Secret = setting("password", secret)
+    scheme: str = setting("scheme", choice("https", "http"), "https")
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a slash at the end."""
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceManager:
+    """One of ``deployment.config.resourceManagers``: a manager that this worker reports to.
+
+    Without credentials of its own, those of this node's `Interface` are shown to the manager.
+    """
+
+    host: str = setting("host", text)
+    port: int = setting("port", whole(1, 65535))
+    username: str = setting("username", text, "")
+    password: Secret | None = setting("password", secret, None)
+    scheme: str = setting("scheme", choice("https", "http"), "https")
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a slash at the end."""
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+
+def _short_managers(written: str) -> list[dict[str, str]]:
+    """Read ``host:port, http://host:port`` as the list of managers."""
+    managers = []
+    for part in written.split(","):
+        match = _URL.fullmatch(part.strip())
+        if match is None:
+            raise ValueError("a list of managers, or host:port of each with commas between them")
+        scheme, host, port = match.groups()
+        managers.append({"host": host, "port": port, "scheme": scheme or "https"})
+    return managers
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """``deployment.config``: how managers and workers find each other and notice that one is gone.
+
+    A worker is given up when it has been silent for longer than `heartbeat_interval_ms` × `heartbeat_max_retry` (with
+    the margin that keeps it from running twice); the leader's values hold for every worker. `datasource` is a
+    manager's, `resource_managers`, `leader_retry_interval_ms` and `is_receiver_node` are a worker's.
+
+    `leader_retry_interval_ms` is 2 s, not WSO2's 10 s: with that, a worker that meets a standby during an election
+    pauses for longer than the new leader waits for it.
+    """
+
+    https_interface: Interface = section("httpsInterface", Interface)
+    type: str = setting("type", choice("distributed"), "distributed")
+    heartbeat_interval_ms: int = setting("heartbeatInterval", duration(50), 2000)
+    heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)
+    min_resource_count: int = setting("minResourceCount", whole(1, 10_000), 1)
+    datasource: str = setting("datasource", text, "")
+    is_receiver_node: bool = setting("isReceiverNode", boolean, False)
+    leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 2000)
+    resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", ResourceManager, short=_short_managers)
+
+
+@dataclass(frozen=True, slots=True)
+class StatePersistence:
+    """``state.persistence``: where the state of every group is kept.
+
+    State is always written: it is what makes results exact after a failure. `location` must be seen by all workers.
+    `revisions_to_keep` is for revisions, the named snapshots that an operator takes and can go back to.
+    """
+
+    location: Path = setting("config.location", path, Path("siddhi-app-persistence"))
+    revisions_to_keep: int = setting("revisionsToKeep", whole(1, 10_000), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Datasource:
+    """One of ``wso2.datasources.dataSources``: a database.
+
+    `url` is SQLAlchemy's, made from WSO2's ``jdbcUrl`` where that was given; it never holds a password.
+    """
+
+    name: str = setting("name", text)
+    url: str = setting("definition.configuration.jdbcUrl", database_url, also=("url",))
+    description: str = setting("description", text, "")
+    username: str = setting("definition.configuration.username", text, "", also=("username",))
+    password: Secret | None = setting("definition.configuration.password", secret, None, also=("password",))
+
+
+@dataclass(frozen=True, slots=True)
+class Datasources:
+    """``wso2.datasources``: the list of databases."""
+
+    items: tuple[Datasource, ...] = listing("dataSources", Datasource)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user of ``auth.configs``: `roles` are role ids, or display names."""
+
+    username: str = setting("username", text)
+    password: Secret = setting("password", secret)
+    roles: tuple[str, ...] = setting("roles", roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One role of ``auth.configs``."""
+
+    id: str = setting("id", text)
+    display_name: str = setting("displayName", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """``auth.configs``: who may call this node.
+
+    There is no built-in user: WSO2's ``admin/admin`` is known to everybody.
+    """
+
+    type: str = setting("type", choice("local"), "local")
+    admin_role: str = setting("userManager.adminRole", text, "admin")
+    users: tuple[User, ...] = listing("userManager.userStore.users", User, wrapper="user")
+    role_list: tuple[Role, ...] = listing("userManager.userStore.roles", Role, wrapper="role")
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """``spark`` (ours): the Spark session of a worker process.
+
+    `merge_wait_ms` bounds how long a live app with several inputs waits for one that lags; `tick_interval_ms` is how
+    often an idle query wakes so that windows expire and absence is noticed while a stream is silent.
+    """
+
+    cores: int = setting("cores", whole(1, 1024), 2)
+    driver_memory: str = setting("driverMemory", memory, "1g")
+    max_batch_events: int = setting("maxBatchEvents", whole(1, 10_000_000), 20_000)
+    tick_interval_ms: int = setting("tickInterval", duration(10), 1000)
+    merge_wait_ms: int = setting("mergeWait", duration(0), 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """``transports.log`` (ours): the embedded log, one file per topic in a directory on a local disk."""
+
+    directory: Path = setting("directory", path, Path("topics"))
+
+
+@dataclass(frozen=True, slots=True)
+class Transports:
+    """``transports`` (ours): what carries events between groups."""
+
+    log: Log = section("log", Log)
+    default: str = setting("default", choice("log"), "log")
+
+
+#: Field of Config → section of the file, and its class.
+SECTIONS: dict[str, tuple[str, type]] = {
+    "carbon": ("wso2.carbon", Carbon),
+    "http": ("wso2.transport.http", Http),
+    "cluster": ("cluster.config", Cluster),
+    "deployment": ("deployment.config", Deployment),
+    "state_persistence": ("state.persistence", StatePersistence),
+    "datasource_list": ("wso2.datasources", Datasources),
+    "auth": ("auth.configs", Auth),
+    "spark": ("spark", Spark),
+    "transports": ("transports", Transports),
+}

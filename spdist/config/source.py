@@ -1,0 +1,177 @@
+"""Reading ``deployment.yaml``: text to a tree that remembers where each value stands. The only user of yaml.
+
+References are resolved only where a value is used, so that a file may hold keys of other products, with references that
+this program cannot resolve.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spdist.errors import ConfigError
+
+__all__ = ["Node", "Reference", "expand", "read", "scalar"]
+
+_REFERENCE = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
+#: YAML types that a plain scalar may become; the rest (dates, binary) stay text.
+_PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null"))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the file.
+
+    Parameters
+    ----------
+    content : dict of str to Node, list of Node, or str
+        A mapping, a list, or the text of a scalar.
+    origin : str
+        Where it was written: ``file:line`` or ``environment NAME``.
+    quoted : bool
+        True where a scalar was written in quotes, and so is text whatever it looks like.
+    """
+
+    content: dict[str, Node] | list[Node] | str
+    origin: str
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A scalar after its references were resolved.
+
+    Parameters
+    ----------
+    value : str, int, float, bool or None
+        What it means in YAML.
+    text : str
+        The same, as text.
+    origin : str
+        Where it comes from.
+    whole : bool
+        True where the scalar was one reference and nothing else.
+    """
+
+    value: str | int | float | bool | None
+    text: str
+    origin: str
+    whole: bool = False
+
+
+def read(path: Path) -> Node:
+    """Return the tree of the YAML file at `path`.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, is no YAML, is no mapping, or holds a key twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line} is not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    if root is None:
+        return Node({}, f"{path}:1")
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError(f"{path}:1 must be a mapping of sections such as wso2.carbon and deployment.config")
+    return _convert(root, path)
+
+
+def _convert(node: yaml.Node, path: Path) -> Node:
+    origin = f"{path}:{node.start_mark.line + 1}"
+    if isinstance(node, yaml.MappingNode):
+        items: dict[str, Node] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else str(key.value)
+            if name in items:
+                raise ConfigError(
+                    f"{path}:{key.start_mark.line + 1}: the key {name!r} stands here a second time",
+                    hint=f"it was first given at {items[name].origin}; keep one of the two",
+                )
+            items[name] = _convert(value, path)
+        return Node(items, origin)
+    if isinstance(node, yaml.SequenceNode):
+        return Node([_convert(item, path) for item in node.value], origin)
+    assert isinstance(node, yaml.ScalarNode)
+    return Node(str(node.value), origin, quoted=node.style is not None)
+
+
+def scalar(text: str, *, quoted: bool = False) -> Any:
+    """Return what `text` means as a YAML scalar: an int, a float, a bool, None, or the text itself."""
+    if quoted:
+        return text
+    loader = yaml.SafeLoader("")
+    try:
+        tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+        if tag not in _PLAIN_TAGS:
+            return text
+        return loader.construct_object(yaml.ScalarNode(tag, text))
+    finally:
+        loader.dispose()
+
+
+def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> Reference:
+    """Resolve ``${env:NAME}`` and ``${file:path}`` in a scalar.
+
+    Parameters
+    ----------
+    node : Node
+        A scalar.
+    key : str
+        Its key path, for errors.
+    environment : mapping of str to str
+        The variables.
+    base : Path
+        The directory that relative file names start from.
+
+    Raises
+    ------
+    ConfigError
+        The variable is not set, the file cannot be read, or the reference is of another kind.
+    """
+    written = node.content
+    if not isinstance(written, str):
+        raise TypeError(f"{key} is not a scalar")
+    origins: list[str] = []
+
+    def resolve(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        if kind == "env":
+            if name not in environment:
+                raise ConfigError(
+                    f"{node.origin}: {key} needs the environment variable {name}, which is not set",
+                    hint=f"export {name}=… before starting, or give {key} another value",
+                )
+            origins.append(f"environment {name}")
+            return environment[name]
+        if kind == "file":
+            file = base / Path(name).expanduser()
+            try:
+                content = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{node.origin}: {key} needs the file {file}: {error}") from error
+            origins.append(f"file {file}")
+            return content.rstrip("\r\n")
+        raise ConfigError(
+            f"{node.origin}: {key} has the reference {match.group(0)}, which is of a kind not known here",
+            hint="write ${env:NAME} or ${file:path}",
+        )
+
+    text = _REFERENCE.sub(resolve, written)
+    origin = f"{node.origin} ({', '.join(origins)})" if origins else node.origin
+    return Reference(scalar(text, quoted=node.quoted), text, origin, whole=bool(_REFERENCE.fullmatch(written)))

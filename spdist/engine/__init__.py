@@ -1,0 +1,1 @@
+"""Runs apps: in virtual time without Spark, and as Spark streaming queries over topics."""

@@ -1,0 +1,258 @@
+"""In which order the events of several producers are processed: by event time, and the same however they arrive.
+
+A *channel* is what arrives in order: one producer's records in one partition of a topic between groups, or a whole
+partition where outsiders feed the topic. Every event of a channel gets a merge key ``(at, order, path)``: when its
+producer put it out, the number, given at the source, of the event that caused it (-1 for a timer), and which output of
+that cause it is; raised to the key before it, so that keys never fall within a channel. A channel's highest key is at
+the same time a promise: nothing below it will follow.
+
+An event is released once every channel has promised what comes after it; what is released goes by key, then by rank of
+the channel. So the order depends on what the channels hold and not on when it arrived. With one channel there is
+nothing to wait for. Live apps wait only so long: see `Merge.frontier`.
+
+What was put out as one chunk and spread over partitions is one chunk again where all of it is read.
+
+Source: conservative synchronisation with null messages, Chandy and Misra (1979).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from spdist.operators.base import Arrival
+from spdist.planning.topology import AssignedInput
+from spdist.transports.base import NO_CLOCK
+from spdist.transports.paths import next_sibling, sort_key
+from spdist.transports.payload import TIMER, Events
+
+__all__ = ["ChannelKey", "Merge", "Released"]
+
+#: Topic, partition, and the producer where the topic is between groups, else an empty text.
+ChannelKey = tuple[str, int, str]
+#: Merge key: at, order, sort key of the path.
+_Key = tuple[int, int, bytes]
+_LOWEST: _Key = (NO_CLOCK, TIMER, b"")
+
+
+def _promised(clock: int) -> _Key:
+    """Return the lowest key that may follow the promise `clock`."""
+    return (clock, TIMER + 1, b"") if clock != NO_CLOCK else _LOWEST
+
+
+def _reached(key: _Key) -> int:
+    """Return the time that is over in a channel at `key`: where a timer put that out, others may do so at that time."""
+    at, order, _ = key
+    return at if order != TIMER or at == NO_CLOCK else at - 1
+
+
+class Released(NamedTuple):
+    """A chunk whose turn has come: when it was put out, by what, the path of its first event, its stream and events."""
+
+    at: int
+    order: int
+    path: bytes
+    stream: str
+    arrivals: list[Arrival]
+
+
+class _Waiting(NamedTuple):
+    """An event with its merge key and the rank of its channel, by which it is sorted; then what it is."""
+
+    key: _Key
+    rank: int
+    path: bytes
+    chunk: int
+    arrival: Arrival
+
+
+@dataclass(slots=True)
+class _Channel:
+    """What is known of one channel; `holds` is False for a producer that nobody announced: it is not waited for."""
+
+    stream: str
+    producer: str
+    rank: int
+    outside: bool
+    holds: bool = True
+    key: _Key = _LOWEST
+    first: int | None = None
+    pending: deque[_Waiting] = field(default_factory=deque)
+
+
+class Merge:
+    """Takes records in any interleaving of channels and releases their events in one order.
+
+    Parameters
+    ----------
+    inputs : sequence of AssignedInput
+        What the group instance reads. Equal keys of different channels go in the order of the inputs, those of other
+        groups before those fed by outsiders, then of partitions and producers.
+    live : bool
+        False for ``@app:playback``: wait without bound.
+    merge_wait_ms : int
+        How long a live app waits for a producer that lags, in ms.
+
+    State
+    -----
+    Per channel its key and its unreleased events: for live apps those of `merge_wait_ms`, else as far as the producers
+    are apart.
+    """
+
+    def __init__(self, inputs: Sequence[AssignedInput], *, live: bool, merge_wait_ms: int) -> None:
+        self.live = live
+        self.merge_wait_ms = merge_wait_ms
+        self.reached = NO_CLOCK
+        self._inputs = {assigned.topic: assigned for assigned in inputs}
+        self._channels: dict[ChannelKey, _Channel] = {}
+        for assigned in sorted(inputs, key=lambda one: not one.producers):
+            for partition in assigned.partitions:
+                for producer in assigned.producers or ("",):
+                    self._channels[assigned.topic, partition, producer] = _Channel(
+                        assigned.stream, producer, len(self._channels), not assigned.producers
+                    )
+        self._by_rank = list(self._channels.values())
+
+    @property
+    def pending(self) -> int:
+        """Number of events that wait for their turn."""
+        return sum(len(channel.pending) for channel in self._by_rank)
+
+    @property
+    def first(self) -> int | None:
+        """The earliest time that a channel began with; None before anything has arrived."""
+        return min((c.first for c in self._by_rank if c.first is not None), default=None)
+
+    def offer(self, key: ChannelKey, events: Events | None, clock: int) -> None:
+        """Take a record: its events, None for one that only promises; then its promise.
+
+        Parameters
+        ----------
+        key : ChannelKey
+            Topic, partition and producer of the record.
+        events : Events or None
+            Without repeats.
+        clock : int
+            What the record promises.
+        """
+        channel = self._channel(key)
+        if events is not None:
+            self._queue(channel, events)
+        channel.key = max(channel.key, _promised(clock))
+        if channel.first is None and channel.key > _LOWEST:
+            channel.first = channel.key[0]
+
+    def frontier(self, tick: int) -> int:
+        """Return the time that all channels have reached, which never falls; `NO_CLOCK` while one is unheard.
+
+        What follows was put out at that time at the earliest, and then not by a timer.
+
+        Parameters
+        ----------
+        tick : int
+            The time of the batch, ms. In a live app a channel that outsiders feed has reached it, as whatever was
+            appended before `tick` is in this batch; a producer of another group is waited for, `merge_wait_ms` long.
+        """
+        holding = [channel for channel in self._by_rank if channel.holds]
+        if self.live:
+            times = (max(_reached(c.key), tick if c.outside else tick - self.merge_wait_ms) for c in holding)
+            reached = min(times, default=tick)
+        else:
+            reached = min((_reached(channel.key) for channel in holding), default=NO_CLOCK)
+        self.reached = max(self.reached, reached)
+        return self.reached
+
+    def release(self) -> list[Released]:
+        """Return the chunks whose turn has come, given what `frontier` returned last, in order.
+
+        Those put out before it, and those that timers put out at that very time.
+        """
+        if len(self._by_rank) == 1:
+            (channel,) = self._by_rank
+            due, channel.pending = list(channel.pending), deque()
+        else:
+            limit = _promised(self.reached)
+            due = [waiting for channel in self._by_rank for waiting in _below(channel.pending, limit)]
+            # Stable, and each channel's part is sorted already: equal keys of a channel keep their order.
+            due.sort(key=lambda waiting: waiting[:2])
+        return list(self._chunks(due))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as plain data."""
+        return {
+            "reached": self.reached,
+            "channels": [
+                [*key, c.key, c.first, [[w.key, w.path, w.chunk, w.arrival] for w in c.pending]]
+                for key, c in self._channels.items()
+            ],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over the state of a snapshot."""
+        self.reached = state["reached"]
+        for topic, partition, producer, key, first, pending in state["channels"]:
+            channel = self._channel((topic, partition, producer))
+            channel.key, channel.first = key, first
+            channel.pending = deque(
+                _Waiting(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
+            )
+
+    def _channel(self, key: ChannelKey) -> _Channel:
+        topic, partition, producer = key
+        assigned = self._inputs[topic]
+        found = self._channels.get(key if assigned.producers else (topic, partition, ""))
+        if found is None:
+            found = _Channel(assigned.stream, producer, len(self._by_rank), outside=True, holds=False)
+            self._channels[key] = found
+            self._by_rank.append(found)
+        return found
+
+    @staticmethod
+    def _queue(channel: _Channel, events: Events) -> None:
+        rank, pending, high = channel.rank, channel.pending, channel.key
+        for at, order, path, chunk, ts, row in events:
+            key = (at, order, sort_key(path))
+            if key > high:
+                high = key
+            pending.append(_Waiting(high, rank, path, chunk, (ts, row)))
+            if channel.first is None:
+                channel.first = at
+        channel.key = high
+
+    def _chunks(self, due: Sequence[_Waiting]) -> Iterator[Released]:
+        """Put events together that were put out together and still follow one another."""
+        chunk: Released | None = None
+        last: _Waiting | None = None
+        for waiting in due:
+            if waiting.chunk and chunk is not None and last is not None and self._continues(last, waiting):
+                chunk.arrivals.append(waiting.arrival)
+            else:
+                if chunk is not None:
+                    yield chunk
+                (at, order, _), stream = waiting.key, self._by_rank[waiting.rank].stream
+                chunk = Released(at, order, waiting.path, stream, [waiting.arrival])
+            last = waiting
+        if chunk is not None:
+            yield chunk
+
+    def _continues(self, last: _Waiting, waiting: _Waiting) -> bool:
+        left, right = self._by_rank[last.rank], self._by_rank[waiting.rank]
+        return (
+            waiting.chunk == last.chunk + 1
+            and left.stream == right.stream
+            and left.producer == right.producer
+            and last.key[:2] == waiting.key[:2]
+            and next_sibling(last.path) == waiting.path
+        )
+
+
+def _below(pending: deque[_Waiting], limit: _Key) -> Iterable[_Waiting]:
+    """Take the events off the front of `pending` whose key is below `limit`."""
+
+    def taken() -> Iterator[_Waiting]:
+        while pending and pending[0].key < limit:
+            yield pending.popleft()
+
+    return taken()

@@ -1,0 +1,157 @@
+"""From what an island puts out to records of topics: which partition, which ids, which promise. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from spdist.errors import PlanningError
+from spdist.language.types import Schema
+from spdist.planning.topology import AssignedOutput, Publishing, Strategy
+from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.payload import Events, Payload
+from spdist.transports.routing import key_partition, key_text
+
+__all__ = ["Publisher"]
+
+
+class _Route:
+    """How one stream gets to one topic.
+
+    State
+    -----
+    ``seq``: the number of the next event for each partition; ``sent``: events so far.
+    """
+
+    def __init__(self, publishing: Publishing, schema: Schema) -> None:
+        self.topic = publishing.topic
+        self.partitions = publishing.partitions
+        self.seq = [0] * publishing.partitions
+        self.sent = 0
+        self._key: int | None = None
+        self._text: Callable[[Any], str] = str
+        if publishing.strategy is Strategy.FIELD_GROUPING:
+            self._key = schema.index(publishing.key or "")
+            if self._key is None:
+                raise PlanningError(f"topic {self.topic} is keyed by {publishing.key!r}, which is not in {schema}")
+            self._text = key_text(schema.types[self._key])
+
+    def split(self, events: Events) -> list[Events]:
+        """Return the share of each partition: by key, else in turn.
+
+        In turn also for readers that want everything (ALL): each of them reads every partition.
+        """
+        if self.partitions == 1:
+            self.sent += len(events)
+            return [events]
+        if self._key is None:
+            places = [number % self.partitions for number in range(self.sent, self.sent + len(events))]
+        else:
+            text, key = self._text, self._key
+            places = [key_partition(text(row[key]), self.partitions) for row in events.rows]
+        self.sent += len(events)
+        shares = [Events() for _ in range(self.partitions)]
+        for place, event in zip(places, events, strict=True):
+            shares[place].add(*event)
+        return shares
+
+
+class Publisher:
+    """Collects what an island puts out and makes the records of a batch.
+
+    Parameters
+    ----------
+    producer : str
+        Name of the group instance; with the numbers of events per topic partition it makes their ids.
+    outputs : sequence of AssignedOutput
+        What is published where.
+    schemas : mapping
+        Attributes of each stream.
+
+    State
+    -----
+    A number per partition of each topic.
+    """
+
+    def __init__(self, producer: str, outputs: Sequence[AssignedOutput], schemas: Mapping[str, Schema]) -> None:
+        self.producer = producer
+        self.promised = NO_CLOCK
+        self.events_out = 0
+        self._collected = {output.stream: Events() for output in outputs}
+        self._payloads = {output.stream: Payload(schemas[output.stream]) for output in outputs}
+        self._routes = {
+            output.stream: [_Route(publishing, schemas[output.stream]) for publishing in output.publishing]
+            for output in outputs
+        }
+        self._begun: list[Record] = []
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that are published."""
+        return tuple(self._collected)
+
+    def collect(self, stream: str) -> Events:
+        """Return where the events that are put out to `stream` in this batch are gathered."""
+        return self._collected[stream]
+
+    def begin(self, clock: int) -> None:
+        """Tell all readers when this producer's time begins."""
+        self._begun.extend(self._promises(clock))
+        self.promised = clock
+
+    def flush(self, clock: int) -> list[Record]:
+        """Return the records of this batch and forget what was collected.
+
+        The last record of each partition carries the promise `clock`; where it is news, partitions without events get a
+        record that only promises.
+        """
+        records, self._begun = self._begun, []
+        news = clock > self.promised
+        for stream, routes in self._routes.items():
+            events = self._collected[stream]
+            for route in routes:
+                shares = route.split(events) if len(events) else [events] * route.partitions
+                for partition, share in enumerate(shares):
+                    if len(share):
+                        records.extend(self._records(stream, route, partition, share, clock))
+                    elif news:
+                        records.append(self._promise(route, partition, clock))
+            if len(events):
+                self.events_out += len(events)
+                events.clear()
+        self.promised = max(self.promised, clock)
+        return records
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as plain data; nothing may be collected and not flushed."""
+        return {
+            "promised": self.promised,
+            "events_out": self.events_out,
+            "routes": [[r.topic, r.sent, r.seq] for routes in self._routes.values() for r in routes],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over the state of a snapshot; a topic that has more partitions now starts them at 0."""
+        self.promised, self.events_out = state["promised"], state["events_out"]
+        saved = {topic: (sent, seq) for topic, sent, seq in state["routes"]}
+        for routes in self._routes.values():
+            for route in routes:
+                route.sent, seq = saved.get(route.topic, (0, []))
+                route.seq = [*seq, *([0] * (route.partitions - len(seq)))]
+
+    def _records(self, stream: str, route: _Route, partition: int, share: Events, clock: int) -> Iterator[Record]:
+        left = len(share)
+        for count, value in self._payloads[stream].encode_within(share):
+            left -= count
+            promise = self.promised if left else max(clock, self.promised)
+            yield Record(route.topic, partition, value, count, self.producer, route.seq[partition], promise)
+            route.seq[partition] += count
+
+    def _promises(self, clock: int) -> Iterator[Record]:
+        for routes in self._routes.values():
+            for route in routes:
+                for partition in range(route.partitions):
+                    yield self._promise(route, partition, clock)
+
+    def _promise(self, route: _Route, partition: int, clock: int) -> Record:
+        return Record(route.topic, partition, b"", 0, self.producer, route.seq[partition], clock)

@@ -1,0 +1,366 @@
+"""State on disk: a snapshot and the log of inputs after it, and the fence that lets only one owner append to that log.
+
+A directory per group instance holds two kinds of files, each written whole and never changed:
+
+- ``segment-<n>``: what batch *n* is made from: the records as they arrived, the tick, and where reading goes on.
+- ``snapshot-<n>``: the state after segment *n*. Two are kept; segments that only older ones need are deleted.
+
+An operator may go back to a revision (`spdist.runtime.persistence`). That is an opening segment, too: *n* names a
+directory ``base-<n>-…`` beside it with the files of the earlier state, from which the state begins anew.
+
+**The append is the fence.** Segment *n* is made under its final name by a hard link, which fails where the name exists.
+An owner that finds *n* taken has been replaced and must stop: it cannot have put anything out for *n* yet, because a
+segment is durable before the outputs of its batch leave. A new owner takes over by appending an *opening* segment
+without records: after that every append of the owner before it fails. This needs no clock, no lock service and no
+working network, only a file system with atomic hard links that all owners see (a local disk, NFS).
+
+``emitted`` in a segment says up to which segment all outputs are known to have been published when it was written. What
+lies between was published in part or not: whoever loads the state puts it out again, with the same ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import uuid
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from spdist.engine.columns import from_batch, to_batch
+from spdist.errors import FencedError, StateError
+from spdist.transports.base import Record
+
+__all__ = ["Positions", "Segment", "StateStore", "state_directory"]
+
+#: Topic → partition → offset at which reading goes on.
+Positions = dict[str, dict[int, int]]
+
+_FORMAT = 1
+_SNAPSHOTS_KEPT = 2
+_NAME = re.compile(r"(segment|snapshot)-(\d{12})")
+_BASE = re.compile(r"base-(\d{12})-[0-9a-f]{32}")
+#: How often a new owner tries to take over from one that keeps appending.
+_OPENING_ATTEMPTS = 1000
+
+
+def state_directory(location: str | os.PathLike[str], instance: str) -> Path:
+    """Return the directory of group instance `instance` below `location`, whatever characters its name has."""
+    return Path(location) / quote(instance, safe=" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one batch is made from.
+
+    Parameters
+    ----------
+    number : int
+        From 1, without gaps.
+    owner : str
+        Who wrote it; a name that no other start of the group ever has.
+    emitted : int
+        All outputs of the segments up to this number had been published.
+    tick : int
+        The time of the batch, ms.
+    positions : Positions
+        Where reading goes on after it.
+    records : tuple of Record
+        As they arrived, repeats included.
+    opening : bool
+        True where it only marks that `owner` has taken over.
+    base : str
+        Name of the directory with the state to go on from; empty where the state is that after the segment before.
+    """
+
+    number: int
+    owner: str
+    emitted: int
+    tick: int
+    positions: Positions
+    records: tuple[Record, ...] = field(default=())
+    opening: bool = False
+    base: str = ""
+
+
+class StateStore:
+    """The files of one group instance.
+
+    Parameters
+    ----------
+    directory : path
+        Made when the first file is written.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+
+    # ------------------------------------------------------------------------------------------------ taking over
+    def open(self, owner: str) -> Segment:
+        """Take the state over for `owner`, who must be new, and return the opening segment.
+
+        Raises
+        ------
+        FencedError
+            Others keep taking over faster.
+        StateError
+            The directory cannot be read or written.
+        """
+        for _ in range(_OPENING_ATTEMPTS):
+            last = self.last()
+            opening = Segment(
+                number=last.number + 1 if last else 1,
+                owner=owner,
+                emitted=last.emitted if last else 0,
+                tick=last.tick if last else 0,
+                positions=last.positions if last else {},
+                opening=True,
+            )
+            with contextlib.suppress(FencedError):
+                self.append(opening)
+                return opening
+        raise FencedError(f"the state in {self.directory} is being taken over by others again and again")
+
+    def give_up(self, owner: str) -> bool:
+        """See to it that `owner` appends nothing any more; False where another owner has taken over already.
+
+        Who took over later keeps the state: an owner that ends late must not fence off its successor.
+        """
+        for _ in range(_OPENING_ATTEMPTS):
+            last = self.last()
+            if last is None or last.owner != owner:
+                return False
+            ended = Segment(last.number + 1, f"{owner}/ended", last.emitted, last.tick, last.positions, opening=True)
+            with contextlib.suppress(FencedError):
+                self.append(ended)
+                return True
+        raise FencedError(f"the state in {self.directory} changes faster than {owner} can give it up")
+
+    def append(self, segment: Segment) -> Segment:
+        """Make `segment` durable, and return what counts as it: itself, or what the same owner had written before.
+
+        Raises
+        ------
+        FencedError
+            Another owner wrote a segment of that number: it has taken over, stop.
+        """
+        header = {
+            "owner": segment.owner,
+            "emitted": segment.emitted,
+            "tick": segment.tick,
+            "positions": segment.positions,
+            "opening": segment.opening,
+            "base": segment.base,
+        }
+        if self._write("segment", segment.number, header, _pack(segment.records)):
+            # A number may be free again because the segment that had it was deleted, long after we were replaced.
+            # Then a kept snapshot stands for it, since segments are deleted only below those.
+            if self._newest_snapshot() >= segment.number:
+                self.path("segment", segment.number).unlink(missing_ok=True)
+                raise self._fenced(segment.owner)
+            return segment
+        found = self.segment(segment.number)
+        if found.owner != segment.owner:
+            raise self._fenced(segment.owner)
+        return found
+
+    # ---------------------------------------------------------------------------------------------------- reading
+    def numbers(self, kind: str) -> list[int]:
+        """Return the numbers of all files of a kind (``segment`` or ``snapshot``), lowest first."""
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StateError(f"the state in {self.directory} cannot be read: {error}") from error
+        return sorted(int(m[2]) for name in names if (m := _NAME.fullmatch(name)) and m[1] == kind)
+
+    def last(self) -> Segment | None:
+        """Return the newest segment, or None where there is none."""
+        numbers = self.numbers("segment")
+        return self.segment(numbers[-1]) if numbers else None
+
+    def segment(self, number: int) -> Segment:
+        """Return segment `number`; raises StateError where it is missing or damaged."""
+        header, body = self._read("segment", number)
+        positions = {
+            topic: {int(partition): offset for partition, offset in offsets.items()}
+            for topic, offsets in header["positions"].items()
+        }
+        records = _unpack(body) if body else ()
+        owner, emitted, tick, opening = (header[key] for key in ("owner", "emitted", "tick", "opening"))
+        return Segment(number, owner, emitted, tick, positions, records, opening, header["base"])
+
+    def load(self, up_to: int) -> tuple[bytes, Iterator[Segment]]:
+        """Return the newest readable snapshot (empty where the state begins empty) and the segments from it to `up_to`.
+
+        Parameters
+        ----------
+        up_to : int
+            The segment before the one that the caller is to append.
+
+        Raises
+        ------
+        FencedError
+            The state has gone on without the caller.
+        StateError
+            No snapshot can be read, or a segment is missing.
+        """
+        self._must_not_be_past(up_to)
+        if (base := self.base(up_to)) is not None:
+            earlier = StateStore(self.directory / base.base)
+            body, segments = earlier.load(max(earlier.numbers("segment")))
+            return body, chain(segments, self._between(base.number, up_to))
+        damage: StateError | None = None
+        for number in reversed(self.numbers("snapshot")):
+            try:
+                _, body = self._read("snapshot", number)
+            except StateError as error:
+                damage = error
+                continue
+            return body, self._between(number, up_to)
+        oldest = min(self.numbers("segment"), default=0)
+        if damage is not None and oldest != 1:
+            raise damage
+        return b"", self._between(0, up_to)
+
+    def base(self, up_to: int) -> Segment | None:
+        """Return the newest segment up to `up_to` that went back to an earlier state, if no snapshot is newer."""
+        snapshot = self._newest_snapshot()
+        for name, number in sorted(self._bases(), reverse=True):
+            if snapshot < number <= up_to and self.path("segment", number).exists():
+                segment = self.segment(number)
+                if segment.base == name:  # else somebody tried to go back and was too late
+                    return segment
+        return None
+
+    # -------------------------------------------------------------------------------------------------- snapshots
+    def save_snapshot(self, number: int, state: bytes) -> None:
+        """Store the state after segment `number`, and delete what no kept snapshot needs.
+
+        The outputs of that segment must have been published: nothing could put them out again from this snapshot.
+        """
+        self._write("snapshot", number, {}, state)
+        kept = self.numbers("snapshot")[-_SNAPSHOTS_KEPT:]
+        if len(kept) < _SNAPSHOTS_KEPT:
+            return
+        for kind, limit in (("snapshot", kept[0] - 1), ("segment", kept[0])):
+            for old in self.numbers(kind):
+                if old <= limit:
+                    self.path(kind, old).unlink(missing_ok=True)
+        for name, number in self._bases():
+            if number <= kept[0]:
+                shutil.rmtree(self.directory / name, ignore_errors=True)
+
+    def path(self, kind: str, number: int) -> Path:
+        """Return the file of segment or snapshot `number`."""
+        return self.directory / f"{kind}-{number:012d}"
+
+    def _between(self, after: int, up_to: int) -> Iterator[Segment]:
+        for number in range(after + 1, up_to + 1):
+            try:
+                segment = self.segment(number)
+            except StateError:
+                self._must_not_be_past(up_to)  # another owner has just deleted it
+                raise
+            yield segment
+
+    def _bases(self) -> list[tuple[str, int]]:
+        names = os.listdir(self.directory) if self.directory.exists() else []
+        return [(name, int(m[1])) for name in names if (m := _BASE.fullmatch(name))]
+
+    def _newest_snapshot(self) -> int:
+        return max(self.numbers("snapshot"), default=0)
+
+    def _must_not_be_past(self, version: int) -> None:
+        if self._newest_snapshot() > version:
+            raise self._fenced("the owner at version " + str(version))
+
+    def _fenced(self, owner: str) -> FencedError:
+        last = self.last()
+        return FencedError(
+            f"the state in {self.directory} belongs to {last.owner if last else 'nobody'} now, not to {owner}",
+            hint="the group runs elsewhere; this copy must stop",
+        )
+
+    def _write(self, kind: str, number: int, header: dict[str, Any], body: bytes) -> bool:
+        """Write a file durably under a name that is free; False where it is taken."""
+        about = {"kind": kind, "format": _FORMAT, "number": number, "length": len(body), "crc32": zlib.crc32(body)}
+        temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(json.dumps(about | header).encode() + b"\n" + body)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, self.path(kind, number))
+            except FileExistsError:
+                return False
+            _sync_directory(self.directory)
+            return True
+        except OSError as error:
+            raise StateError(
+                f"the state in {self.directory} cannot be written: {error}",
+                hint="it must be on a file system with space left that has hard links",
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def _read(self, kind: str, number: int) -> tuple[dict[str, Any], bytes]:
+        path = self.path(kind, number)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise StateError(f"{path} is missing", hint="restore the newest revision of this group") from None
+        except OSError as error:
+            raise StateError(f"{path} cannot be read: {error}") from error
+        head, _, body = content.partition(b"\n")
+        try:
+            header: dict[str, Any] = json.loads(head)
+            sound = header["length"] == len(body) and header["crc32"] == zlib.crc32(body)
+            known = (header["kind"], header["number"]) == (kind, number) and header["format"] == _FORMAT
+        except (ValueError, KeyError, TypeError):
+            sound = known = False
+        if not sound or not known:
+            what = "is damaged" if not sound else f"was written in another format than {_FORMAT}, or renamed"
+            raise StateError(f"{path} {what}", hint="restore the newest revision of this group")
+        return header, body
+
+
+def _pack(records: tuple[Record, ...]) -> bytes:
+    if not records:
+        return b""
+    sink = pa.BufferOutputStream()
+    batch = to_batch(records)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpack(body: bytes) -> tuple[Record, ...]:
+    with pa.ipc.open_stream(body) as reader:
+        return tuple(record for batch in reader for record in from_batch(batch))
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a new name durable, too; where directories cannot be opened (Windows) the system sees to that."""
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,292 @@
+"""Every error of spdist: one root, stable codes, source spans, hints, and a rendering for people.
+
+Each leaf also inherits the builtin exception a caller would reach for, so ``except ValueError`` works as expected.
+The code of a class is part of the product: it is what scripts match on and what crosses the REST interface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "ClusterError",
+    "ConfigError",
+    "ConflictError",
+    "DeploymentTimeoutError",
+    "DuplicateDefinitionError",
+    "EngineError",
+    "FencedError",
+    "MappingError",
+    "NoWorkersError",
+    "NotFoundError",
+    "NotLeaderError",
+    "NotebookError",
+    "PlanningError",
+    "QueryFailedError",
+    "RemoteError",
+    "SiddhiAppError",
+    "SiddhiSyntaxError",
+    "SiddhiTypeError",
+    "Span",
+    "SpdistError",
+    "StaleTermError",
+    "StateError",
+    "StoreUnavailableError",
+    "TransportError",
+    "UnauthorizedError",
+    "UndefinedNameError",
+    "UnsupportedFeatureError",
+    "error_codes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in an app's text: 1-based lines and columns, the end exclusive; ``start``/``end`` are offsets."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    start: int = 0
+    end: int = 0
+
+    def excerpt(self, text: str) -> str:
+        """Return the line of `text` this span begins on, with a caret line under the marked part."""
+        lines = text.splitlines() or [""]
+        row = lines[min(self.line, len(lines)) - 1]
+        last = self.end_column if self.end_line == self.line else len(row) + 1
+        shown = row.replace("\t", " ")
+        return f"{shown}\n{' ' * (self.column - 1)}{'^' * max(1, last - self.column)}"
+
+
+_CODES: dict[str, type[SpdistError]] = {}
+
+
+def error_codes() -> dict[str, type[SpdistError]]:
+    """Return the table from stable code to error class (a copy)."""
+    return dict(_CODES)
+
+
+class SpdistError(Exception):
+    """Something went wrong that spdist can explain.
+
+    Parameters
+    ----------
+    message : str
+        What happened, for people.
+    span : Span, optional
+        Where in the app's text.
+    hint : str, optional
+        What to do about it.
+    text : str, optional
+        The app's text, so that the error can show the line with a caret.
+    """
+
+    code: ClassVar[str] = "SP0000"
+    #: True where the same call may succeed later without anyone changing anything.
+    retryable: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.code in _CODES:
+            raise TypeError(f"error code {cls.code} of {cls.__name__} is taken by {_CODES[cls.code].__name__}")
+        _CODES[cls.code] = cls
+
+    def __init__(
+        self, message: str, *, span: Span | None = None, hint: str | None = None, text: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.hint = hint
+        self.text = text
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.span is not None:
+            parts[0] = f"{self.message} (line {self.span.line}, column {self.span.column})"
+            if self.text is not None:
+                parts.append(self.span.excerpt(self.text))
+        if self.hint:
+            parts.append(f"Hint: {self.hint}")
+        return "\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form that crosses the wire: ``code, type, message`` and, where known, ``line, column, hint``."""
+        out: dict[str, Any] = {"code": self.code, "type": type(self).__name__, "message": self.message}
+        if self.span is not None:
+            out |= {"line": self.span.line, "column": self.span.column}
+        if self.hint:
+            out["hint"] = self.hint
+        return out
+
+    def _render_traceback_(self) -> list[str]:
+        """Jupyter calls this: people see the sentence, not our stack."""
+        return [f"{type(self).__name__} [{self.code}]: {self}"]
+
+
+_CODES[SpdistError.code] = SpdistError
+
+
+class SiddhiAppError(SpdistError, ValueError):
+    """The text of an app is wrong; raised before anything runs. ``errors`` holds all that was found."""
+
+    code = "SP0100"
+
+    def __init__(self, message: str, *, errors: tuple[SiddhiAppError, ...] = (), **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.errors: tuple[SiddhiAppError, ...] = errors or (self,)
+
+
+class SiddhiSyntaxError(SiddhiAppError):
+    """The text does not follow the grammar of SiddhiQL."""
+
+    code = "SP0101"
+
+
+class UndefinedNameError(SiddhiAppError):
+    """A stream, table, attribute, function or window of that name is not known here."""
+
+    code = "SP0102"
+
+
+class DuplicateDefinitionError(SiddhiAppError):
+    """A name is defined twice, or a second time with another schema."""
+
+    code = "SP0103"
+
+
+class SiddhiTypeError(SiddhiAppError, TypeError):
+    """An expression or an argument has a type that does not fit."""
+
+    code = "SP0104"
+
+
+class UnsupportedFeatureError(SiddhiAppError, NotImplementedError):
+    """SiddhiQL that is understood but not run (yet)."""
+
+    code = "SP0105"
+
+
+class ConfigError(SpdistError, ValueError):
+    """``deployment.yaml`` is wrong: names the file, the key path, the value, and the nearest key that exists."""
+
+    code = "SP0200"
+
+
+class PlanningError(SiddhiAppError):
+    """A distributed app that cannot be split as its annotations ask; names the query and the group."""
+
+    code = "SP0300"
+
+
+class EngineError(SpdistError, RuntimeError):
+    """Spark or the machine it runs on cannot do what was asked (for example: no Java)."""
+
+    code = "SP0400"
+
+
+class QueryFailedError(EngineError):
+    """A running query ended with an error; names the app and the group."""
+
+    code = "SP0401"
+
+
+class TransportError(SpdistError, OSError):
+    """A topic cannot be read or written."""
+
+    code = "SP0500"
+
+
+class MappingError(TransportError):
+    """A payload does not fit the stream it was sent to."""
+
+    code = "SP0501"
+
+
+class StateError(SpdistError, RuntimeError):
+    """Stored state is missing, damaged or made by another version."""
+
+    code = "SP0600"
+
+
+class FencedError(StateError):
+    """Another owner has taken over this shard; the one who sees this error must stop."""
+
+    code = "SP0601"
+
+
+class ClusterError(SpdistError, RuntimeError):
+    """The cluster cannot do what was asked."""
+
+    code = "SP0700"
+
+
+class NotLeaderError(ClusterError):
+    """The manager that was asked does not lead. ``leader`` is the base URL of the one that does, if known."""
+
+    code = "SP0701"
+    retryable = True
+
+    def __init__(self, message: str, *, leader: str | None = None, **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.leader = leader
+
+
+class NoWorkersError(ClusterError):
+    """There are not enough workers to place a group."""
+
+    code = "SP0702"
+    retryable = True
+
+
+class StaleTermError(ClusterError):
+    """A command or a write carries the term of a leadership that has ended."""
+
+    code = "SP0703"
+
+
+class NotFoundError(ClusterError, LookupError):
+    """The cluster knows no app, revision or node of that name."""
+
+    code = "SP0704"
+
+
+class UnauthorizedError(ClusterError, PermissionError):
+    """User name or password are wrong, or the user may not do this."""
+
+    code = "SP0705"
+
+
+class ConflictError(ClusterError):
+    """What was asked does not go together with what is there: an app of that name exists, a restart is under way."""
+
+    code = "SP0706"
+
+
+class DeploymentTimeoutError(ClusterError, TimeoutError):
+    """A deployment did not become what was waited for; the message says what each of its groups was doing."""
+
+    code = "SP0707"
+    retryable = True
+
+
+class StoreUnavailableError(ClusterError, ConnectionError):
+    """The coordination database cannot be reached; whether a write took effect is unknown."""
+
+    code = "SP0708"
+    retryable = True
+
+
+class RemoteError(ClusterError):
+    """Another node reported an error that this version does not know."""
+
+    code = "SP0799"
+
+
+class NotebookError(SpdistError, RuntimeError):
+    """A notebook that runs without a screen was given a wrong parameter, or had to be stopped by force."""
+
+    code = "SP0800"

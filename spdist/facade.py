@@ -1,0 +1,140 @@
+"""What a notebook does with an app before there is a cluster, and how it finds one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spdist.errors import SiddhiAppError, UnauthorizedError
+from spdist.language.ast import SiddhiApp
+from spdist.language.checked import CheckedApp
+
+if TYPE_CHECKING:
+    from spdist.cluster.client import ClusterClient
+    from spdist.planning.topology import Topology
+
+__all__ = ["check", "connect", "parse", "plan", "run"]
+
+Events = list[tuple[int, tuple[Any, ...]]]
+
+
+def parse(text: str) -> SiddhiApp:
+    """Return the syntax tree of an app.
+
+    Raises
+    ------
+    SiddhiSyntaxError
+        The text does not follow the grammar; shows where.
+    """
+    from spdist.language.parser import parse as parse_text
+
+    return parse_text(text)
+
+
+def check(app: str | SiddhiApp) -> CheckedApp:
+    """Return an app with the types of all its streams.
+
+    Parameters
+    ----------
+    app : str or SiddhiApp
+        SiddhiQL, or what `parse` made of it; errors show their lines where the text is given.
+
+    Raises
+    ------
+    SiddhiAppError
+        The app is wrong; ``errors`` holds everything that was found.
+    """
+    from spdist.extension import catalog
+    from spdist.language.checker import check as check_tree
+
+    return check_tree(parse(app), catalog(), app) if isinstance(app, str) else check_tree(app, catalog())
+
+
+def plan(app: str | SiddhiApp) -> Topology:
+    """Return the execution groups that an app is split into, and the topics between them; draws itself in a notebook.
+
+    Raises
+    ------
+    PlanningError
+        The app cannot be split as its ``@dist`` annotations ask; names the query and the group.
+    SiddhiAppError
+        The app is wrong.
+    """
+    from spdist.planning.groups import plan as plan_tree
+
+    checked = check(app)
+    try:
+        return plan_tree(checked.app, checked)
+    except SiddhiAppError as error:
+        if isinstance(app, str):
+            for one in {error, *error.errors}:
+                one.text = app  # so that each shows its line
+        raise
+
+
+def run(
+    app: str | SiddhiApp, events: Mapping[str, Iterable[tuple[int, Any]]], until: int | None = None
+) -> dict[str, Events]:
+    """Run an app on recorded events in virtual time: here, at once, without Spark and without waiting.
+
+    Parameters
+    ----------
+    app : str or SiddhiApp
+        The app.
+    events : mapping of str to iterable of (timestamp, row)
+        What is sent to each stream: ms since epoch, and the values in the order of its attributes. See `to_events`.
+    until : int, optional
+        The time at which to stop, ms since epoch; by default that of the last event.
+
+    Returns
+    -------
+    dict of str to list of (timestamp, row)
+        The events of each stream that queries write, in the order in which they came: exactly those that a cluster
+        publishes for an ``@app:playback`` app. See `to_frame`.
+
+    Raises
+    ------
+    SiddhiAppError
+        The app is wrong, or uses what is not built yet.
+    """
+    from spdist.engine.local import run as run_locally
+    from spdist.language.format import format_app
+
+    return run_locally(app if isinstance(app, str) else format_app(app), events, until)
+
+
+def connect(
+    managers: str | Sequence[str],
+    username: str = "admin",
+    password: str | None = None,
+    *,
+    trust_file: Path | None = None,
+) -> ClusterClient:
+    """Return a client of a running cluster.
+
+    Parameters
+    ----------
+    managers : str or sequence of str
+        Base URLs of one or more managers; the one that leads is found from any of them.
+    username : str
+        A user of ``auth.configs``.
+    password : str, optional
+        By default the environment variable ``SPDIST_PASSWORD``, so that no notebook needs to hold it.
+    trust_file : Path, optional
+        PEM file with the authorities to trust for https.
+
+    Raises
+    ------
+    UnauthorizedError
+        There is no password.
+    """
+    from spdist.cluster.client import ClusterClient
+
+    secret = password or os.environ.get("SPDIST_PASSWORD")
+    if not secret:
+        raise UnauthorizedError(
+            f"connecting as {username} needs a password", hint="set the environment variable SPDIST_PASSWORD"
+        )
+    return ClusterClient([managers] if isinstance(managers, str) else managers, username, secret, trust_file=trust_file)

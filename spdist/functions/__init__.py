@@ -1,0 +1,1 @@
+"""Scalar functions, aggregators and stream functions: signature and meaning, side by side."""

@@ -1,0 +1,331 @@
+"""The functions of siddhi-core, written into generated code where that is shorter than a call.
+
+Arguments are computed whether they are needed or not, so one that fails fails the event; only of the two values of
+``ifThenElse`` the one that is not chosen is left alone.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID
+
+from spdist.errors import SiddhiTypeError
+from spdist.extension import ANY, NUMERIC, function, signature
+from spdist.functions import numbers
+from spdist.functions.forms import Code, Site
+from spdist.language import ast
+from spdist.language.types import Type
+
+__all__ = ["draw_uuid"]
+
+Codes = tuple[Code, ...]
+
+# --- choosing among values ---------------------------------------------------------------------------------------
+
+
+def _one_type(id: str, types: tuple[Type, ...]) -> Type:
+    if not types:
+        raise SiddhiTypeError(f"'{id}' needs at least one argument")
+    if len(set(types)) > 1:
+        given = ", ".join(str(t) for t in types)
+        raise SiddhiTypeError(f"the arguments of '{id}' must be of one type, found {given}")
+    return types[0]
+
+
+def _resolve_coalesce(types: tuple[Type, ...], *_: Any) -> Type:
+    return _one_type("coalesce", types)
+
+
+def _first(*values: Any) -> Any:
+    for value in values:
+        if value is not None:
+            return value
+    return None
+
+
+@function("coalesce", _resolve_coalesce, inline=True)
+def coalesce(site: Site, arguments: Codes) -> Code:
+    """Give the first argument that is not null. Source: CoalesceFunctionExecutor."""
+    nullable = all(a.nullable for a in arguments)
+    exact = all(a.exact for a in arguments)
+    if all(a.atom for a in arguments):
+        chain = "".join(f"{a.value} if {a.value} is not None else " for a in arguments[:-1])
+        return Code(f"({chain}{arguments[-1].value})", arguments[0].type, nullable, exact=exact)
+    call = f"{site.bind(_first, 'first')}({', '.join(a.text for a in arguments)})"
+    return Code(call, arguments[0].type, nullable, exact=exact)
+
+
+def _resolve_default(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...] = ()) -> Type:
+    if len(types) != 2:
+        raise SiddhiTypeError("'default' takes an attribute and a constant", hint="write default(attribute, constant)")
+    if len(expressions) == 2 and not isinstance(expressions[1], ast.Literal | ast.TimeLiteral):
+        raise SiddhiTypeError("the second argument of 'default' must be a constant")
+    return _one_type("default", types)
+
+
+@function("default", _resolve_default, inline=True)
+def default(site: Site, arguments: Codes) -> Code:
+    """Give the first argument, or the constant where it is null. Source: DefaultFunctionExecutor."""
+    return coalesce(site, arguments)
+
+
+def _resolve_if_then_else(types: tuple[Type, ...], *_: Any) -> Type:
+    if len(types) != 3 or types[0] is not Type.BOOL:
+        raise SiddhiTypeError("'ifThenElse' takes a condition and two values", hint="write ifThenElse(bool, a, b)")
+    return _one_type("ifThenElse", types[1:])
+
+
+@function("ifThenElse", _resolve_if_then_else, inline=True)
+def if_then_else(_site: Site, arguments: Codes) -> Code:
+    """Give one of two values; a null condition counts as false. Source: IfThenElseFunctionExecutor."""
+    condition, then, otherwise = arguments
+    nullable, exact = then.nullable or otherwise.nullable, then.exact and otherwise.exact
+    return Code(f"({then.text} if {condition.text} else {otherwise.text})", then.type, nullable, exact=exact)
+
+
+# --- changing types ----------------------------------------------------------------------------------------------
+
+_NAMED = {t.value: t for t in Type if t is not Type.OBJECT}
+
+
+def _named_type(id: str, types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -> Type:
+    name = expressions[1] if len(expressions) == 2 else None
+    if len(types) != 2 or not isinstance(name, ast.Literal) or name.type is not Type.STRING:
+        raise SiddhiTypeError(f"'{id}' takes a value and the name of a type", hint=f"write {id}(value, 'int')")
+    named = _NAMED.get(str(name.value).lower())
+    if named is None:
+        raise SiddhiTypeError(f"'{id}' does not know the type '{name.value}'", hint=f"it knows {', '.join(_NAMED)}")
+    return named
+
+
+def _resolve_cast(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...] = ()) -> Type:
+    return _named_type("cast", types, expressions)
+
+
+def _resolve_convert(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...] = ()) -> Type:
+    named = _named_type("convert", types, expressions)
+    if types[0] is Type.OBJECT and named is not Type.STRING:
+        raise SiddhiTypeError("an object can only be converted to 'string'", hint="use cast(value, 'type')")
+    return named
+
+
+@function("cast", _resolve_cast, inline=True)
+def cast(_site: Site, arguments: Codes) -> Code:
+    """Name a type for the checker; the value is neither checked nor changed. Source: CastFunctionExecutor."""
+    value, name = arguments
+    named = _NAMED[str(name.literal).lower()]
+    return Code(value.value, named, value.nullable, value.atom, value.nulls, exact=value.exact and value.type is named)
+
+
+def _unless_null(convert: Any) -> Any:
+    def converted(value: Any) -> Any:
+        return None if value is None else convert(value)
+
+    return converted
+
+
+def _parse_integer(low: int, high: int) -> Any:
+    def parse(text: Any) -> int | None:
+        # Java takes a sign and digits; Python would also take blanks and underscores.
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if not digits.isdecimal():
+            return None
+        number = int(text)
+        return number if low <= number <= high else None
+
+    return parse
+
+
+_JAVA_REALS = {"NaN": float("nan"), "Infinity": float("inf")}
+
+
+def _parse_double(text: Any) -> float | None:
+    body = text.strip()
+    sign = -1.0 if body.startswith("-") else 1.0
+    name = body.lstrip("+-") if body[:2] not in ("+-", "-+", "--", "++") else body
+    if name in _JAVA_REALS:
+        return sign * _JAVA_REALS[name]
+    if body[-1:] in "dDfF":
+        body = body[:-1]
+    if not body.isascii() or not (body[-1:].isdigit() or body[-1:] == "."):
+        return None
+    try:
+        return float(body) if "_" not in body else None
+    except ValueError:
+        return None
+
+
+def _parse_float(text: Any) -> float | None:
+    number = _parse_double(text)
+    return None if number is None else numbers.float32(number)
+
+
+_PARSERS = {
+    Type.INT: _parse_integer(numbers.INT_MIN, numbers.INT_MAX),
+    Type.LONG: _parse_integer(numbers.LONG_MIN, numbers.LONG_MAX),
+    Type.FLOAT: _parse_float,
+    Type.DOUBLE: _parse_double,
+    Type.BOOL: lambda text: text.lower() == "true",
+}
+_FROM_BOOL = {Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
+_FROM_NUMBER = {
+    Type.INT: numbers.as_int,
+    Type.LONG: numbers.as_long,
+    Type.FLOAT: numbers.as_float,
+    Type.DOUBLE: numbers.as_double,
+    Type.BOOL: lambda number: number == 1,
+}
+
+
+def _converter(source: Type, target: Type) -> Any:
+    if target is Type.STRING:
+        return _unless_null(numbers.text_of_float32 if source is Type.FLOAT else numbers.text_of)
+    table: dict[Type, Any] = _FROM_NUMBER
+    if source is Type.STRING:
+        table = _PARSERS
+    elif source is Type.BOOL:
+        table = _FROM_BOOL
+    return _unless_null(table[target])
+
+
+_CONVERTERS = {(source, target): _converter(source, target) for source in Type for target in _NAMED.values()}
+
+
+@function("convert", _resolve_convert, inline=True)
+def convert(site: Site, arguments: Codes) -> Code:
+    """Change a value to another type; null where text is no such number. Source: ConvertFunctionExecutor."""
+    value, name = arguments
+    target = _NAMED[str(name.literal).lower()]
+    if value.type is target and value.exact:
+        return value
+    converter = site.bind(_CONVERTERS[value.type, target], f"{value.type}_to_{target}")
+    return Code(f"{converter}({value.text})", target)
+
+
+# --- extremes of one event ---------------------------------------------------------------------------------------
+
+_GREATEST, _LEAST = 1.7976931348623157e308, 5e-324
+_NARROWED = {
+    Type.INT: numbers.double_to_int,
+    Type.LONG: numbers.double_to_long,
+    Type.FLOAT: numbers.float32,
+    Type.DOUBLE: float,
+}
+
+
+def _extreme(id: str, first: float, better: Any) -> None:
+    """Register ``maximum`` or ``minimum``.
+
+    Siddhi compares as doubles and begins with the *smallest positive* double, or the greatest one: a maximum is never
+    negative, and where all arguments are null the start itself comes out.
+    """
+
+    def narrowed(narrow: Any) -> Any:
+        def extreme(*values: Any) -> Any:
+            best = first
+            for value in values:
+                if value is not None and better(float(value), best):
+                    best = float(value)
+            return narrow(best)
+
+        return extreme
+
+    by_type = {type: narrowed(narrow) for type, narrow in _NARROWED.items()}
+
+    def resolve(types: tuple[Type, ...], *_: Any) -> Type:
+        type = _one_type(id, types)
+        if type not in NUMERIC:
+            raise SiddhiTypeError(f"'{id}' takes numbers, not {type}")
+        return type
+
+    @function(id, resolve, inline=True)
+    def form(site: Site, arguments: Codes) -> Code:
+        type = arguments[0].type
+        call = f"{site.bind(by_type[type], id)}({', '.join(a.text for a in arguments)})"
+        return Code(call, type, nullable=False)
+
+
+_extreme("maximum", _LEAST, lambda value, best: value > best)
+_extreme("minimum", _GREATEST, lambda value, best: value < best)
+
+
+# --- asking for the type at run time -----------------------------------------------------------------------------
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int and numbers.INT_MIN <= value <= numbers.INT_MAX
+
+
+def _is_long(value: Any) -> bool:
+    return type(value) is int and not numbers.INT_MIN <= value <= numbers.INT_MAX
+
+
+def _instance_of(id: str, asked: Type, holds: Any) -> None:
+    """Register one ``instanceOf…``: known types answer when the app is built, objects when the event is there.
+
+    An object's whole number is an Integer where it fits 32 bits and a Long otherwise, a fraction is a Double: that is
+    how values come in.
+    """
+
+    @function(id, signature(id, ((ANY,), Type.BOOL)), inline=True)
+    def form(site: Site, arguments: Codes) -> Code:
+        (value,) = arguments
+        if value.type is not Type.OBJECT and value.exact:
+            text = f"({value.text} is not None)" if value.type is asked else "False"
+            return Code(text, Type.BOOL, nullable=False)
+        return Code(f"{site.bind(holds, id)}({value.text})", Type.BOOL, nullable=False)
+
+
+_instance_of("instanceOfInteger", Type.INT, _is_integer)
+_instance_of("instanceOfLong", Type.LONG, _is_long)
+_instance_of("instanceOfFloat", Type.FLOAT, lambda value: False)
+_instance_of("instanceOfDouble", Type.DOUBLE, lambda value: type(value) is float)
+_instance_of("instanceOfString", Type.STRING, lambda value: type(value) is str)
+_instance_of("instanceOfBoolean", Type.BOOL, lambda value: type(value) is bool)
+
+
+# --- time and identity -------------------------------------------------------------------------------------------
+
+
+@function("eventTimestamp", signature("eventTimestamp", ((), Type.LONG)), inline=True)
+def event_timestamp(site: Site, _arguments: Codes) -> Code:
+    """Give the event's timestamp; for an expired event the time it expired. Source: EventTimestampFunctionExecutor."""
+    return Code(site.timestamp(), Type.LONG, nullable=False, atom=True)
+
+
+@function("currentTimeMillis", signature("currentTimeMillis", ((), Type.LONG)), inline=True)
+def current_time_millis(site: Site, _arguments: Codes) -> Code:
+    """Give the app's clock, never the machine's. Source: CurrentTimeMillisFunctionExecutor."""
+    return Code(f"{site.clock()}.now", Type.LONG, nullable=False)
+
+
+def draw_uuid(clock: Any) -> str:
+    """Return the next UUID of an app: made from the app's identity, its clock and a running number.
+
+    A replay from the same state draws the same ones; apps (and copies of an app) differ by their identity.
+    """
+    clock.drawn += 1
+    seed = f"{clock.identity}\0{clock.now}\0{clock.drawn}".encode()
+    return str(UUID(bytes=blake2b(seed, digest_size=16).digest(), version=4))
+
+
+@function("UUID", signature("UUID", ((), Type.STRING)), inline=True)
+def uuid(site: Site, _arguments: Codes) -> Code:
+    """Give a text that is different each time, and the same in a replay. Source: UUIDFunctionExecutor."""
+    return Code(f"{site.bind(draw_uuid, 'draw_uuid')}({site.clock()})", Type.STRING, nullable=False)
+
+
+# --- sets --------------------------------------------------------------------------------------------------------
+
+
+@function("createSet", signature("createSet", ((ANY - {Type.OBJECT},), Type.OBJECT)))
+def create_set(value: Any) -> set[Any]:
+    """Give a set with one member. Source: CreateSetFunctionExecutor."""
+    return {value}
+
+
+@function("sizeOfSet", signature("sizeOfSet", ((Type.OBJECT,), Type.INT)))
+def size_of_set(values: Any) -> int | None:
+    """Give the number of members; null for null. Source: SizeOfSetFunctionExecutor."""
+    return None if values is None else len(values)

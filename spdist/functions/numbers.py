@@ -1,0 +1,198 @@
+"""Java's numbers in Python: 32- and 64-bit wrapping, 32-bit floats, truncating division, and how Java writes numbers.
+
+Values keep their Python form (int, float, bool, str, None); what Siddhi's static types say about width and rounding is
+done here, by functions that generated code calls only where plain Python would give another result.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from array import array
+from typing import Any
+
+__all__ = [
+    "INT_MAX",
+    "INT_MIN",
+    "LONG_MAX",
+    "LONG_MIN",
+    "as_double",
+    "as_float",
+    "as_int",
+    "as_long",
+    "divide_integers",
+    "double_to_int",
+    "double_to_long",
+    "float32",
+    "long_to_float32",
+    "no_number",
+    "remainder_integers",
+    "remainder_reals",
+    "text_of",
+    "text_of_float32",
+    "wrap32",
+    "wrap64",
+]
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+
+# One machine float as scratch: storing rounds to 32 bits as C does, three times faster than struct.
+_SCRATCH = array("f", [0.0])
+_EXACT_IN_DOUBLE = 2**53
+
+
+def wrap32(value: int) -> int:
+    """Return `value` as a Java ``int``: the low 32 bits, signed."""
+    return ((value + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+
+
+def wrap64(value: int) -> int:
+    """Return `value` as a Java ``long``: the low 64 bits, signed."""
+    return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
+
+
+def float32(value: float) -> float:
+    """Return `value` rounded to the nearest 32-bit float; what is too large becomes infinite."""
+    _SCRATCH[0] = value
+    return _SCRATCH[0]
+
+
+def long_to_float32(value: int) -> float:
+    """Return the ``long`` `value` as a float, rounded once (Java's ``(float) long``), not first to a double."""
+    if -_EXACT_IN_DOUBLE <= value <= _EXACT_IN_DOUBLE:
+        return float32(value)
+    # Round to odd: the sticky bit keeps the second rounding from seeing a tie that is none.
+    shift = abs(value).bit_length() - 40
+    high = abs(value) >> shift
+    if abs(value) & ((1 << shift) - 1):
+        high |= 1
+    return math.copysign(float32(math.ldexp(high, shift)), value)
+
+
+def double_to_int(value: float) -> int:
+    """Return Java's ``(int) double``: towards zero, held to the range, NaN is 0."""
+    if value != value:
+        return 0
+    if value >= INT_MAX:
+        return INT_MAX
+    return INT_MIN if value <= INT_MIN else int(value)
+
+
+def double_to_long(value: float) -> int:
+    """Return Java's ``(long) double``: towards zero, held to the range, NaN is 0."""
+    if value != value:
+        return 0
+    if value >= LONG_MAX:
+        return LONG_MAX
+    return LONG_MIN if value <= LONG_MIN else int(value)
+
+
+def divide_integers(left: int, right: int) -> int:
+    """Return the quotient towards zero; `right` is not 0."""
+    return left // right if (left >= 0) == (right > 0) else -(-left // right)
+
+
+def remainder_integers(left: int, right: int) -> int:
+    """Return the remainder with the sign of `left`; `right` is not 0."""
+    size = right if right > 0 else -right
+    return left % size if left >= 0 else -(-left % size)
+
+
+def remainder_reals(left: float, right: float) -> float:
+    """Return the remainder with the sign of `left`; NaN where `left` is infinite; `right` is not 0."""
+    return math.nan if math.isinf(left) else math.fmod(left, right)
+
+
+def no_number(*operands: Any) -> Any:
+    """Raise what arithmetic on a string or a boolean raises: it compiles in SiddhiQL and fails for each event."""
+    kinds = " and ".join(type(value).__name__ for value in operands)
+    raise TypeError(f"arithmetic needs numbers, found {kinds}")
+
+
+def _number(value: Any) -> int | float:
+    if type(value) is int or type(value) is float:
+        return value
+    return no_number(value)  # type: ignore[no-any-return]
+
+
+def as_int(value: Any) -> int:
+    """Return a number of any type as ``int``, as ``Number.intValue()`` does; raises TypeError for anything else."""
+    number = _number(value)
+    return wrap32(number) if isinstance(number, int) else double_to_int(number)
+
+
+def as_long(value: Any) -> int:
+    """Return a number of any type as ``long``, as ``Number.longValue()`` does; raises TypeError for anything else."""
+    number = _number(value)
+    return number if isinstance(number, int) else double_to_long(number)
+
+
+def as_float(value: Any) -> float:
+    """Return a number of any type as ``float``; raises TypeError for anything else."""
+    number = _number(value)
+    return long_to_float32(number) if isinstance(number, int) else float32(number)
+
+
+def as_double(value: Any) -> float:
+    """Return a number of any type as ``double``; raises TypeError for anything else."""
+    return float(_number(value))
+
+
+def _java_digits(digits: str, exponent: int, sign: str) -> str:
+    """Write ``0.digits × 10**exponent`` as Java does: plain between 1e-3 and 1e7, else with ``E``."""
+    if -3 < exponent <= 7:
+        if exponent <= 0:
+            return f"{sign}0.{'0' * -exponent}{digits}"
+        whole = digits[:exponent].ljust(exponent, "0")
+        return f"{sign}{whole}.{digits[exponent:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent - 1}"
+
+
+def _java_real(shortest: str) -> str:
+    """Turn a shortest decimal as Python writes it into Java's form."""
+    sign = "-" if shortest.startswith("-") else ""
+    mantissa, _, power = shortest.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    exponent = int(power or 0) + len(whole)
+    digits = whole + fraction
+    stripped = digits.lstrip("0")
+    exponent -= len(digits) - len(stripped)
+    stripped = stripped.rstrip("0")
+    return _java_digits(stripped, exponent, sign) if stripped else f"{sign}0.0"
+
+
+def _not_finite(value: float) -> str:
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def text_of(value: Any) -> str:
+    """Return `value` as ``String.valueOf`` does for string, int, long, double, bool and null.
+
+    Floats are written as doubles; for ``float`` attributes use `text_of_float32`.
+    """
+    if type(value) is str:
+        return value
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if type(value) is float:
+        return _java_real(repr(value)) if math.isfinite(value) else _not_finite(value)
+    return str(value)
+
+
+def text_of_float32(value: Any) -> str:
+    """Return a ``float`` as Java writes it: the shortest decimal that a 32-bit float tells from its neighbours."""
+    if type(value) is not float:
+        return text_of(value)
+    if not math.isfinite(value):
+        return _not_finite(value)
+    bits = struct.pack("<f", float32(value))
+    for precision in range(1, 10):
+        shortest = f"{value:.{precision}g}"
+        if struct.pack("<f", float32(float(shortest))) == bits:
+            return _java_real(shortest)
+    return _java_real(repr(value))

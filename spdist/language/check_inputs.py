@@ -1,0 +1,253 @@
+"""What stands behind ``from``: which streams are read, what their handlers add, and what may be named afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.language import ast
+from spdist.language.expressions import located, resolve_call
+from spdist.language.names import Names
+from spdist.language.scope import Scope, Source, pattern_elements, undefined
+from spdist.language.types import Schema, Type
+
+__all__ = ["check_filters", "check_window", "input_scope"]
+
+_PERIODS = {"sec": "second", "min": "minute"}
+
+
+def input_scope(names: Names, query_input: ast.Input) -> Scope | None:
+    """Return what the rest of a query may name, None where that is not known; reports what is wrong in its input."""
+    match query_input:
+        case ast.SingleInput():
+            source = _stream(names, query_input, what="read by a query")
+            return None if source is None else Scope((source,), tables=names.all_tables())
+        case ast.JoinInput():
+            return _join(names, query_input)
+        case ast.PatternInput():
+            return _pattern(names, query_input)
+        case ast.AnonymousInput():
+            hint = "Let the inner query insert into a stream, and read that."
+            names.refuse(UnsupportedFeatureError, "A query inside 'from (…)' is not run", query_input.span, hint)
+            return None
+
+
+# --- one stream ------------------------------------------------------------------------------------------------------
+
+
+def _stream(names: Names, single: ast.SingleInput, *, what: str) -> Source | None:
+    """Return a stream or named window with its handlers applied; None where it is not known or is neither."""
+    source = _lookup(names, single.stream)
+    if source is None:
+        return None
+    if source.kind == "table":
+        hint = "A query reads it with a join: from Stream join Table on …"
+        names.refuse(SiddhiTypeError, f"'{source.name}' is no stream and cannot be {what}", single.stream.span, hint)
+        return None
+    return _handled(names, single, source)
+
+
+def _lookup(names: Names, stream: ast.StreamRef, alias: str | None = None) -> Source | None:
+    schema = names.require(stream)
+    if schema is None:
+        return None
+    kind: Literal["stream", "table", "window"] = "stream"
+    if stream.id in names.windows:
+        kind = "window"
+    elif stream.id in names.tables or stream.id in names.aggregations:
+        kind = "table"
+    return Source(alias or stream.id, stream.id, schema, kind)
+
+
+def _handled(names: Names, single: ast.SingleInput, source: Source) -> Source | None:
+    before = check_filters(names, single.before, source)
+    if before is None:
+        return None
+    source = before
+    if single.window is not None:
+        if source.kind != "stream":
+            hint = "A named window has its window in its definition."
+            names.refuse(SiddhiTypeError, f"'{source.name}' takes no window", single.window.span, hint)
+        else:
+            check_window(names, single.window, Scope((source,), tables=names.all_tables()))
+    return check_filters(names, single.after, source)
+
+
+def check_filters(
+    names: Names,
+    handlers: Sequence[ast.Handler],
+    source: Source,
+    scope_of: Callable[[Source], Scope] | None = None,
+) -> Source | None:
+    """Check filters and stream functions in turn; returns the source with the attributes that functions append.
+
+    Returns None where a stream function is not understood: then it is not known which attributes there are.
+
+    Parameters
+    ----------
+    names : Names
+        What is defined.
+    handlers : sequence of Handler
+        In the order of the text.
+    source : Source
+        What they read.
+    scope_of : callable, optional
+        What may be named besides the source, for elements of patterns.
+    """
+    for handler in handlers:
+        scope = scope_of(source) if scope_of else Scope((source,), tables=names.all_tables())
+        if isinstance(handler, ast.Filter):
+            names.condition(handler.condition, scope, "A filter")
+            names.no_aggregator(handler.condition, "filters")
+        else:
+            appended = _appended(names, handler.call, scope, source)
+            if appended is None:
+                return None
+            source = appended
+    return source
+
+
+def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Source) -> Source | None:
+    resolver = names.catalog.stream_functions.get(call.id)
+    if resolver is None:
+        error = undefined("stream function", call.id, call.span, names.catalog.stream_functions)
+        if call.id in names.catalog.windows:
+            error.hint = f"A window is written #window.{call.id}(…)."
+        names.report(error)
+        return None
+    types, expressions, errors = resolve_call(call, scope, names.catalog)
+    names.errors.extend(errors)
+    if types is None:
+        return None
+    try:
+        appended = resolver(source.schema, types, expressions)
+    except SiddhiAppError as error:
+        names.report(located(error, call.span))
+        return None
+    taken = [name for name in appended.names if source.schema.index(name) is not None]
+    if taken:
+        message = f"'{source.name}' already has an attribute '{taken[0]}', which '{call.id}' would append"
+        names.refuse(SiddhiTypeError, message, call.span)
+        return None
+    return dataclasses.replace(source, schema=Schema(source.schema.fields + appended.fields))
+
+
+def check_window(names: Names, call: ast.FunctionCall, scope: Scope) -> None:
+    """Check the name and the arguments of a window over the attributes of `scope`."""
+    resolver = names.catalog.windows.get(call.id)
+    types, expressions, errors = resolve_call(call, scope, names.catalog)
+    names.errors.extend(errors)
+    if resolver is None:
+        names.report(undefined("window", call.id, call.span, names.catalog.windows))
+    elif types is not None:
+        try:
+            resolver(types, expressions)
+        except SiddhiAppError as error:
+            names.report(located(error, call.span))
+
+
+# --- joins -----------------------------------------------------------------------------------------------------------
+
+
+def _join(names: Names, join: ast.JoinInput) -> Scope | None:
+    sides = [_side(names, side) for side in (join.left, join.right)]
+    known = [side for side in sides if side is not None]
+    if len(known) < 2:
+        return None
+    if all(side.kind == "table" for side in known):
+        hint = "At least one side must be a stream, a named window or a trigger."
+        names.refuse(SiddhiTypeError, "Two tables never cause a join", join.span, hint)
+    scope = Scope(tuple(known), tables=names.all_tables())
+    if join.on is not None:
+        names.condition(join.on, scope, "'on'")
+        names.no_aggregator(join.on, "join conditions")
+    _check_range(names, join, scope)
+    return scope
+
+
+def _side(names: Names, side: ast.JoinSide) -> Source | None:
+    source = _lookup(names, side.input.stream)
+    if source is None:
+        return None
+    handled = _handled(names, side.input, source)
+    return None if handled is None else dataclasses.replace(handled, name=side.alias or handled.name)
+
+
+def _check_range(names: Names, join: ast.JoinInput, scope: Scope) -> None:
+    """Check ``within … per …``: asked of an aggregation, and of nothing else."""
+    aggregations = [source for source in scope.sources if source.stream_id in names.aggregations]
+    if not aggregations:
+        if join.within:
+            names.refuse(SiddhiTypeError, "'within … per …' is for joins with an aggregation", join.within[0].span)
+        return
+    if not join.within or join.per is None:
+        hint = "For example: within '2024-01-** **:**:**' per 'days'"
+        names.refuse(SiddhiTypeError, "A join with an aggregation needs 'within … per …'", join.span, hint)
+        return
+    for bound in join.within:
+        if names.type_of(bound, scope) not in (None, Type.LONG, Type.STRING):
+            names.refuse(SiddhiTypeError, "'within' takes a time as long or string", bound.span)
+    _check_period(names, join.per, scope, aggregations[0])
+
+
+def _check_period(names: Names, per: ast.Expression, scope: Scope, aggregation: Source) -> None:
+    if names.type_of(per, scope) not in (None, Type.STRING):
+        names.refuse(SiddhiTypeError, "'per' takes a string", per.span, "For example: per 'days'")
+    elif isinstance(per, ast.Literal):
+        word = str(per.value).lower().rstrip("s")
+        durations = names.durations[aggregation.stream_id]
+        if _PERIODS.get(word, word) not in durations:
+            hint = f"It has: {', '.join(durations)}."
+            names.refuse(UndefinedNameError, f"'{aggregation.stream_id}' has no '{per.value}'", per.span, hint)
+
+
+# --- patterns and sequences ------------------------------------------------------------------------------------------
+
+
+def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
+    elements = list(pattern_elements(pattern.element))
+    found = [_element(names, element, counted) for element, counted in elements]
+    sources = [source for source in found if source is not None]
+    if len(sources) < len(elements):
+        return None
+    partners = _partners(pattern.element)
+    for position, (element, _) in enumerate(elements):
+
+        def scope_of(source: Source, position: int = position) -> Scope:
+            around = (*sources[:position], source, *sources[position + 1 :])
+            return Scope(around, tables=names.all_tables()).of_element(position, partners[position])
+
+        handled = check_filters(names, element.input.before, sources[position], scope_of)
+        if handled is None:
+            return None
+        sources[position] = handled
+    # Siddhi sets up the right side of `and` and `or` before the left one; `select *` shows it.
+    order = tuple(i if partner is None else partner for i, partner in enumerate(partners))
+    return Scope(tuple(sources), tables=names.all_tables(), star_order=order)
+
+
+def _element(names: Names, element: ast.StreamState | ast.AbsentState, counted: bool) -> Source | None:
+    alias = element.alias if isinstance(element, ast.StreamState) else None
+    source = _lookup(names, element.input.stream, alias)
+    if source is not None and source.kind == "table":
+        names.refuse(SiddhiTypeError, f"'{source.stream_id}' is no stream, a pattern cannot wait for it", element.span)
+        return None
+    return None if source is None else dataclasses.replace(source, kind="state", multiple=counted)
+
+
+def _partners(element: ast.StateElement) -> list[int | None]:
+    """Return for every element of a pattern the position of the other side of its ``and`` or ``or``, if it has one."""
+    match element:
+        case ast.LogicalState():
+            return [1, 0]
+        case ast.EveryState():
+            return _partners(element.element)
+        case ast.ChainState():
+            found: list[int | None] = []
+            for part in element.elements:
+                before = len(found)
+                found += [None if partner is None else partner + before for partner in _partners(part)]
+            return found
+    return [None]

@@ -1,0 +1,185 @@
+"""Queries: what they select, and where it goes."""
+
+from __future__ import annotations
+
+from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.language import ast
+from spdist.language.check_inputs import input_scope
+from spdist.language.checked import CheckedQuery
+from spdist.language.names import Names
+from spdist.language.scope import Scope, Source, suggestion, undefined
+from spdist.language.types import Schema, Type
+
+__all__ = ["check_items", "check_query"]
+
+#: How the row that changes a table is called in messages; conditions cannot call it.
+_EVENT = "what is selected"
+
+
+def check_query(names: Names, query: ast.Query, name: str, partition: int | None) -> CheckedQuery | None:
+    """Check a query and make the stream it writes to known; returns None where its meaning is not known.
+
+    Parameters
+    ----------
+    names : Names
+        What is defined before it; takes the errors.
+    query : Query
+        The query.
+    name : str
+        Its name.
+    partition : int, optional
+        Position of the partition it stands in.
+    """
+    _check_rate(names, query)
+    if isinstance(query.output, ast.Return) or query.output.target is None:
+        hint = "Write 'insert into' and the name of a stream."
+        names.refuse(UnsupportedFeatureError, "'return' is not run in an app", query.output.span, hint)
+        return None
+    target = query.output.target
+    scope = input_scope(names, query.input)
+    output = None if scope is None else _selection(names, query.select, scope, target.id)
+    if scope is None or output is None:
+        if names.schema(target) is None:
+            names.unknown.add(target.id)
+        return None
+    _check_output(names, query.output, target, output)
+    return CheckedQuery(name, query, scope, output, target.id, partition)
+
+
+def _check_rate(names: Names, query: ast.Query) -> None:
+    rate = query.rate
+    if rate is None:
+        return
+    if rate.events == 0 or (rate.time is not None and rate.time.milliseconds == 0):
+        names.refuse(SiddhiTypeError, "An output rate of 0", rate.span, "The smallest rate is 'every 1 events'.")
+    if rate.kind == "snapshot" and query.output.events in ("current", "expired"):
+        message = f"A snapshot puts out all events, not only {query.output.events} ones"
+        names.refuse(SiddhiTypeError, message, query.output.span, "Write 'insert into' or 'insert all events into'.")
+
+
+# --- selection -------------------------------------------------------------------------------------------------------
+
+
+def _selection(names: Names, select: ast.Selection, scope: Scope, target: str) -> Schema | None:
+    """Return what a query puts out; None where that is not known."""
+    for variable in select.group_by:
+        names.type_of(variable, scope)
+    for limit, word in ((select.limit, "limit"), (select.offset, "offset")):
+        if isinstance(limit, ast.Literal) and isinstance(limit.value, int) and limit.value < 0:
+            names.refuse(SiddhiTypeError, f"'{word}' cannot be negative", limit.span)
+    output = check_items(names, select.items, scope) if select.items else _star(names, select, scope)
+    if output is None:
+        return None
+    result = Scope((Source(target, target, output),), tables=scope.tables)
+    if select.having is not None:
+        names.condition(select.having, result, "'having'")
+    for order in select.order_by:
+        names.type_of(order.variable, result)
+    return output
+
+
+def check_items(names: Names, items: tuple[ast.SelectItem, ...], scope: Scope) -> Schema | None:
+    """Return the attributes that the items of a ``select`` make; None where one has no type."""
+    fields: list[tuple[str, Type]] = []
+    seen: set[str] = set()
+    complete = True
+    for item in items:
+        kind = names.type_of(item.expression, scope)
+        if item.name in seen:
+            hint = "Give one of them another name with 'as'."
+            names.refuse(DuplicateDefinitionError, f"'{item.name}' is selected twice", item.span, hint)
+        seen.add(item.name)
+        if kind is None:
+            complete = False
+        else:
+            fields.append((item.name, kind))
+    return Schema(tuple(fields)) if complete else None
+
+
+def _star(names: Names, select: ast.Selection, scope: Scope) -> Schema | None:
+    fields = tuple((scope.name_of(reference), reference.type) for reference in scope.star())
+    seen: set[str] = set()
+    clashing = sorted({name for name, _ in fields if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+    if clashing:
+        shown = ", ".join(f"'{name}'" for name in clashing)
+        hint = f"Select them by name: {scope.sources[0].name}.{clashing[0]} as …"
+        names.refuse(DuplicateDefinitionError, f"'select *' has more than one {shown}", select.span, hint)
+        return None
+    return Schema(fields)
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def _check_output(names: Names, output: ast.Output, target: ast.StreamRef, schema: Schema) -> None:
+    match output:
+        case ast.InsertInto():
+            _insert(names, target, schema)
+        case ast.Delete() | ast.Update():
+            _change(names, output, target, schema)
+
+
+def _insert(names: Names, target: ast.StreamRef, schema: Schema) -> None:
+    if target.id in names.aggregations:
+        hint = "Insert into the stream that it reads."
+        names.refuse(SiddhiTypeError, f"The aggregation '{target.id}' cannot be written to", target.span, hint)
+        return
+    known = names.schema(target)
+    if known is None:
+        if target.fault:
+            names.require(target)
+        elif target.id not in names.unknown:
+            names.streams_of(target)[target.id] = schema
+        return
+    # A fault stream also takes what its stream takes: the error is added where it is missing.
+    if known != schema and not (target.fault and names.streams.get(target.name) == schema):
+        _refuse_schema(names, target, schema, known)
+
+
+def _refuse_schema(names: Names, target: ast.StreamRef, schema: Schema, known: Schema) -> None:
+    message = f"'{target.id}' is {known}, but the query puts out {schema}"
+    hint = "Names, types and their order must be the same; convert(value, 'type') changes a type."
+    names.refuse(DuplicateDefinitionError, message, target.span, hint)
+
+
+def _change(names: Names, output: ast.Delete | ast.Update, target: ast.StreamRef, schema: Schema) -> None:
+    table = names.tables.get(target.id)
+    if table is None:
+        names.report(undefined("table", target.id, target.span, names.tables))
+        return
+    # Bare names mean the query's output; the table's attributes are called by its name.
+    event = Scope((Source(_EVENT, _EVENT, schema),), tables=names.all_tables())
+    scope = event.with_table(Source(target.id, target.id, table, "table"))
+    if output.on is None:
+        names.refuse(SiddhiTypeError, "'delete' needs a condition", output.span, f"delete {target.id} on …")
+    else:
+        names.condition(output.on, scope, "'on'")
+    if isinstance(output, ast.Update):
+        _check_assignments(names, output, target.id, table, scope)
+        _check_columns(names, output, target, schema, table)
+
+
+def _check_assignments(names: Names, update: ast.Update, table_id: str, table: Schema, scope: Scope) -> None:
+    for item in update.set:
+        names.type_of(item.expression, scope)
+        variable = item.variable
+        if variable.stream is not None and variable.stream.id != table_id:
+            hint = f"Only attributes of '{table_id}' can be set."
+            names.refuse(UndefinedNameError, f"'{variable.stream.id}' is not what is updated", variable.span, hint)
+        elif table.index(variable.name) is None:
+            near = suggestion(variable.name, table.names)
+            names.refuse(UndefinedNameError, f"'{table_id}' has no attribute '{variable.name}'", variable.span, near)
+
+
+def _check_columns(names: Names, update: ast.Update, target: ast.StreamRef, schema: Schema, table: Schema) -> None:
+    """Without ``set`` equal names are overwritten; ``update or insert`` must be able to insert the row."""
+    if update.or_insert:
+        if schema != table:
+            _refuse_schema(names, target, schema, table)
+    elif not update.set:
+        for name, kind in schema:
+            position = table.index(name)
+            if position is None or table.types[position] is not kind:
+                hint = f"'{target.id}' is {table}. Say what to set: update {target.id} set {target.id}.… = …"
+                message = f"'{target.id}' has no attribute '{name}' of type {kind}"
+                names.refuse(SiddhiTypeError, message, update.span, hint)

@@ -1,0 +1,213 @@
+"""The static types of expressions.
+
+Rules: arithmetic is done in the widest type of its operands (double > float > long > int), and one of them must be a
+number; ``==`` and ``!=`` compare numbers with numbers, strings with strings and bools with bools; ``<`` and its kin
+compare numbers only; conditions are bools; objects are never compared.
+
+Source: io.siddhi.core.util.parser.ExpressionParser, verified on the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spdist.errors import SiddhiAppError, SiddhiTypeError, Span
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.scope import Scope, undefined
+from spdist.language.types import Type
+
+__all__ = ["find_errors", "is_aggregator", "located", "resolve_call", "type_of", "uses_aggregator"]
+
+_ARITHMETIC = ("+", "-", "*", "/", "%")
+_WIDEST_FIRST = (Type.DOUBLE, Type.FLOAT, Type.LONG, Type.INT)
+
+
+def type_of(expression: ast.Expression, scope: Scope, catalog: Catalog) -> Type:
+    """Return the type of `expression`.
+
+    Parameters
+    ----------
+    expression : Expression
+        What is typed.
+    scope : Scope
+        What its names mean.
+    catalog : Catalog
+        The signatures of functions and aggregators.
+
+    Raises
+    ------
+    SiddhiTypeError, UndefinedNameError
+        The first thing that is wrong, with its span.
+    """
+    kind, errors = find_errors(expression, scope, catalog)
+    if errors or kind is None:
+        raise errors[0]
+    return kind
+
+
+def find_errors(
+    expression: ast.Expression, scope: Scope, catalog: Catalog
+) -> tuple[Type | None, Sequence[SiddhiAppError]]:
+    """Return the type of `expression`, or None and everything that is wrong in it; see `type_of`."""
+    typing = _Typing(scope, catalog)
+    kind = typing.type(expression)
+    return (None if typing.errors else kind), typing.errors
+
+
+def is_aggregator(call: ast.FunctionCall, catalog: Catalog) -> bool:
+    """Tell whether `call` is an aggregator; a function of the same name takes precedence."""
+    return call.id in catalog.aggregators and call.id not in catalog.functions
+
+
+def uses_aggregator(node: ast.Node, catalog: Catalog) -> bool:
+    """Tell whether there is an aggregator in `node`."""
+    return any(isinstance(part, ast.FunctionCall) and is_aggregator(part, catalog) for part in node.walk())
+
+
+def resolve_call(
+    call: ast.FunctionCall, scope: Scope, catalog: Catalog
+) -> tuple[tuple[Type, ...] | None, tuple[ast.Expression, ...], Sequence[SiddhiAppError]]:
+    """Return the types and expressions of a call's arguments (types None where one is wrong), and what is wrong.
+
+    ``f(*)`` stands for all attributes of the scope.
+    """
+    typing = _Typing(scope, catalog)
+    types, expressions = typing.arguments(call)
+    return types, expressions, typing.errors
+
+
+class _Typing:
+    """One walk over an expression that goes on after errors; a None type means that an error was found below."""
+
+    def __init__(self, scope: Scope, catalog: Catalog) -> None:
+        self._scope = scope
+        self._catalog = catalog
+        self.errors: list[SiddhiAppError] = []
+
+    def type(self, expression: ast.Expression) -> Type | None:
+        match expression:
+            case ast.Literal():
+                return expression.type
+            case ast.TimeLiteral():
+                return Type.LONG
+            case ast.Variable():
+                return self._variable(expression)
+            case ast.FunctionCall():
+                return self._call(expression)
+            case ast.Binary():
+                return self._binary(expression)
+            case ast.Not():
+                return self._condition(expression.operand, "not")
+            case ast.IsNull():
+                self.type(expression.operand)
+                return Type.BOOL
+            case ast.IsNullEvent():
+                return self._event(expression)
+            case ast.In():
+                return self._in(expression)
+        raise AssertionError(f"no rule for {type(expression).__name__}")
+
+    def arguments(self, call: ast.FunctionCall) -> tuple[tuple[Type, ...] | None, tuple[ast.Expression, ...]]:
+        if call.star:
+            every = self._scope.star()
+            names = tuple(ast.Variable(self._scope.name_of(reference), span=call.span) for reference in every)
+            return tuple(reference.type for reference in every), names
+        types = [self.type(argument) for argument in call.args]
+        known = tuple(kind for kind in types if kind is not None)
+        return (known if len(known) == len(types) else None), call.args
+
+    def _variable(self, variable: ast.Variable) -> Type | None:
+        try:
+            return self._scope.resolve(variable).type
+        except SiddhiAppError as error:
+            self.errors.append(error)
+            return None
+
+    def _event(self, node: ast.IsNullEvent) -> Type:
+        try:
+            self._scope.find(node.stream)
+        except SiddhiAppError as error:
+            self.errors.append(error)
+        return Type.BOOL
+
+    def _call(self, call: ast.FunctionCall) -> Type | None:
+        types, expressions = self.arguments(call)
+        resolver = self._catalog.functions.get(call.id) or self._catalog.aggregators.get(call.id)
+        if resolver is None:
+            known = (*self._catalog.functions, *self._catalog.aggregators)
+            self.errors.append(undefined("function or aggregator", call.id, call.span, known))
+            return None
+        if types is None:
+            return None
+        try:
+            return resolver(types, expressions)
+        except SiddhiAppError as error:
+            self.errors.append(located(error, call.span))
+            return None
+
+    def _binary(self, node: ast.Binary) -> Type | None:
+        if node.op in ("and", "or"):
+            for operand in (node.left, node.right):
+                self._condition(operand, node.op)
+            return Type.BOOL
+        left, right = self.type(node.left), self.type(node.right)
+        if node.op in _ARITHMETIC:
+            return None if left is None or right is None else self._arithmetic(node, left, right)
+        if left is not None and right is not None:
+            self._comparison(node, left, right)
+        return Type.BOOL
+
+    def _arithmetic(self, node: ast.Binary, left: Type, right: Type) -> Type | None:
+        for kind in _WIDEST_FIRST:
+            if kind in (left, right):
+                return kind
+        hint = "Join strings with str:concat(a, b)." if left is right is Type.STRING else None
+        self._fail(f"'{node.op}' needs numbers, not {left} and {right}", node.span, hint)
+        return None
+
+    def _comparison(self, node: ast.Binary, left: Type, right: Type) -> None:
+        if left.numeric and right.numeric:
+            return
+        if node.op in ("==", "!=") and left is right and left is not Type.OBJECT:
+            return
+        hint = None
+        if Type.OBJECT in (left, right):
+            hint = (
+                "Name its type first: cast(value, 'type'); of a counted element say which event: e1[0].a or e1[last].a."
+            )
+        elif left is right:
+            hint = f"A {left} can only be compared with == and !=."
+        self._fail(f"'{node.op}' does not compare {left} with {right}", node.span, hint)
+
+    def _condition(self, operand: ast.Expression, what: str) -> Type:
+        kind = self.type(operand)
+        if kind is not None and kind is not Type.BOOL:
+            self._fail(f"'{what}' needs a bool, this is {_article(kind)}", operand.span)
+        return Type.BOOL
+
+    def _in(self, node: ast.In) -> Type:
+        table = next((table for table in self._scope.tables if table.name == node.table), None)
+        if table is None:
+            names = [table.name for table in self._scope.tables]
+            self.errors.append(undefined("table", node.table, node.span, names))
+            return Type.BOOL
+        outside = self._scope
+        self._scope = outside.with_table(table)
+        self._condition(node.operand, "in")
+        self._scope = outside
+        return Type.BOOL
+
+    def _fail(self, message: str, span: Span | None, hint: str | None = None) -> None:
+        self.errors.append(SiddhiTypeError(message, span=span, hint=hint))
+
+
+def located(error: SiddhiAppError, span: Span | None) -> SiddhiAppError:
+    """Give `error` a place where it has none: signatures do not know where they are used."""
+    if error.span is None:
+        error.span = span
+    return error
+
+
+def _article(kind: Type) -> str:
+    return f"an {kind}" if kind.value[0] in "aeiou" else f"a {kind}"

@@ -1,0 +1,106 @@
+"""What an app has defined so far, and what was found to be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spdist.errors import SiddhiAppError, SiddhiTypeError, Span, UnsupportedFeatureError
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.expressions import find_errors, uses_aggregator
+from spdist.language.scope import Scope, Source, undefined
+from spdist.language.types import Schema, Type
+
+__all__ = ["Names"]
+
+
+@dataclass(slots=True)
+class Names:
+    """The names that queries may use, in the order in which the text makes them known; and the errors found.
+
+    Streams appear as queries write to them, so a query cannot read what only a later one makes.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        Signatures of functions and windows.
+    streams, tables, windows, aggregations : dict of str to Schema
+        By id.
+    durations : dict of str to tuple of str
+        The durations of each aggregation.
+    inner : dict of str to Schema, optional
+        Inner streams of the partition that is being checked. Outside of partitions they are ordinary streams.
+    unknown : set of str
+        Streams that exist but whose attributes are not known because of an error: nothing more is said about them.
+    errors : list of SiddhiAppError
+        What was found.
+    """
+
+    catalog: Catalog
+    streams: dict[str, Schema] = field(default_factory=dict)
+    tables: dict[str, Schema] = field(default_factory=dict)
+    windows: dict[str, Schema] = field(default_factory=dict)
+    aggregations: dict[str, Schema] = field(default_factory=dict)
+    durations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    inner: dict[str, Schema] | None = None
+    unknown: set[str] = field(default_factory=set)
+    errors: list[SiddhiAppError] = field(default_factory=list)
+
+    def report(self, error: SiddhiAppError) -> None:
+        """Keep `error`; checking goes on."""
+        self.errors.append(error)
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    def streams_of(self, stream: ast.StreamRef) -> dict[str, Schema]:
+        """Return the streams among which `stream` is: those of the partition for an inner one."""
+        return self.inner if stream.inner and self.inner is not None else self.streams
+
+    def schema(self, stream: ast.StreamRef) -> Schema | None:
+        """Return the attributes of a stream, table, window or aggregation; None where there is none of that id."""
+        for known in (self.streams_of(stream), self.windows, self.tables, self.aggregations):
+            if stream.id in known:
+                return known[stream.id]
+        return None
+
+    def require(self, stream: ast.StreamRef) -> Schema | None:
+        """Return the attributes of what `stream` names; reports where it is not defined."""
+        schema = self.schema(stream)
+        if schema is None and stream.id not in self.unknown:
+            known = (*self.streams_of(stream), *self.windows, *self.tables, *self.aggregations)
+            error = undefined("stream, table, window or aggregation", stream.id, stream.span, known)
+            if stream.fault and stream.name in self.streams:
+                error.hint = f"Put @OnError(action='STREAM') on the definition of '{stream.name}'."
+            elif stream.inner and self.inner is not None:
+                error.hint = error.hint or "An inner stream must be written by an earlier query of the same partition."
+            self.report(error)
+        return schema
+
+    def all_tables(self) -> tuple[Source, ...]:
+        """Return the tables as what ``in`` may name."""
+        return tuple(Source(name, name, schema, "table") for name, schema in self.tables.items())
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def type_of(self, expression: ast.Expression, scope: Scope) -> Type | None:
+        """Return the type of `expression`; reports what is wrong in it, and then returns None."""
+        kind, errors = find_errors(expression, scope, self.catalog)
+        self.errors.extend(errors)
+        return kind
+
+    def condition(self, expression: ast.Expression, scope: Scope, what: str) -> None:
+        """Report where `expression` is no condition; `what` asks for one."""
+        kind = self.type_of(expression, scope)
+        if kind is not None and kind is not Type.BOOL:
+            article = "an" if kind.value[0] in "aeiou" else "a"
+            self.refuse(SiddhiTypeError, f"{what} needs a bool, this is {article} {kind}", expression.span)
+
+    def no_aggregator(self, node: ast.Node, where: str) -> None:
+        """Report an aggregator where none is run."""
+        if uses_aggregator(node, self.catalog):
+            hint = "Aggregate in a query of its own, and use its result."
+            self.refuse(UnsupportedFeatureError, f"Aggregators in {where} are not supported", node.span, hint)
+
+    def refuse(self, kind: type[SiddhiAppError], message: str, span: Span | None, hint: str | None = None) -> None:
+        """Report an error of class `kind`."""
+        self.report(kind(message, span=span, hint=hint))

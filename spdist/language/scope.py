@@ -1,0 +1,216 @@
+"""Which name means which attribute of which source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Literal
+
+from spdist.errors import Span, UndefinedNameError
+from spdist.language import ast
+from spdist.language.types import Schema, Type
+
+__all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something whose attributes an expression may name.
+
+    Parameters
+    ----------
+    name : str
+        How expressions call it: its alias, else the id of its stream (``S``, ``#S``, ``!S``).
+    stream_id : str
+        The stream, table or window it reads.
+    schema : Schema
+        Its attributes, those that stream functions append included.
+    kind : str
+        ``state`` is an element of a pattern or sequence, ``table`` also an aggregation.
+    multiple : bool
+        Whether it holds several events: a counted element of a pattern.
+    """
+
+    name: str
+    stream_id: str
+    schema: Schema
+    kind: Literal["stream", "table", "window", "state"] = "stream"
+    multiple: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a name means: an attribute (by position) of a source (by position in `Scope.sources`).
+
+    Parameters
+    ----------
+    source, attribute : int
+        Positions.
+    type : Type
+        Of the value; a list of all values of a counted element is an ``object``.
+    index : EventIndex, optional
+        Which event of a counted element, where one is written.
+    multiple : bool
+        Whether the value is the list of a counted element's values.
+    """
+
+    source: int
+    attribute: int
+    type: Type
+    index: ast.EventIndex | None = None
+    multiple: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The sources that an expression may name.
+
+    Parameters
+    ----------
+    sources : tuple of Source
+        Elements of a pattern are in the order of the text.
+    unqualified : tuple of int, optional
+        The sources in which a bare attribute name is looked up; all of them if not given.
+    qualified : tuple of int, optional
+        The sources that may be called by name; all of them if not given.
+    lists : bool
+        Whether a counted element without an index means the list of its values (it does wherever rows are selected, not
+        in the filters of a pattern, where it is one event).
+    tables : tuple of Source
+        What ``in`` may name.
+    star_order : tuple of int, optional
+        The sources in the order of ``select *``; that of `sources` if not given.
+    """
+
+    sources: tuple[Source, ...]
+    unqualified: tuple[int, ...] | None = None
+    qualified: tuple[int, ...] | None = None
+    lists: bool = True
+    tables: tuple[Source, ...] = ()
+    star_order: tuple[int, ...] | None = None
+
+    def resolve(self, variable: ast.Variable) -> Reference:
+        """Return what `variable` means.
+
+        Raises
+        ------
+        UndefinedNameError
+            No source has it, or more than one, or its source is not known (yet).
+        """
+        if variable.stream is not None:
+            source = self.find(variable.stream)
+            position = self.sources[source].schema.index(variable.name)
+            if position is None:
+                raise self._no_attribute(variable, (source,))
+            return self._reference(source, position, variable.index)
+        places = self._all() if self.unqualified is None else self.unqualified
+        found = [(i, p) for i in places if (p := self.sources[i].schema.index(variable.name)) is not None]
+        if not found:
+            raise self._no_attribute(variable, places)
+        if len(found) > 1:
+            forms = " or ".join(f"{self.sources[i].name}.{variable.name}" for i, _ in found)
+            raise UndefinedNameError(f"'{variable.name}' is ambiguous", span=variable.span, hint=f"Write {forms}.")
+        return self._reference(*found[0], None)
+
+    def find(self, stream: ast.StreamRef) -> int:
+        """Return the position of the source called `stream`: the first one of that name; raises UndefinedNameError."""
+        named = [i for i, source in enumerate(self.sources) if source.name == stream.id]
+        visible = [i for i in named if self.qualified is None or i in self.qualified]
+        if visible:
+            return visible[0]
+        if named:
+            hint = "Only elements before it can be named here, and the one whose filter this is."
+            raise UndefinedNameError(f"'{stream.id}' is not known here", span=stream.span, hint=hint)
+        raise UndefinedNameError(
+            f"There is no source called '{stream.id}' here", span=stream.span, hint=self._source_hint(stream.id)
+        )
+
+    def star(self) -> tuple[Reference, ...]:
+        """Return what ``select *`` means: all attributes of all sources, in Siddhi's order."""
+        order = self._all() if self.star_order is None else self.star_order
+        return tuple(
+            Reference(i, position, kind) for i in order for position, (_, kind) in enumerate(self.sources[i].schema)
+        )
+
+    def name_of(self, reference: Reference) -> str:
+        """Return the attribute's name."""
+        return self.sources[reference.source].schema.names[reference.attribute]
+
+    def of_element(self, position: int, partner: int | None = None) -> Scope:
+        """Return the scope of the filters of a pattern's element: its own event, and those of earlier elements.
+
+        Parameters
+        ----------
+        position : int
+            The element's position in `sources`.
+        partner : int, optional
+            The other side of its ``and`` or ``or``.
+        """
+        visible = tuple(range(position + 1)) + ((partner,) if partner is not None and partner > position else ())
+        return replace(self, unqualified=(position,), qualified=visible, lists=False)
+
+    def with_table(self, table: Source) -> Scope:
+        """Return this scope with a table that is only meant where its name is written, as in ``(T.a == a) in T``."""
+        searched = self._all() if self.unqualified is None else self.unqualified
+        position = len(self.sources)
+        visible = None if self.qualified is None else (*self.qualified, position)
+        return replace(self, sources=(*self.sources, table), unqualified=searched, qualified=visible)
+
+    def _all(self) -> tuple[int, ...]:
+        return tuple(range(len(self.sources)))
+
+    def _reference(self, source: int, position: int, index: ast.EventIndex | None) -> Reference:
+        owner = self.sources[source]
+        multiple = owner.multiple and index is None and self.lists
+        return Reference(source, position, Type.OBJECT if multiple else owner.schema.types[position], index, multiple)
+
+    def _no_attribute(self, variable: ast.Variable, places: Iterable[int]) -> UndefinedNameError:
+        owners = [self.sources[i] for i in places]
+        names = [name for owner in owners for name in owner.schema.names]
+        where = f"'{owners[0].name}' has" if len(owners) == 1 else "There is"
+        message = f"{where} no attribute '{variable.name}'"
+        if variable.name.lower() == "null":
+            return UndefinedNameError(message, span=variable.span, hint="There is no null constant; write 'a is null'.")
+        hint = suggestion(variable.name, names) or (f"It has: {', '.join(names)}." if len(owners) == 1 else None)
+        return UndefinedNameError(message, span=variable.span, hint=hint)
+
+    def _source_hint(self, name: str) -> str | None:
+        for source in self.sources:
+            if source.stream_id == name:
+                return f"The stream '{name}' is called '{source.name}' here."
+            if source.name.lstrip("#!") == name:
+                return f"Write '{source.name}', with its mark."
+        return suggestion(name, [source.name for source in self.sources])
+
+
+def pattern_elements(element: ast.StateElement) -> Iterator[tuple[ast.StreamState | ast.AbsentState, bool]]:
+    """Yield the elements of a pattern or sequence in the order of the text, each with whether it is counted.
+
+    They correspond one to one to the sources of the pattern's scope.
+    """
+    match element:
+        case ast.StreamState() | ast.AbsentState():
+            yield element, False
+        case ast.CountState():
+            yield element.element, True
+        case ast.LogicalState():
+            yield from ((side, False) for side in (element.left, element.right))
+        case ast.EveryState():
+            yield from pattern_elements(element.element)
+        case ast.ChainState():
+            for part in element.elements:
+                yield from pattern_elements(part)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str | None:
+    """Return ``Did you mean '…'?`` with the name of `known` that is most like `name`; None where none is."""
+    names = sorted(set(known))
+    folded = {known_name.lower(): known_name for known_name in names}
+    close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    return f"Did you mean '{folded[close[0]]}'?" if close else None
+
+
+def undefined(what: str, name: str, span: Span | None, known: Iterable[str]) -> UndefinedNameError:
+    """Return the error for a name that is not known, with the most similar one that is."""
+    return UndefinedNameError(f"There is no {what} '{name}'", span=span, hint=suggestion(name, known))

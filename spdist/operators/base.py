@@ -1,0 +1,241 @@
+"""What all operators stand on: kinds of events, the clock, timers, and what a window is.
+
+An *event* inside a query is ``(kind, timestamp, row)``; a *chunk* is a list of events that were released together,
+which matters because an aggregating query puts out only the last result of a chunk. Between queries events are
+``(timestamp, row)``: what leaves a window and is inserted into a stream is a new event there.
+
+Source: io.siddhi.core.event.ComplexEvent (types), io.siddhi.core.util.Scheduler (timers), described in our own words.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, ClassVar, Final
+
+__all__ = [
+    "CURRENT",
+    "EXPIRED",
+    "RESET",
+    "Arrival",
+    "Event",
+    "Row",
+    "Timer",
+    "Timers",
+    "VirtualClock",
+    "Window",
+    "WindowSetting",
+]
+
+log = logging.getLogger(__name__)
+
+#: An event that enters, one that leaves a window, and the sign to aggregators to start from nothing.
+CURRENT: Final = 0
+EXPIRED: Final = 1
+RESET: Final = 2
+
+Row = tuple[Any, ...]
+#: Inside a query: kind, timestamp in ms, data.
+Event = tuple[int, int, Row]
+#: Between queries: timestamp in ms, data.
+Arrival = tuple[int, Row]
+#: Of a timer: see there.
+Rank = tuple[int, int, int]
+
+
+class VirtualClock:
+    """The time of an app in ms since epoch: it moves only when the app is told to.
+
+    ``drawn`` counts the values that were made to be unique (such as UUIDs); it is part of the app's state, so that a
+    replay draws the same ones. ``identity`` keeps those of different apps, and of copies of an app, apart.
+    """
+
+    __slots__ = ("drawn", "identity", "now")
+
+    def __init__(self, now: int = 0, identity: str = "") -> None:
+        self.now = now
+        self.drawn = 0
+        self.identity = identity
+
+
+class Timer:
+    """The wake-ups of one operator, or of one operator of one partition key.
+
+    A timer is a queue: a wake-up that was asked for later waits behind the ones asked for before it, also where it is
+    due earlier, as in Siddhi's scheduler.
+
+    Parameters
+    ----------
+    timers : Timers
+        Where it is kept.
+    rank : tuple[int, int, int]
+        Among timers due at the same time: place of the query in the app, place of the operator in the query, number of
+        the partition key. No two timers of an app share it.
+    wake : Callable
+        Called with the due time; the clock is at it, or later where the wake-up was asked for too late.
+
+    State
+    -----
+    ``due``: the times asked for and not yet reached.
+    """
+
+    __slots__ = ("due", "rank", "timers", "wake")
+
+    def __init__(self, timers: Timers, rank: Rank, wake: Callable[[int], None]) -> None:
+        self.timers = timers
+        self.rank = rank
+        self.wake = wake
+        self.due: deque[int] = deque()
+
+    def notify_at(self, due: int) -> None:
+        """Ask to be woken at `due`."""
+        self.due.append(due)
+        if len(self.due) == 1:
+            self.timers.push(self)
+
+    def cancel(self) -> None:
+        """Forget all wake-ups."""
+        self.due.clear()
+
+    def snapshot(self) -> list[int]:
+        """Return the times asked for, in order."""
+        return list(self.due)
+
+    def restore(self, state: Iterable[int]) -> None:
+        """Take over the times of a snapshot."""
+        self.due = deque(state)
+        if self.due:
+            self.timers.push(self)
+
+
+class Timers:
+    """All timers of an app, in one heap by due time and rank."""
+
+    __slots__ = ("clock", "heap")
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.heap: list[tuple[int, Rank, Timer]] = []
+
+    def push(self, timer: Timer) -> None:
+        """Put a timer with a first wake-up into the heap."""
+        heappush(self.heap, (timer.due[0], timer.rank, timer))
+
+    def clear(self) -> None:
+        """Forget all wake-ups of all timers."""
+        for *_, timer in self.heap:
+            timer.cancel()
+        self.heap.clear()
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next wake-up is due; None where none is."""
+        while self.heap and not self._is_live(self.heap[0]):
+            heappop(self.heap)
+        return self.heap[0][0] if self.heap else None
+
+    @staticmethod
+    def _is_live(entry: tuple[int, Rank, Timer]) -> bool:
+        timer = entry[-1]
+        return bool(timer.due) and timer.due[0] == entry[0]
+
+    def fire_until(self, time: int) -> None:
+        """Wake everything due at or before `time`, in order, with the clock at each due time.
+
+        Wake-ups that are asked for meanwhile count too. The clock never goes back.
+        """
+        while (due := self.next_due) is not None and due <= time:
+            timer = heappop(self.heap)[-1]
+            if due > self.clock.now:
+                self.clock.now = due
+            self._drain(timer)
+
+    def _drain(self, timer: Timer) -> None:
+        """Wake one timer for all it has due now; an operator that fails loses this wake-up, as it would an event."""
+        waiting = timer.due
+        while waiting and waiting[0] <= self.clock.now:
+            # Stays in the queue while it runs: a wake-up asked for meanwhile must not enter the heap a second time.
+            try:
+                timer.wake(waiting[0])
+            except Exception:
+                log.exception("an operator failed when its timer was due; what it would have put out is lost")
+            if timer.due is not waiting or not waiting:  # cancelled or restored by what it caused
+                return
+            waiting.popleft()
+        if waiting:
+            self.push(timer)
+
+
+@dataclass(slots=True)
+class WindowSetting:
+    """What a window is made from; made anew for each partition key.
+
+    Parameters
+    ----------
+    constants : tuple
+        The arguments' values where they are literals (time literals in ms), None where they are attributes.
+    attributes : tuple[int | None, ...]
+        The arguments' positions in the row where they are attributes, None where they are literals.
+    expects_expired : bool
+        Whether the query can put out expired events; batch windows hand none over where it cannot.
+    clock : VirtualClock
+        The app's time.
+    timer : Callable
+        Makes the window's timer from the function to wake.
+    emit : Callable[[list[Event]], None]
+        Takes each chunk that the window releases.
+    shared : dict
+        Kept once for all partition keys: what Siddhi keeps on the operator and not in the key's state.
+    findable : bool
+        Whether somebody looks into the window; batch windows keep the batch they released last only then, or where
+        expired events are expected.
+    partitioned : bool
+        Whether this is the window of one partition key; Siddhi drops what it takes for empty there.
+    """
+
+    constants: tuple[Any, ...]
+    attributes: tuple[int | None, ...]
+    expects_expired: bool
+    clock: VirtualClock
+    timer: Callable[[Callable[[int], None]], Timer]
+    emit: Callable[[list[Event]], None]
+    shared: dict[str, Any] = field(default_factory=dict)
+    findable: bool = False
+    partitioned: bool = False
+
+
+class Window(ABC):
+    """Keeps events for a while; releases them as CURRENT when they enter and as EXPIRED when they leave.
+
+    ``slides`` is True where events leave one by one, False where they leave in batches with a RESET.
+    """
+
+    slides: ClassVar[bool] = True
+
+    def __init__(self, setting: WindowSetting) -> None:
+        self.clock = setting.clock
+        self.emit = setting.emit
+
+    @abstractmethod
+    def one(self, timestamp: int, row: Row) -> None:
+        """Take one event that arrives as a chunk of its own."""
+
+    @abstractmethod
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Take the events of one chunk."""
+
+    @abstractmethod
+    def contents(self) -> Iterable[Arrival]:
+        """Yield what the window holds now, oldest first."""
+
+    @abstractmethod
+    def snapshot(self) -> Any:
+        """Return the state as plain data."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""

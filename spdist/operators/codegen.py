@@ -1,0 +1,109 @@
+"""Generated Python: the local variables of a function being written, and source text made into functions.
+
+Each query is written once, as specialised Python, when its app is built; nothing walks a syntax tree per event. The
+text stays visible: tracebacks and debuggers show the generated lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from math import isfinite
+from types import CodeType
+from typing import Any
+
+__all__ = ["Bindings", "Frame", "build", "indent"]
+
+
+class Bindings:
+    """The globals of generated code: functions and constants under names of their own."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+
+    def bind(self, value: Any, hint: str) -> str:
+        """Return a name under which generated code finds `value`."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        base = "".join(c if c.isalnum() else "_" for c in hint) or "value"
+        name, number = base, 2
+        while name in self.names:
+            name, number = f"{base}_{number}", number + 1
+        self.names[name] = value
+        return name
+
+    def require(self, name: str, value: Any) -> None:
+        """Make `value` known under exactly this name."""
+        if self.names.setdefault(name, value) is not value:
+            raise ValueError(f"generated code would use the name '{name}' for two things")
+
+    def constant(self, value: Any) -> str:
+        """Return source text for a constant: a literal where Python can write it, else a bound name."""
+        if isinstance(value, float) and not isfinite(value):
+            return self.bind(value, "real")
+        return repr(value)
+
+
+class Frame:
+    """The local variables of one generated function: each value that is read gets one, where it is first needed."""
+
+    def __init__(self) -> None:
+        self._locals: dict[str, str] = {}
+        self._pending: list[str] = []
+        self._temporaries = 0
+
+    def local(self, source: str, name: str) -> str:
+        """Return the variable that holds `source`, assigning it before the next line written if it is new."""
+        known = self._locals.get(source)
+        if known is None:
+            known = self._locals[source] = name
+            self._pending.append(f"{name} = {source}")
+        return known
+
+    def known(self, source: str) -> str:
+        """Return the variable that holds `source` where there is one, else `source` itself."""
+        return self._locals.get(source, source)
+
+    def temporary(self) -> str:
+        """Return a fresh variable name for use with ``:=``."""
+        self._temporaries += 1
+        return f"t{self._temporaries}"
+
+    def assignments(self) -> list[str]:
+        """Return the assignments that are due now, and forget them."""
+        due, self._pending = self._pending, []
+        return due
+
+
+def indent(lines: Iterable[str], levels: int = 1) -> list[str]:
+    """Return `lines` moved right."""
+    return [f"{'    ' * levels}{line}" for line in lines]
+
+
+@lru_cache(maxsize=512)
+def _compiled(source: str, filename: str) -> CodeType:
+    return compile(source, filename, "exec")
+
+
+def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """Run generated source and return what it defines.
+
+    Parameters
+    ----------
+    title : str
+        What the code is, for tracebacks.
+    lines : Iterable[str]
+        Source lines.
+    bindings : Mapping[str, Any]
+        The names that it uses.
+    """
+    source = "\n".join(lines) + "\n"
+    filename = f"<spdist {title} {blake2b(source.encode(), digest_size=6).hexdigest()}>"
+    # Without a modification time linecache keeps the entry: tracebacks show generated lines as if from a file.
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace = dict(bindings)
+    exec(_compiled(source, filename), namespace)
+    return namespace

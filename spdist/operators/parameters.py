@@ -1,0 +1,78 @@
+"""Parameters of windows: what their arguments may be, checked when an app is checked.
+
+Source: the ``@Parameter`` lists of Siddhi's window processors, in our own words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from spdist.errors import SiddhiTypeError
+from spdist.language import ast
+from spdist.language.catalog import WindowResolver
+from spdist.language.types import Type
+
+__all__ = ["INTEGER", "TIME", "Parameter", "attribute_positions", "constant_values", "overloads"]
+
+#: Types of a duration: ``int`` or ``long`` ms, or a time literal (which is a ``long``).
+TIME = frozenset({Type.INT, Type.LONG})
+INTEGER = frozenset({Type.INT})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: its name, the types it takes, and whether it is a constant, an attribute, or either."""
+
+    name: str
+    types: frozenset[Type]
+    given_as: Literal["constant", "attribute", "either"] = "constant"
+
+    def refusal(self, type: Type, expression: ast.Expression) -> str | None:
+        """Return why `expression` cannot be this parameter; None where it can."""
+        if type not in self.types:
+            return f"'{self.name}' is {' or '.join(t.value for t in Type if t in self.types)}, not {type}"
+        if self.given_as == "constant" and not is_constant(expression):
+            return f"'{self.name}' must be a constant"
+        if self.given_as == "attribute" and not isinstance(expression, ast.Variable):
+            return f"'{self.name}' must be an attribute"
+        return None
+
+
+def is_constant(expression: ast.Expression) -> bool:
+    """Tell whether `expression` is a literal; Siddhi takes nothing else as a constant, not even ``1 + 1``."""
+    return isinstance(expression, ast.Literal | ast.TimeLiteral)
+
+
+def overloads(window: str, *alternatives: tuple[Parameter, ...]) -> WindowResolver:
+    """Return the resolver of a window with these parameter lists."""
+
+    def resolve(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -> None:
+        reasons = []
+        for parameters in alternatives:
+            if len(parameters) != len(types):
+                continue
+            refusals = [p.refusal(t, e) for p, t, e in zip(parameters, types, expressions, strict=True)]
+            if not any(refusals):
+                return
+            reasons.append(next(r for r in refusals if r))
+        forms = " or ".join(f"{window}({', '.join(p.name for p in parameters)})" for parameters in alternatives)
+        given = ", ".join(t.value for t in types)
+        raise SiddhiTypeError(
+            reasons[-1] if reasons else f"'{window}' does not take ({given})", hint=f"it is written as {forms}"
+        )
+
+    return resolve
+
+
+def constant_values(expressions: tuple[ast.Expression, ...]) -> tuple[Any, ...]:
+    """Return the value of each literal (time literals in ms), and None for anything else."""
+    return tuple(
+        e.value if isinstance(e, ast.Literal) else e.milliseconds if isinstance(e, ast.TimeLiteral) else None
+        for e in expressions
+    )
+
+
+def attribute_positions(expressions: tuple[ast.Expression, ...], names: tuple[str, ...]) -> tuple[int | None, ...]:
+    """Return the position in `names` of each attribute, and None for anything else."""
+    return tuple(names.index(e.name) if isinstance(e, ast.Variable) else None for e in expressions)

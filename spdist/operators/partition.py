@@ -1,0 +1,281 @@
+"""Partitions: the same queries once for each value of a key, or for each range that an event falls into.
+
+Streams with a key go to the instance of their key, which is made when the key first comes; streams without one go to
+every instance there is. Inner streams connect the queries of one instance.
+
+Source: io.siddhi.core.partition.PartitionRuntimeImpl and PartitionStreamReceiver, described in our own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spdist.errors import SiddhiTypeError
+from spdist.functions.numbers import text_of, text_of_float32
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.checked import CheckedPartition
+from spdist.language.parser import parse_expression
+from spdist.language.scope import Scope, Source
+from spdist.language.types import Schema, Type
+from spdist.operators.base import Arrival, Row, Timer, VirtualClock
+from spdist.operators.codegen import Bindings, Frame, build, indent
+from spdist.operators.expression import ExpressionWriter
+from spdist.operators.junction import Junction, ReceiveMany, ReceiveOne
+from spdist.operators.query import Place, QueryInstance, QueryPlan, plan_query
+from spdist.operators.readers import RowReader
+
+__all__ = ["PartitionPlan", "PartitionRuntime"]
+
+#: From an event to the keys of the instances it belongs to, in order; a null key gives none.
+Keys = Callable[[int, Row], tuple[str, ...]]
+
+_PURGE_INTERVAL_MS = 300_000
+
+
+class PartitionPlan:
+    """What is known of a partition before any event comes.
+
+    Parameters
+    ----------
+    checked : CheckedPartition
+        The partition with what its names mean.
+    position : int
+        Its position among the app's partitions.
+    ranks : Sequence[int]
+        The place in the app of each query, then of the partition itself.
+    streams : Mapping[str, Schema]
+        The app's streams.
+    catalog : Catalog
+        Signatures.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedPartition,
+        position: int,
+        ranks: Sequence[int],
+        streams: Mapping[str, Schema],
+        catalog: Catalog,
+    ) -> None:
+        self.name = f"partition_{position}"
+        self.inner = tuple(checked.inner)
+        self.queries: list[QueryPlan] = [
+            plan_query(query, rank, catalog) for query, rank in zip(checked.queries, ranks, strict=False)
+        ]
+        self.rank = ranks[-1]
+        self.keys = {id: self._compiled_keys(key, streams[id], catalog) for id, key in checked.keys.items()}
+        self.purge_interval, self.idle_period = _purging(checked.partition)
+        outer = [id for plan in self.queries for id in plan.inputs if id not in checked.inner]
+        self.inputs: tuple[str, ...] = tuple(dict.fromkeys(outer))
+
+    def _compiled_keys(self, key: ast.PartitionKey, schema: Schema, catalog: Catalog) -> Keys:
+        scope = Scope((Source(key.stream.id, key.stream.id, schema),))
+        frame, bindings = Frame(), Bindings()
+        writer = ExpressionWriter(RowReader(scope, catalog, frame), frame, bindings)
+        if key.value is not None:
+            body = self._value_key(writer, key.value)
+        else:
+            body = ["keys = ()"]
+            for part in key.ranges:
+                test = writer.condition(part.condition)
+                body += [*frame.assignments(), f"if {test}:", f"    keys += ({part.label!r},)"]
+            body.append("return keys")
+        lines = ["def make(clock):", *indent(["def keys_of(ts, row):", *indent(body), "return keys_of"])]
+        # Keys must not depend on when they are asked for, so the clock that functions see stands still.
+        made: Keys = build(f"{self.name} key", lines, bindings.names)["make"](VirtualClock())
+        return made
+
+    @staticmethod
+    def _value_key(writer: ExpressionWriter, expression: ast.Expression) -> list[str]:
+        code = writer.write(expression)
+        lines = [*writer.frame.assignments(), f"key = {code.text}"]
+        if code.nullable:
+            lines += ["if key is None:", "    return ()"]
+        if code.type is Type.STRING and code.exact:
+            return [*lines, "return (key,)"]
+        written = text_of_float32 if code.type is Type.FLOAT else text_of
+        return [*lines, f"return ({writer.bind(written, 'text_of')}(key),)"]
+
+
+def _purging(partition: ast.Partition) -> tuple[int, int | None]:
+    """Return how often idle keys are looked for, and how long they may idle (None: for ever), in ms."""
+    for purge in ast.find_annotations(partition.annotations, "purge"):
+        if (purge.get("enable") or "").lower() == "true":
+            idle, interval = purge.get("idle.period"), purge.get("interval")
+            return (
+                _PURGE_INTERVAL_MS if interval is None else _duration(interval, purge),
+                None if idle is None else _duration(idle, purge),
+            )
+    return _PURGE_INTERVAL_MS, None
+
+
+def _duration(text: str, annotation: ast.Annotation) -> int:
+    literal = parse_expression(text)
+    if not isinstance(literal, ast.TimeLiteral):
+        hint = "For example: @purge(enable='true', interval='10 sec', idle.period='1 hour')"
+        raise SiddhiTypeError(f"'{text}' is no duration", span=annotation.span, hint=hint)
+    return literal.milliseconds
+
+
+class PartitionInstance:
+    """The queries of one key (`spdist.operators.query.Place`)."""
+
+    def __init__(self, runtime: PartitionRuntime, number: int) -> None:
+        self.clock = runtime.clock
+        self.failures = runtime.place.failures
+        self.number = number
+        self.used = runtime.clock.now
+        self._outer = runtime.place
+        self._timers: list[Timer] = []
+        self.inner = {id: Junction(id, runtime.place.failures) for id in runtime.plan.inner}
+        self.queries: list[QueryInstance] = []
+        self.entries: dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]] = {
+            id: ([], []) for id in runtime.plan.inputs
+        }
+        for plan in runtime.plan.queries:
+            query = plan.instance(self)
+            self.queries.append(query)
+            for stream_id, (one, many) in query.receivers.items():
+                if stream_id in self.inner:
+                    self.inner[stream_id].subscribe(one, many)
+                else:
+                    self.entries[stream_id][0].append(one)
+                    self.entries[stream_id][1].append(many)
+
+    def junction(self, stream_id: str) -> Junction:
+        """Return an inner stream of this key, or a stream of the app."""
+        return self.inner.get(stream_id) or self._outer.junction(stream_id)
+
+    def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
+        """Return a timer of an operator of this key."""
+        timer = self._outer.timer(rank, wake, self.number)
+        self._timers.append(timer)
+        return timer
+
+    def start(self) -> None:
+        """Begin: waiting elements of patterns count from now."""
+        for query in self.queries:
+            query.start()
+
+    def end(self) -> None:
+        """Forget all wake-ups."""
+        for timer in self._timers:
+            timer.cancel()
+
+
+class PartitionRuntime:
+    """A partition at work.
+
+    Parameters
+    ----------
+    plan : PartitionPlan
+        The compiled partition.
+    place : Place
+        The app.
+
+    State
+    -----
+    One instance for each key that came, for ever; with ``@purge`` for each key that came in the idle period.
+
+    Notes
+    -----
+    Siddhi looks for idle keys at the interval after *every* event; here once per interval, counted from the first key.
+    """
+
+    def __init__(self, plan: PartitionPlan, place: Place) -> None:
+        self.plan = plan
+        self.place = place
+        self.clock: VirtualClock = place.clock
+        self.instances: dict[str, PartitionInstance] = {}
+        self.created = 0
+        self.purge = place.timer((plan.rank, 0), self._purge)
+        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {id: self._receiver(id) for id in plan.inputs}
+
+    def _receiver(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
+        keys = self.plan.keys.get(stream_id)
+        if keys is None:
+            return self._broadcasting(stream_id)
+        instances, create, purges = self.instances, self._create, self.plan.idle_period is not None
+        clock = self.clock
+
+        def one(timestamp: int, row: Row) -> None:
+            for key in keys(timestamp, row):
+                instance = instances.get(key) or create(key)
+                if purges:
+                    instance.used = clock.now
+                for receive in instance.entries[stream_id][0]:
+                    receive(timestamp, row)
+
+        def send(key: str, run: list[Arrival]) -> None:
+            instance = instances.get(key) or create(key)
+            instance.used = clock.now
+            for receive in instance.entries[stream_id][1]:
+                receive(run)
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            current: str | None = None
+            run: list[Arrival] = []
+            for arrival in arrivals:
+                for key in keys(*arrival):
+                    if key != current:
+                        if current is not None:
+                            send(current, run)
+                        current, run = key, []
+                    run.append(arrival)
+            if current is not None:
+                send(current, run)
+
+        return one, many
+
+    def _broadcasting(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
+        def one(timestamp: int, row: Row) -> None:
+            for instance in tuple(self.instances.values()):
+                for receive in instance.entries[stream_id][0]:
+                    receive(timestamp, row)
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            for instance in tuple(self.instances.values()):
+                for receive in instance.entries[stream_id][1]:
+                    receive(arrivals)
+
+        return one, many
+
+    def _create(self, key: str) -> PartitionInstance:
+        instance = self.instances[key] = self._made(self.created)
+        self.created += 1
+        instance.start()
+        if self.plan.idle_period is not None and not self.purge.due:
+            self.purge.notify_at(self.clock.now + self.plan.purge_interval)
+        return instance
+
+    def _made(self, number: int) -> PartitionInstance:
+        return PartitionInstance(self, number)
+
+    def _purge(self, due: int) -> None:
+        assert self.plan.idle_period is not None
+        idle = [k for k, instance in self.instances.items() if instance.used + self.plan.idle_period < due]
+        for key in idle:
+            self.instances.pop(key).end()
+        if self.instances:
+            self.purge.notify_at(due + self.plan.purge_interval)
+
+    def snapshot(self) -> Any:
+        """Return the states of all keys, by key."""
+        keys = {
+            key: [instance.number, instance.used, [query.snapshot() for query in instance.queries]]
+            for key, instance in self.instances.items()
+        }
+        return [keys, self.created, self.purge.snapshot()]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        keys, self.created, due = state
+        self.instances.clear()
+        for key, (number, used, queries) in keys.items():
+            instance = self.instances[key] = self._made(number)
+            instance.used = used
+            for query, stored in zip(instance.queries, queries, strict=True):
+                query.restore(stored)
+        self.purge.restore(due)

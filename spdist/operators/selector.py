@@ -1,0 +1,428 @@
+"""What a query puts out: projection, aggregation, ``group by``, ``having``, ``order by``, ``limit`` and ``offset``.
+
+Written as Python source once per query. A chunk gives every row; with an aggregator only the last row that qualifies,
+and with ``group by`` the last one of each group, in the order in which groups first appeared.
+
+Source: io.siddhi.core.query.selector.QuerySelector, described in our own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from spdist.functions.forms import Code
+from spdist.functions.numbers import text_of
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.types import Schema, Type
+from spdist.operators.aggregates import AggregateWriter, ResetWriter, Slots, aggregates_in
+from spdist.operators.base import CURRENT, EXPIRED, RESET, Event, Row, VirtualClock
+from spdist.operators.codegen import Bindings, Frame, build, indent
+from spdist.operators.expression import ExpressionWriter, Reader
+from spdist.operators.readers import RowReader, output_scope
+
+__all__ = ["Selection", "SelectorState", "Sink"]
+
+#: Takes one event, or the events of one chunk.
+SinkOne = Callable[[int, int, Row], None]
+SinkMany = Callable[[list[Event]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a selector's output goes: one event, or several as one chunk."""
+
+    one: SinkOne
+    many: SinkMany
+
+
+class SelectorState:
+    """The running totals of one selector: those of each group, or of the whole query.
+
+    State
+    -----
+    ``groups``: key → slots, dropped when a group is as good as new: O(groups); ``totals``: slots where there are no
+    groups; ``having``: slots of the aggregators in ``having``, under None, or in partitions by group.
+    """
+
+    __slots__ = ("groups", "having", "totals")
+
+    def __init__(self) -> None:
+        self.groups: dict[Any, list[Any]] = {}
+        self.totals: list[Any] = []
+        self.having: dict[Any, list[Any]] = {}
+
+    def snapshot(self) -> Any:
+        """Return the totals as plain data."""
+        return [self.groups, self.totals, self.having]
+
+    def restore(self, state: Any) -> None:
+        """Take over the totals of a snapshot, in place: generated code holds these very objects."""
+        groups, totals, having = state
+        self.groups.clear()
+        self.groups.update(groups)
+        self.totals[:] = totals
+        for key in self.having.keys() - having.keys():
+            self.having[key].clear()
+        for key, slots in having.items():
+            self.having.setdefault(key, [])[:] = slots
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The ``select`` clause of one query, and how it is written.
+
+    Parameters
+    ----------
+    title : str
+        The query's name.
+    clause : ast.Selection
+        What the text says.
+    output : Schema
+        What comes out.
+    target : str
+        The output's name.
+    catalog : Catalog
+        Signatures, for the types of calls.
+    reader : Callable[[Frame, Bindings], Reader]
+        Makes a reader of the query's input.
+    row : str
+        The parameter that generated functions call their input.
+    events : str
+        Which events are put out: ``current``, ``expired`` or ``all``.
+    leaving : bool
+        Whether events can leave one by one.
+    partitioned : bool
+        Whether the query stands in a partition: there aggregators of ``having`` know groups, elsewhere they do not.
+    filters : tuple of Expression
+        Conditions that events must meet first.
+    """
+
+    title: str
+    clause: ast.Selection
+    output: Schema
+    target: str
+    catalog: Catalog
+    reader: Callable[[Frame, Bindings], Reader]
+    row: str
+    events: str
+    leaving: bool
+    partitioned: bool = False
+    filters: tuple[ast.Expression, ...] = ()
+    bindings: Bindings = field(default_factory=Bindings)
+
+    @cached_property
+    def makers(self) -> dict[str, Callable[..., Any]]:
+        """Hold the functions that were made from source, by the form of input; see `make`."""
+        return {}
+
+    def make(self, form: str, state: SelectorState, sink: Sink, clock: VirtualClock) -> Callable[..., None]:
+        """Return a function that takes input, keeping totals in `state` and giving results to `sink`.
+
+        Parameters
+        ----------
+        form : str
+            ``"one"``: ``f(timestamp, row)``, one current event as a chunk of its own; ``"arrivals"``: ``f([(timestamp,
+            row), …])``, current events of one chunk; ``"events"``: ``f([(kind, timestamp, row), …])``.
+        """
+        maker = self.makers.get(form)
+        if maker is None:
+            source = _SelectorWriter(self, form).source()
+            maker = self.makers[form] = build(f"{self.title} {form}", source, self.bindings.names)["make"]
+        function: Callable[..., None] = maker(state, sink.one, sink.many, clock)
+        return function
+
+
+class _SelectorWriter:
+    """Writes one generated function of a selector."""
+
+    def __init__(self, selection: Selection, form: str) -> None:
+        self.selection = selection
+        self.clause = selection.clause
+        self.form = form
+        self.kind = "kind" if form == "events" else str(CURRENT)
+        self.skip = "return" if form == "one" else "continue"
+        self.grouped = bool(self.clause.group_by)
+        having = (self.clause.having,) if self.clause.having is not None else ()
+        self.having_aggregates = any(aggregates_in(e) for e in having)
+        self.having_by_group = self.having_aggregates and self.grouped and selection.partitioned
+        self.totalled = any(aggregates_in(i.expression) for i in self.clause.items)
+        self.aggregated = self.having_aggregates or self.totalled
+        self.parameters = f"ts, {selection.row}"
+        everywhere = "groups.values()" if self.grouped else "(totals,)"
+        self.slots = Slots(selection.bindings, selection.leaving, "g", everywhere)
+        self.conditions = Slots(selection.bindings, selection.leaving, "h", "")
+
+    # The whole.
+
+    def source(self) -> list[str]:
+        """Return the source of ``make``, which returns the function."""
+        body = self._function()
+        fresh = f"[{', '.join(self.slots.initial)}]"
+        setup = []
+        if self.totalled and self.grouped:
+            setup += ["groups = state.groups", "def fresh():", f"    return {fresh}"]
+        elif self.totalled:
+            setup += ["g = totals = state.totals", "if not g:", f"    g[:] = {fresh}"]
+        if self.having_by_group:
+            setup += ["having = state.having"]
+        elif self.having_aggregates:
+            first = f"[{', '.join(self.conditions.initial)}]"
+            setup += ["h = state.having.setdefault(None, [])", "if not h:", f"    h[:] = {first}"]
+        return [
+            "def make(state, emit_one, emit_many, clock):",
+            *indent(setup),
+            *indent(self.slots.functions),
+            *indent(self.conditions.functions),
+            *indent(body),
+            "    return take",
+        ]
+
+    def _function(self) -> list[str]:
+        if self.form == "one":
+            return [f"def take({self.parameters}):", *indent(self._event())]
+        loop = f"for {'kind, ' if self.form == 'events' else ''}{self.parameters} in chunk:"
+        before, after = self._around()
+        return ["def take(chunk):", *indent(before), f"    {loop}", *indent(self._event(), 2), *indent(after)]
+
+    def _around(self) -> tuple[list[str], list[str]]:
+        """Return what stands before the loop over a chunk, and what hands the results over after it."""
+        if self.aggregated and not self.grouped:
+            if self._shows_nothing_of_one:
+                return [], []
+            return ["last = None"], ["if last is not None:", "    emit_one(*last)"]
+        rows = "list(out.values())" if self.grouped else "out"
+        arrange = self._arrangement()
+        if arrange is None:
+            return [f"out = {'{}' if self.grouped else '[]'}"], ["if out:", f"    emit_many({rows})"]
+        name = self.selection.bindings.bind(arrange, "arranged")
+        return (
+            [f"out = {'{}' if self.grouped else '[]'}"],
+            ["if out:", f"    out = {name}({rows})", "    if out:", "        emit_many(out)"],
+        )
+
+    # One event.
+
+    def _event(self) -> list[str]:
+        frame = Frame()
+        reader = self.selection.reader(frame, self.selection.bindings)
+        lines = self._filtering(frame, reader)
+        if self.form == "events":
+            mark = len(lines)
+        lines += self._grouping(frame, reader)
+        expected = self._unless_expected()
+        early = bool(expected) and self._items_are_plain and not self.having_aggregates
+        items, updates = self._items(frame, reader)
+        row = self._row(items, frame, reader)
+        having, refused = self._having()
+        if early:
+            # Nothing but totals is wanted of this kind, and computing its row could not fail.
+            lines += [*updates, *self._forgetting(), *expected, *row, *having, *refused]
+        elif self.having_aggregates:
+            lines += [*updates, *row, *having, *self._forgetting(), *expected, *refused]
+        else:
+            lines += [*updates, *row, *self._forgetting(), *expected, *having, *refused]
+        if self.form == "events":
+            lines[mark:mark] = self._resetting()
+        return [*lines, *self._collecting()] or ["pass"]
+
+    def _filtering(self, frame: Frame, reader: Reader) -> list[str]:
+        lines = []
+        for condition in self.selection.filters:
+            test = ExpressionWriter(reader, frame, self.selection.bindings).condition(condition)
+            lines += [*frame.assignments(), f"if not {test}:", f"    {self.skip}"]
+        return lines
+
+    def _grouping(self, frame: Frame, reader: Reader) -> list[str]:
+        if not self.grouped:
+            return []
+        parts = [self._key_part(reader.variable(variable)) for variable in self.clause.group_by]
+        key = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+        lines = [*frame.assignments(), f"key = {key}"]
+        if self.totalled:
+            lines += ["g = groups.get(key)", "if g is None:", "    g = groups[key] = fresh()"]
+        return lines
+
+    def _key_part(self, code: Code) -> str:
+        """Return source of a part of a group's key: values are one group where Java writes them alike."""
+        if code.type is Type.STRING:
+            return f"('null' if {code.text} is None else {code.text})"
+        if code.type in (Type.INT, Type.LONG, Type.BOOL):
+            return code.text
+        return f"{self.selection.bindings.bind(text_of, 'text_of')}({code.text})"
+
+    @cached_property
+    def _items_are_plain(self) -> bool:
+        return all(
+            isinstance(i.expression, ast.Variable | ast.Literal) or _is_aggregator(i.expression)
+            for i in self.clause.items
+        )
+
+    def _items(self, frame: Frame, reader: Reader) -> tuple[list[str], list[str]]:
+        """Return source of each output value, and the statements that must run before."""
+        values, lines = [], []
+        expressions = [item.expression for item in self.clause.items]
+        for position, expression in enumerate(expressions):
+            aggregates = self._aggregates(frame)
+            writer = ExpressionWriter(reader, frame, self.selection.bindings, aggregates)
+            text = reader.bare(expression) if isinstance(expression, ast.Variable) else writer.write(expression).text
+            lines += [*frame.assignments(), *aggregates.updates()]
+            if not isinstance(expression, ast.Variable | ast.Literal) and any(
+                aggregates_in(later) for later in expressions[position + 1 :]
+            ):
+                # In the order of the text: where this value fails, totals further on stay untouched.
+                lines.append(f"x{position} = {text}")
+                text = f"x{position}"
+            values.append(text)
+        return values, lines
+
+    def _aggregates(self, frame: Frame) -> AggregateWriter:
+        def reader(of: Frame) -> Reader:
+            return self.selection.reader(of, self.selection.bindings)
+
+        return AggregateWriter(self.slots, reader, frame, self.kind, self.parameters)
+
+    @staticmethod
+    def _row(items: list[str], frame: Frame, reader: Reader) -> list[str]:
+        if not items:
+            everything = reader.everything()
+            return [*frame.assignments(), f"o = {everything}"]
+        return [f"o = ({', '.join(items)}{',' if len(items) == 1 else ''})"]
+
+    def _having(self) -> tuple[list[str], list[str]]:
+        """Return what computes the condition, and what skips an event that does not meet it."""
+        if self.clause.having is None:
+            return [], []
+        frame = Frame()
+        scope = output_scope(self.selection.target, self.selection.output)
+
+        def reader(of: Frame) -> Reader:
+            return RowReader(scope, self.selection.catalog, of, "o", "h")
+
+        aggregates = AggregateWriter(self.conditions, reader, frame, self.kind, "ts, o")
+        writer = ExpressionWriter(reader(frame), frame, self.selection.bindings, aggregates)
+        test = writer.condition(self.clause.having)
+        computing = [*frame.assignments(), *aggregates.updates(), f"met = {test}"]
+        if self.having_by_group:
+            first = f"[{', '.join(self.conditions.initial)}]"
+            computing = ["h = having.setdefault(key, [])", "if not h:", f"    h[:] = {first}", *computing]
+        return computing, ["if not met:", f"    {self.skip}"]
+
+    def _unless_expected(self) -> list[str]:
+        """Return what skips events of a kind that is not put out."""
+        events = self.selection.events
+        if self.kind == str(CURRENT):
+            return [self.skip] if events == "expired" else []
+        if events == "all":
+            return []
+        return [f"if kind != {CURRENT if events == 'current' else EXPIRED}:", f"    {self.skip}"]
+
+    def _forgetting(self) -> list[str]:
+        """Return what drops a group whose last event has left."""
+        if not (self.grouped and self.totalled and self.form == "events"):
+            return []
+        return [f"if kind and {' and '.join(f'({e})' for e in self.slots.empty)}:", "    groups.pop(key, None)"]
+
+    def _resetting(self) -> list[str]:
+        """Return what a RESET does."""
+        lines: list[str] = []
+        if self.totalled and self.slots.all_reset:
+            lines = ["groups.clear()"] if self.grouped else [f"totals[:] = [{', '.join(self.slots.initial)}]"]
+        elif self.totalled:
+            strict = [f"g[{slot}] = {self.slots.initial[slot]}" for slot in self.slots.resetting]
+            if strict and self.grouped:
+                strict = [f"for g in {self.slots.everywhere}:", *indent(strict)]
+            lines = [*strict, *self._asking()]
+        return [f"if kind == {RESET}:", *indent([*lines, self.skip])]
+
+    def _asking(self) -> list[str]:
+        """Return what lets a RESET ask the aggregators that are updated only when asked."""
+        lines = []
+        frame = Frame()
+        reader = self.selection.reader(frame, self.selection.bindings)
+        writer = ExpressionWriter(reader, frame, self.selection.bindings, ResetWriter(self.slots))
+        for item in self.clause.items:
+            if aggregates_in(item.expression) and not _is_aggregator(item.expression):
+                text = writer.write(item.expression).text
+                lines += [*frame.assignments(), text]
+        return lines
+
+    # Handing over.
+
+    @property
+    def _shows_nothing_of_one(self) -> bool:
+        """Whether ``limit 0`` or an ``offset`` swallows a single result."""
+        return _constant(self.clause.limit) == 0 or (_constant(self.clause.offset) or 0) > 0
+
+    def _collecting(self) -> list[str]:
+        if self.form == "one":
+            return [] if self._shows_nothing_of_one else [f"emit_one({CURRENT}, ts, o)"]
+        result = f"({self.kind}, ts, o)"
+        if self.grouped:
+            return [f"out[key] = {result}"]
+        return [f"last = {result}"] if self.aggregated else [f"out.append({result})"]
+
+    def _arrangement(self) -> Callable[[list[Event]], list[Event]] | None:
+        limit, offset = _constant(self.clause.limit), _constant(self.clause.offset)
+        order = []
+        scope = output_scope(self.selection.target, self.selection.output)
+        for by in self.clause.order_by:
+            order.append((scope.resolve(by.variable).attribute, by.descending))
+        if not order and limit is None and not offset:
+            return None
+
+        def arranged(events: list[Event]) -> list[Event]:
+            if order:
+                events = _ordered(events, order)
+            if offset:
+                events = events[offset:]
+            return events if limit is None else _limited(events, limit)
+
+        return arranged
+
+
+def _is_aggregator(expression: ast.Expression) -> bool:
+    return isinstance(expression, ast.FunctionCall) and aggregates_in(
+        ast.FunctionCall(expression.name, namespace=expression.namespace)
+    )
+
+
+def _constant(expression: ast.Expression | None) -> int | None:
+    return int(expression.value) if isinstance(expression, ast.Literal) else None
+
+
+def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Event]:
+    """Sort stably, nulls last either way; events of different kinds that alternate are sorted only among themselves."""
+    runs: list[list[Event]] = []
+    for event in events:
+        if runs and runs[-1][0][0] == event[0]:
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    for run in runs:
+        for position, descending in reversed(order):
+            run.sort(key=_sort_key(position, descending), reverse=descending)
+    return [event for run in runs for event in run]
+
+
+def _sort_key(position: int, descending: bool) -> Callable[[Event], tuple[Any, ...]]:
+    def key(event: Event) -> tuple[Any, ...]:
+        value = event[2][position]
+        if value is None:
+            return (not descending,)
+        # NaN is greater than every number, as in Java's compareTo.
+        return (descending, value != value, 0 if value != value else value)
+
+    return key
+
+
+def _limited(events: list[Event], limit: int) -> list[Event]:
+    """Keep the first `limit` events; as in Siddhi expired ones count but are never cut."""
+    kept: list[Event] = []
+    for event in events:
+        if event[0] == EXPIRED or len(kept) < limit:
+            kept.append(event)
+    return kept

@@ -1,0 +1,337 @@
+"""Windows that count events: ``length``, ``lengthBatch``, ``batch``, ``sort``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spdist.errors import SiddhiTypeError
+from spdist.extension import window
+from spdist.language import ast
+from spdist.language.types import Type
+from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, Window, WindowSetting
+from spdist.operators.parameters import INTEGER, Parameter, is_constant, overloads
+
+__all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow", "SortWindow"]
+
+_LENGTH = Parameter("window.length", INTEGER)
+_STREAM_CURRENT = Parameter("stream.current.event", frozenset({Type.BOOL}))
+
+
+@window("length", overloads("length", (_LENGTH,)))
+class LengthWindow(Window):
+    """Keep the last ``window.length`` events; an arrival beyond that expires the oldest one first.
+
+    A length of 0 lets each event pass, expires it at once and resets the totals.
+
+    State
+    -----
+    ``held``: timestamps and rows, at most ``window.length``.
+
+    Notes
+    -----
+    Source: io.siddhi.core.query.processor.stream.window.LengthWindowProcessor.
+    """
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.length: int = setting.constants[0]
+        self.held: deque[Arrival] = deque()
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Release EXPIRED(oldest) where the window is full, then CURRENT(new), as one chunk."""
+        held = self.held
+        if len(held) < self.length:
+            held.append((timestamp, row))
+            self.emit([(CURRENT, timestamp, row)])
+        elif held:
+            oldest = held.popleft()[1]
+            held.append((timestamp, row))
+            self.emit([(EXPIRED, self.clock.now, oldest), (CURRENT, timestamp, row)])
+        else:
+            self.emit(self._pass(timestamp, row))
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Treat the events one by one; all that is released is one chunk."""
+        held, now = self.held, self.clock.now
+        chunk: list[Event] = []
+        for timestamp, row in arrivals:
+            if len(held) < self.length:
+                chunk.append((CURRENT, timestamp, row))
+            elif held:
+                chunk += ((EXPIRED, now, held.popleft()[1]), (CURRENT, timestamp, row))
+            else:
+                chunk += self._pass(timestamp, row)
+                continue
+            held.append((timestamp, row))
+        self.emit(chunk)
+
+    @staticmethod
+    def _pass(timestamp: int, row: Row) -> list[Event]:
+        return [(CURRENT, timestamp, row), (EXPIRED, timestamp, row), (RESET, timestamp, row)]
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the events held, oldest first."""
+        return iter(self.held)
+
+    def snapshot(self) -> Any:
+        """Return the events held."""
+        return self.held
+
+    def restore(self, state: Any) -> None:
+        """Take over the events of a snapshot."""
+        self.held = state
+
+
+@window("lengthBatch", overloads("lengthBatch", (_LENGTH,), (_LENGTH, _STREAM_CURRENT)))
+class LengthBatchWindow(Window):
+    """Collect ``window.length`` events, then release them together, with the batch before as EXPIRED and a RESET.
+
+    With ``stream.current.event`` each event passes at once, and the first one of the next batch expires the batch.
+
+    State
+    -----
+    ``batch``: the open batch; ``before``: the one released last, kept where expired events are expected; ``reset``:
+    the event that the next RESET copies; ``count``: events in the open batch.
+
+    Notes
+    -----
+    Source: io.siddhi.core.query.processor.stream.window.LengthBatchWindowProcessor.
+    """
+
+    slides = False
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.length: int = setting.constants[0]
+        self.passes_current = len(setting.constants) > 1 and bool(setting.constants[1])
+        self.expects_expired = setting.expects_expired
+        self.keeps = setting.expects_expired or setting.findable
+        self.batch: list[Arrival] = []
+        self.before: list[Arrival] = []
+        self.reset: Row | None = None
+        self.count = 0
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Add one event; a full batch is released as one chunk."""
+        if self.length == 0:
+            chunk = self._pass(timestamp, row)
+        elif self.passes_current:
+            chunk = self._stream(timestamp, row)
+        else:
+            chunk = self._collect(timestamp, row)
+        if chunk:
+            self.emit(chunk)
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Add the events one by one; every batch that fills is a chunk of its own, released after the last event."""
+        chunks: list[list[Event]] = []
+        emit, self.emit = self.emit, chunks.append
+        try:
+            for timestamp, row in arrivals:
+                self.one(timestamp, row)
+        finally:
+            self.emit = emit
+        for chunk in chunks:
+            emit(chunk)
+
+    def _pass(self, timestamp: int, row: Row) -> list[Event]:
+        now = self.clock.now
+        expired: list[Event] = [(EXPIRED, now, row)] if self.expects_expired else []
+        return [(CURRENT, timestamp, row), *expired, (RESET, now, row)]
+
+    def _collect(self, timestamp: int, row: Row) -> list[Event]:
+        if self.reset is None:
+            self.reset = row
+        self.batch.append((timestamp, row))
+        self.count += 1
+        if self.count < self.length:
+            return []
+        chunk = self._closing()
+        chunk += [(CURRENT, at, held) for at, held in self.batch]
+        self.before = self.batch if self.keeps else []
+        self.batch = []
+        self.count = 0
+        return chunk
+
+    def _stream(self, timestamp: int, row: Row) -> list[Event]:
+        if self.reset is None:
+            self.reset = row
+        self.count += 1
+        chunk: list[Event] = []
+        if self.count == self.length + 1:
+            chunk = self._closing()
+            self.before = []
+            self.count = 1
+        chunk.append((CURRENT, timestamp, row))
+        if self.keeps:
+            self.before.append((timestamp, row))
+        return chunk
+
+    def _closing(self) -> list[Event]:
+        """Return what stands before a new batch: the batch before as EXPIRED, where it is expected, and the RESET."""
+        now = self.clock.now
+        chunk: list[Event] = [(EXPIRED, now, held) for _, held in self.before] if self.expects_expired else []
+        if self.reset is not None:
+            chunk.append((RESET, now, self.reset))
+            self.reset = None
+        return chunk
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the batch released last."""
+        return iter(self.before)
+
+    def snapshot(self) -> Any:
+        """Return the open batch, the one before, and the counters."""
+        return [self.batch, self.before, self.reset, self.count]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self.batch, self.before, self.reset, self.count = state
+
+
+@window("batch", overloads("batch", (), (_LENGTH,)))
+class BatchWindow(Window):
+    """Take each incoming chunk as a batch; the batch before expires when the next one comes.
+
+    With ``window.length`` > 0 a chunk is cut into pieces of that length, each released as a chunk of its own. In a
+    partition, where no expired events are expected, there is no RESET between chunks: totals go on, as in Siddhi.
+
+    State
+    -----
+    ``before``: the last chunk, kept where expired events are expected; ``reset``: the event the next RESET copies.
+
+    Notes
+    -----
+    Source: io.siddhi.core.query.processor.stream.window.BatchWindowProcessor.
+    """
+
+    slides = False
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.length: int = setting.constants[0] if setting.constants else 0
+        self.expects_expired = setting.expects_expired
+        self.keeps = setting.expects_expired or setting.findable
+        self.forgets = setting.partitioned and not self.keeps
+        self.before: list[Arrival] = []
+        self.reset: Row | None = None
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Take one event as a batch."""
+        self.many([(timestamp, row)])
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Take the events as a batch, or as several where a length is given."""
+        chunk: list[Event] = []
+        if self.expects_expired and self.before:
+            now = self.clock.now
+            chunk = [(EXPIRED, now, row) for _, row in self.before]
+            chunk += self._resetting(None)
+        self.before = list(arrivals) if self.keeps else []
+        size = self.length or max(len(arrivals), 1)
+        chunks = []
+        for start in range(0, len(arrivals), size):
+            piece = arrivals[start : start + size]
+            chunk += self._resetting(piece[0][1])
+            chunk += [(CURRENT, timestamp, row) for timestamp, row in piece]
+            chunks.append(chunk)
+            chunk = []
+        if self.forgets:
+            self.reset = None
+        for released in chunks:
+            self.emit(released)
+
+    def _resetting(self, following: Row | None) -> list[Event]:
+        """Return the RESET that is due, and remember the one that `following` makes due."""
+        due: list[Event] = [] if self.reset is None else [(RESET, self.clock.now, self.reset)]
+        self.reset = following
+        return due
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the batch released last."""
+        return iter(self.before)
+
+    def snapshot(self) -> Any:
+        """Return the batch released last and the event the next RESET copies."""
+        return [self.before, self.reset]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self.before, self.reset = state
+
+
+_SORTABLE = frozenset({Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE})
+_DIRECTIONS = {"asc": False, "desc": True}
+
+
+def _resolve_sort(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -> None:
+    hint = "it is written as sort(window.length, attribute, 'asc'|'desc', …)"
+    if len(types) < 2 or types[0] not in INTEGER or not is_constant(expressions[0]):
+        raise SiddhiTypeError("'sort' needs a constant int and at least one attribute", hint=hint)
+    previous: ast.Expression = expressions[0]
+    for type, expression in zip(types[1:], expressions[1:], strict=True):
+        is_direction = isinstance(expression, ast.Literal) and isinstance(previous, ast.Variable)
+        if is_direction and str(getattr(expression, "value", "")).lower() not in _DIRECTIONS:
+            raise SiddhiTypeError("'sort' takes 'asc' or 'desc' after an attribute", hint=hint)
+        if not is_direction and not (isinstance(expression, ast.Variable) and type in _SORTABLE):
+            raise SiddhiTypeError("'sort' takes attributes that have an order", hint=hint)
+        previous = expression
+
+
+@window("sort", _resolve_sort)
+class SortWindow(Window):
+    """Keep the ``window.length`` events that come first in the given order; what comes last expires.
+
+    The new event is released before the one it pushes out, which may be the new event itself.
+
+    State
+    -----
+    ``held``: at most ``window.length`` events.
+
+    Notes
+    -----
+    Source: io.siddhi.core.query.processor.stream.window.SortWindowProcessor. Null has no place in the order: comparing
+    it fails, and with it the event.
+    """
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.length: int = setting.constants[0]
+        self.keys: list[tuple[int, bool]] = []
+        for position, constant in zip(setting.attributes[1:], setting.constants[1:], strict=True):
+            if position is None:
+                self.keys[-1] = (self.keys[-1][0], _DIRECTIONS[str(constant).lower()])
+            else:
+                self.keys.append((position, False))
+        self.held: list[Arrival] = []
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Release CURRENT(new), then EXPIRED(last in order) where the window is full."""
+        self.many([(timestamp, row)])
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Treat the events one by one; all that is released is one chunk."""
+        chunk: list[Event] = []
+        for timestamp, row in arrivals:
+            chunk.append((CURRENT, timestamp, row))
+            self.held.append((timestamp, row))
+            if len(self.held) > self.length:
+                # Sorts are stable, so sorting by the last key first orders by all of them.
+                for position, descending in reversed(self.keys):
+                    self.held.sort(key=lambda held, at=position: held[1][at], reverse=descending)  # type: ignore[misc]
+                chunk.append((EXPIRED, self.clock.now, self.held.pop()[1]))
+        self.emit(chunk)
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the events held, in the order of the last sorting."""
+        return iter(self.held)
+
+    def snapshot(self) -> Any:
+        """Return the events held."""
+        return self.held
+
+    def restore(self, state: Any) -> None:
+        """Take over the events of a snapshot."""
+        self.held = state

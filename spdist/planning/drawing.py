@@ -1,0 +1,281 @@
+"""A topology as text, as SVG and as HTML: topics, groups with their instances, strategies on the arrows. Pure.
+
+The SVG needs nothing from outside and reads on light and dark pages: text and lines take the colour of the page's own
+text (``currentColor``), and states have tones that stand out on both; full names and states are also said in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+
+from spdist.planning.layout import Box, Edge, Layout, lay_out
+from spdist.planning.topology import ExecutionGroup, GroupInput, Publishing, Strategy, Topic, Topology
+
+__all__ = ["STATE_COLOURS", "to_html", "to_svg", "to_text"]
+
+#: Colours of states; legible on white and on black.
+STATE_COLOURS = {"RUNNING": "#2da44e", "DEPLOYING": "#bf8700", "WAITING": "#8b949e", "FAILED": "#e5484d"}
+_PLAIN = "#8b949e"
+_OUTSIDE = "#2f81f7"
+
+_CHARACTER = 6.7  # px of a character at 12 px, on average
+_SMALL = 5.6  # at 10 px
+_CAPITAL = 6.9  # of a capital at 10 px
+_ROW = 20.0
+_HEAD = 30.0
+_GAP = 34.0
+
+Facts = Mapping[str, str]
+
+
+def to_text(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
+    """Return the topology for a terminal.
+
+    Parameters
+    ----------
+    topology : Topology
+        What to show.
+    placement : mapping of str to str, optional
+        Instance → worker.
+    states : mapping of str to str, optional
+        Instance → WAITING, DEPLOYING, RUNNING or FAILED.
+    """
+    placement, states = placement or {}, states or {}
+    roles = _roles(topology)
+    count = sum(len(group.instances) for group in topology.groups)
+    clock = "event time" if topology.playback else "live"
+    lines = [
+        f"{topology.app} ({clock}): {_number(len(topology.groups), 'group')}, {_number(count, 'instance')}, "
+        f"{_number(len(topology.topics), 'topic')}"
+    ]
+    for group in topology.groups:
+        lines.append(f"  {group.name} × {group.parallel}: {group.why}")
+        for one in group.inputs:
+            lines.append(f"    reads   {one.stream}: {_strategy(one)} from {one.topic}{_told(roles, one.topic)}")
+        for output in group.outputs:
+            for publishing in output.publishing:
+                lines.append(f"    writes  {output.stream}: to {publishing.topic}{_told(roles, publishing.topic)}")
+        for instance in group.instances:
+            worker = placement.get(instance.name, "")
+            words = [states.get(instance.name, ""), f"on {worker}" if worker else ""]
+            lines.append(f"    {instance.name} {' '.join(word for word in words if word)}".rstrip())
+    return "\n".join(lines)
+
+
+def to_svg(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
+    """Return the topology as an SVG picture; parameters as in `to_text`."""
+    picture = _Picture(topology, placement or {}, states or {})
+    layout = lay_out(picture.boxes(), picture.edges(), gap=_GAP)
+    body = [*picture.draw_edges(layout), *picture.draw_boxes(layout)]
+    width, height = round(layout.width), round(layout.height)
+    label = escape(f"Topology of {topology.app}", quote=True)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{label}" font-family="system-ui, Helvetica, Arial, sans-serif" font-size="12" '
+        f'fill="currentColor" style="max-width:100%;height:auto">\n' + "\n".join(body) + "\n</svg>"
+    )
+
+
+def to_html(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
+    """Return the picture with a line of facts above it and the child apps folded away; parameters as in `to_text`."""
+    headline = escape(to_text(topology).splitlines()[0])
+    texts = "".join(
+        f"<details><summary><code>{escape(instance.name)}</code></summary><pre>{escape(instance.text)}</pre></details>"
+        for group in topology.groups
+        for instance in group.instances
+    )
+    return (
+        f'<div><div style="font-weight:600;margin-bottom:4px">{headline}</div>'
+        f'<div style="overflow-x:auto">{to_svg(topology, placement, states)}</div>'
+        f"<details><summary>SiddhiQL of the instances</summary>{texts}</details></div>"
+    )
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _strategy(one: GroupInput) -> str:
+    by_key = one.strategy is Strategy.FIELD_GROUPING
+    return one.strategy.value + (f" by {one.key}" if by_key else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What a topic is for: fed from outside, read by outsiders, or between groups."""
+
+    fed: bool
+    read: bool
+    partitions: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        told = (_number(self.partitions, "partition"),)
+        return told + ("fed from outside",) * self.fed + ("read from outside",) * self.read
+
+
+def _roles(topology: Topology) -> dict[str, _Role]:
+    fed = {i.topic for group in topology.groups for i in group.inputs if i.topic and not i.producers}
+    inside = {i.topic for group in topology.groups for i in group.inputs}
+    return {t.name: _Role(t.name in fed, t.name not in inside, t.partitions) for t in topology.topics}
+
+
+def _told(roles: Mapping[str, _Role], topic: str) -> str:
+    return f" ({', '.join(roles[topic].words)})" if topic in roles else ""
+
+
+class _Picture:
+    """The parts of one picture. Boxes have the ids ``g:<group>`` and ``t:<topic>``."""
+
+    def __init__(self, topology: Topology, placement: Mapping[str, str], states: Mapping[str, str]) -> None:
+        self.topology = topology
+        self.placement = placement
+        self.states = states
+        self.roles = _roles(topology)
+
+    # --- what there is
+    def boxes(self) -> list[Box]:
+        """Return sizes: as wide as the longest line, as high as there are lines."""
+        return [self._topic_box(t) for t in self.topology.topics] + [self._group_box(g) for g in self.topology.groups]
+
+    def _topic_box(self, topic: Topic) -> Box:
+        words = self.roles[topic.name].words
+        width = max(len(self._inside(topic.name)) * _CHARACTER, *(len(line) * _SMALL for line in words)) + 30
+        return Box(f"t:{topic.name}", width, 28 + 13.0 * len(words))
+
+    def _group_box(self, group: ExecutionGroup) -> Box:
+        rows = [
+            len(self._short(i.name)) * _CHARACTER + len(self._beside(i.name)) * _SMALL + 50 for i in group.instances
+        ]
+        head = len(self._short(group.name)) * 7.4 + 60
+        height = max(_HEAD + _ROW * len(group.instances) + 8, 32.0 * (len(group.inputs) + 1))
+        lead = max((len(i.strategy.value) * _CAPITAL for i in group.inputs), default=0.0)
+        return Box(f"g:{group.name}", max(head, *rows), height, lead)
+
+    def edges(self) -> list[Edge]:
+        """Return the arrows: topic → group for each input, group → topic for each publishing."""
+        return [*self._labels(), *self._publishing()]
+
+    def _labels(self) -> dict[Edge, GroupInput]:
+        labels: dict[Edge, GroupInput] = {}
+        for group in self.topology.groups:
+            for one in group.inputs:
+                if one.topic:
+                    labels[Edge(f"t:{one.topic}", f"g:{group.name}")] = one
+        return labels
+
+    def _publishing(self) -> dict[Edge, Publishing]:
+        return {
+            Edge(f"g:{group.name}", f"t:{publishing.topic}"): publishing
+            for group in self.topology.groups
+            for output in group.outputs
+            for publishing in output.publishing
+        }
+
+    def _short(self, name: str) -> str:
+        return name.removeprefix(f"{self.topology.app}-")
+
+    def _inside(self, topic: str) -> str:
+        return topic.removeprefix(f"{self.topology.app}.")
+
+    def _beside(self, instance: str) -> str:
+        return self.placement.get(instance) or ("no worker" if instance in self.states else "")
+
+    # --- drawing
+    def draw_boxes(self, layout: Layout) -> Iterable[str]:
+        """Yield all boxes."""
+        sizes = {box.id: box for box in self.boxes()}
+        for topic in self.topology.topics:
+            yield self._draw_topic(topic, sizes[f"t:{topic.name}"], *layout.boxes[f"t:{topic.name}"])
+        for group in self.topology.groups:
+            yield self._draw_group(group, sizes[f"g:{group.name}"], *layout.boxes[f"g:{group.name}"])
+
+    def _draw_topic(self, topic: Topic, box: Box, x: float, y: float) -> str:
+        role = self.roles[topic.name]
+        colour = _OUTSIDE if role.fed or role.read else _PLAIN
+        middle = x + box.width / 2
+        lines = [
+            _text(middle, y + 32 + 13 * number, line, anchor="middle", small=True)
+            for number, line in enumerate(role.words)
+        ]
+        return (
+            f"<g><title>topic {escape(topic.name)}</title>"
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
+            f'rx="{box.height / 2.6:.1f}" fill="{colour}" fill-opacity="0.12" stroke="{colour}" stroke-width="1.4"/>'
+            f"{_text(middle, y + 18, self._inside(topic.name), anchor='middle')}{''.join(lines)}</g>"
+        )
+
+    def _draw_group(self, group: ExecutionGroup, box: Box, x: float, y: float) -> str:
+        found = [self.states[i.name] for i in group.instances if i.name in self.states]
+        worst = next((s for s in ("FAILED", "WAITING", "DEPLOYING", "RUNNING") if s in found), None)
+        colour = STATE_COLOURS.get(worst or "", _PLAIN)
+        parts = [
+            f"<g><title>{escape(group.name)}: {escape(group.why)}</title>",
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="5" fill="{colour}" '
+            f'fill-opacity="0.10" stroke="{colour}" stroke-width="1.6"/>',
+            _text(x + 12, y + 20, self._short(group.name), bold=True),
+            _text(x + box.width - 12, y + 20, f"× {group.parallel}", anchor="end", small=True),
+            f'<line x1="{x:.1f}" y1="{y + _HEAD:.1f}" x2="{x + box.width:.1f}" y2="{y + _HEAD:.1f}" stroke="{colour}" '
+            'stroke-opacity="0.5"/>',
+        ]
+        for number, instance in enumerate(group.instances):
+            parts.append(self._draw_instance(instance.name, x, y + _HEAD + _ROW * number + 4, box.width))
+        return "".join([*parts, "</g>"])
+
+    def _draw_instance(self, name: str, x: float, y: float, width: float) -> str:
+        state = self.states.get(name)
+        colour = STATE_COLOURS.get(state or "", _PLAIN)
+        worker = self.placement.get(name)
+        told = escape(f"{name}: {state or 'not deployed'}" + (f" on {worker}" if worker else ""))
+        return (
+            f'<g><title>{told}</title><circle cx="{x + 17:.1f}" cy="{y + 10:.1f}" r="4" '
+            + (f'fill="{colour}"/>' if state else f'fill="none" stroke="{colour}" stroke-width="1.2"/>')
+            + _text(x + 28, y + 14, self._short(name))
+            + _text(x + width - 12, y + 14, self._beside(name), anchor="end", small=True)
+            + "</g>"
+        )
+
+    def draw_edges(self, layout: Layout) -> Iterable[str]:
+        """Yield all arrows, each with its strategy where it enters a group."""
+        leads = {box.id: box.lead for box in self.boxes()}
+        labels = self._labels()
+        for edge, path in layout.paths.items():
+            yield _arrow(_curve(path, leads[edge.target] if edge in labels else 0.0), path[-1])
+        for corners in layout.loops.values():
+            yield _arrow("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), corners[-1])
+        for edge, path in {**layout.paths, **layout.loops}.items():
+            if edge in labels:
+                x, y = path[-1]
+                one = labels[edge]
+                yield _text(x - 12, y - 4, one.strategy.value, anchor="end", small=True)
+                if one.strategy is Strategy.FIELD_GROUPING:
+                    yield _text(x - 12, y + 11, f"by {one.key}", anchor="end", small=True)
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "start", small: bool = False, bold: bool = False) -> str:
+    style = ' font-size="10" fill-opacity="0.75"' if small else ""
+    style += ' font-weight="600"' if bold else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{escape(text)}</text>'
+
+
+def _curve(path: tuple[tuple[float, float], ...], label: float) -> str:
+    """Return a smooth line through `path` that ends level, over the length of its label."""
+    (x, y), *rest = path
+    end_x, end_y = rest[-1]
+    turn = end_x - label - 14
+    line = [f"M{x:.1f},{y:.1f}"]
+    for next_x, next_y in [*rest[:-1], (turn, end_y)]:
+        bend = max((next_x - x) / 2, 0.0)
+        line.append(f"C{x + bend:.1f},{y:.1f} {next_x - bend:.1f},{next_y:.1f} {next_x:.1f},{next_y:.1f}")
+        x, y = next_x, next_y
+    return f"{' '.join(line)} H{end_x - 7:.1f}"
+
+
+def _arrow(line: str, tip: tuple[float, float]) -> str:
+    return (
+        f'<path d="{line}" fill="none" stroke="currentColor" stroke-opacity="0.55" stroke-width="1.3" '
+        'stroke-linejoin="round"/>'
+        f'<path d="M{tip[0]:.1f},{tip[1]:.1f}l-8,-4v8z" fill-opacity="0.7"/>'
+    )

@@ -1,0 +1,204 @@
+"""How outsiders put events into a topic and take them out: what a notebook, a test or an adapter uses."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from spdist.errors import MappingError, TransportError
+from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.language.types import Schema, Type
+from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
+from spdist.transports.paths import sort_key
+from spdist.transports.payload import Events, Payload
+from spdist.transports.routing import key_partition, key_text
+
+__all__ = ["Feed", "read_events"]
+
+_READ_RECORDS = 500
+
+
+class Feed:
+    """Publishes events of one stream as one producer, in event time.
+
+    Events are numbered in the order in which they are sent, which fixes their order downstream where timestamps are
+    equal. Each is a chunk of its own. Round robin over the partitions, event by event, or by key.
+
+    Parameters
+    ----------
+    transport, topic
+        Where to; the topic must exist.
+    schema : Schema
+        The stream's attributes.
+    producer : str, optional
+        Name of this producer; a new one if left out. A feed that was interrupted may be started again under the same
+        name and send the same events in the same batches from the beginning: what had arrived is not counted twice.
+    key : str, optional
+        The attribute whose value chooses the partition.
+
+    State
+    -----
+    One number per partition.
+    """
+
+    def __init__(
+        self, transport: Transport, topic: str, schema: Schema, producer: str | None = None, key: str | None = None
+    ) -> None:
+        self.transport = transport
+        self.topic = topic
+        self.schema = schema
+        self.producer = producer or f"feed-{uuid.uuid4().hex}"
+        self.clock = NO_CLOCK
+        self._payload = Payload(schema)
+        self._partitions = transport.partitions(topic)
+        if not self._partitions:
+            raise TransportError(
+                f"there is no topic {topic!r}", hint="deploy the app that reads it, or create the topic"
+            )
+        self._key = None if key is None else schema.index(key)
+        if key is not None and self._key is None:
+            raise MappingError(f"the key {key!r} is no attribute of {schema}")
+        self._text = str if self._key is None else key_text(schema.types[self._key])
+        self._seq = [0] * self._partitions
+        self._sent = 0
+
+    def send(self, events: Iterable[tuple[int, tuple[Any, ...]]]) -> int:
+        """Append ``(timestamp ms, row)`` events together, and promise their highest timestamp to every partition.
+
+        An event that is older than one before it is put out late, when the time of that one has come.
+
+        Returns
+        -------
+        int
+            Number of events.
+
+        Raises
+        ------
+        MappingError
+            A row does not fit the stream; nothing was sent.
+        """
+        rows = [(ts, _checked(self.schema, ts, row)) for ts, row in events]
+        if not rows:
+            return 0
+        began = self._origin(rows[0][0])
+        made = Events.of(rows, self._sent)
+        # What was promised holds for events that are older, too.
+        made.at = [max(at, self.clock) for at in made.at]
+        shares = [Events() for _ in range(self._partitions)]
+        for number, event in enumerate(made):
+            shares[self._partition(self._sent + number, event[-1])].add(*event)
+        clock = made.at[-1]
+        records = list(began)
+        seq = list(self._seq)
+        for partition, share in enumerate(shares):
+            records.extend(self._records(partition, share, seq, clock))
+        self.transport.append(records)
+        self._seq, self._sent, self.clock = seq, self._sent + len(rows), clock
+        return len(rows)
+
+    def advance(self, ts: int) -> None:
+        """Promise that no event older than `ts` ms will follow, so that time passes downstream without events."""
+        if ts > self.clock:
+            records = [*self._origin(ts), *(self._promise(partition, ts) for partition in range(self._partitions))]
+            self.transport.append(records)
+            self.clock = ts
+
+    def _origin(self, ts: int) -> Iterator[Record]:
+        """Tell every partition when this feed's time begins, so that all readers start with the same clock."""
+        if self.clock == NO_CLOCK:
+            yield from (self._promise(partition, ts) for partition in range(self._partitions))
+
+    def _partition(self, number: int, row: tuple[Any, ...]) -> int:
+        if self._key is None:
+            return number % self._partitions
+        return key_partition(self._text(row[self._key]), self._partitions)
+
+    def _promise(self, partition: int, clock: int) -> Record:
+        return Record(self.topic, partition, b"", 0, self.producer, self._seq[partition], clock)
+
+    def _records(self, partition: int, share: Events, seq: list[int], clock: int) -> Iterator[Record]:
+        if not len(share):
+            yield self._promise(partition, clock)
+            return
+        left = len(share)
+        for count, value in self._payload.encode_within(share):
+            left -= count
+            promise = clock if not left else self.clock
+            yield Record(self.topic, partition, value, count, self.producer, seq[partition], promise)
+            seq[partition] += count
+
+
+def read_events(transport: Transport, topic: str, schema: Schema) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return all events of a topic so far as ``(timestamp, row)``, without repeats, in the order one machine gives.
+
+    Of each partition in the order in which they were put out; partitions are merged by the time of putting out, then by
+    the order at the source.
+
+    Raises
+    ------
+    TransportError, MappingError
+        The topic is not there, or holds another stream.
+    """
+    payload = Payload(schema)
+    merged: list[tuple[Any, int, tuple[Any, ...]]] = []
+    for partition in sorted(transport.end_offsets(topic)):
+        highest: dict[str, tuple[int, int, bytes]] = {}
+        for record, skip in _fresh(transport, topic, partition):
+            high = highest.get(record.producer, (NO_CLOCK, 0, b""))
+            for at, order, path, _, ts, row in payload.decode(record.value).part(skip, record.count):
+                high = max(high, (at, order, sort_key(path)))
+                merged.append(((*high, partition), ts, row))
+            highest[record.producer] = high
+    merged.sort(key=lambda entry: entry[0])
+    return [(ts, row) for _, ts, row in merged]
+
+
+def _fresh(transport: Transport, topic: str, partition: int) -> Iterator[tuple[Record, int]]:
+    """Yield the records of a partition that hold new events, with the number of repeats at their beginning."""
+    repeats = Repeats()
+    offset = 0
+    while records := transport.read(topic, partition, offset, _READ_RECORDS):
+        offset = records[-1].offset + 1
+        for record in records:
+            if record.count and (skip := repeats.fresh(record)) < record.count:
+                yield record, skip
+
+
+_RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
+_REALS = (Type.FLOAT, Type.DOUBLE)
+
+
+def _checked(schema: Schema, ts: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return `row` with whole numbers as reals where the stream has reals; raise MappingError where it does not fit."""
+    if type(ts) is not int or not LONG_MIN < ts <= LONG_MAX:
+        raise MappingError(f"{ts!r} is no timestamp", hint="timestamps are whole numbers of ms since 1970")
+    if len(row) != len(schema):
+        raise MappingError(f"the event {tuple(row)!r} has {len(row)} values, the stream has {len(schema)}: {schema}")
+    return tuple(
+        value if value is None else _value(name, kind, value) for (name, kind), value in zip(schema, row, strict=True)
+    )
+
+
+def _value(name: str, kind: Type, value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    fits: bool
+    if kind in _RANGES:
+        low, high = _RANGES[kind]
+        fits = whole and low <= value <= high
+    elif kind in _REALS:
+        fits = whole or isinstance(value, float)
+        value = _real(kind, value) if fits else value
+    elif kind is Type.STRING:
+        fits = isinstance(value, str)
+    else:
+        fits = kind is Type.OBJECT or isinstance(value, bool)
+    if not fits:
+        raise MappingError(f"the attribute {name} is of type {kind}, {value!r} is not")
+    return value
+
+
+def _real(kind: Type, value: float) -> float:
+    real = float(value)
+    return float32(real) if kind is Type.FLOAT and math.isfinite(real) else real

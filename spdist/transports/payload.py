@@ -1,0 +1,262 @@
+"""What travels between groups: events as one Arrow IPC stream of one batch, columns first and last.
+
+Columns of a payload, in order:
+
+- ``__ts`` int64: the event's timestamp, ms.
+- ``__order`` int64: the running number, given at the source, of the event that caused it; -1 where a timer did.
+- ``__path`` binary, only where there is any: which outputs of which outputs of that cause it is, see
+  `spdist.transports.paths`.
+- ``__at`` int64, only where it differs from ``__ts``: the producer's clock when it put the event out, ms. One machine
+  would deliver the event at that time: what a batch window releases bears older timestamps.
+- ``__chunk`` int64, only where a chunk has several events: its place in the chunk that was put out together, from 0.
+- the attributes of the stream, by name, in the order of its definition.
+
+An attribute travels as the Arrow type of its SiddhiQL type. SiddhiQL lets values through that are not of the declared
+type (``cast`` never converts), and ``object`` holds anything: such a column travels as tagged JSON, so that the next
+group sees the very values that the same query on one machine would see.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spdist.errors import MappingError
+from spdist.language.types import Schema, Type
+
+__all__ = ["MAX_PAYLOAD_BYTES", "TIMER", "Events", "Payload", "pack_value", "unpack_value"]
+
+#: A payload is split between chunks above this size.
+MAX_PAYLOAD_BYTES = 512 * 1024
+#: The order of an event that no event caused.
+TIMER = -1
+
+#: SiddhiQL type → Python type of its values, and how they travel. A float travels with 64 bits: where a double was cast
+#: to float, Siddhi does not round it, and the next group must not see another number.
+_PLAIN: dict[Type, tuple[type, Any]] = {
+    Type.STRING: (str, pa.string()),
+    Type.INT: (int, pa.int32()),
+    Type.LONG: (int, pa.int64()),
+    Type.FLOAT: (float, pa.float64()),
+    Type.DOUBLE: (float, pa.float64()),
+    Type.BOOL: (bool, pa.bool_()),
+}
+_OPTIONAL = {"__path", "__at", "__chunk"}
+_TAGGED = {b"spdist": b"tagged-json"}
+
+
+@dataclass(slots=True)
+class Events:
+    """Events of one stream in the order in which they were put out: parallel lists, explained in the module."""
+
+    at: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    path: list[bytes] = field(default_factory=list)
+    chunk: list[int] = field(default_factory=list)
+    ts: list[int] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, events: Iterable[tuple[int, tuple[Any, ...]]], first_order: int = 0) -> Events:
+        """Return ``(ts, row)`` pairs as events that each are a chunk of their own and are put out when they are due."""
+        made = cls()
+        clock: int | None = None
+        for number, (ts, row) in enumerate(events):
+            clock = ts if clock is None or ts > clock else clock
+            made.add(clock, first_order + number, b"", 0, ts, row)
+        return made
+
+    def add(self, at: int, order: int, path: bytes, chunk: int, ts: int, row: tuple[Any, ...]) -> None:
+        """Append one event."""
+        self.at.append(at)
+        self.order.append(order)
+        self.path.append(path)
+        self.chunk.append(chunk)
+        self.ts.append(ts)
+        self.rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[int, int, bytes, int, int, tuple[Any, ...]]]:
+        return zip(self.at, self.order, self.path, self.chunk, self.ts, self.rows, strict=True)
+
+    def part(self, start: int, end: int) -> Events:
+        """Return the events from `start` up to, not including, `end`."""
+        return Events(
+            self.at[start:end],
+            self.order[start:end],
+            self.path[start:end],
+            self.chunk[start:end],
+            self.ts[start:end],
+            self.rows[start:end],
+        )
+
+    def clear(self) -> None:
+        """Forget all events, in place: those who put events out hold these lists."""
+        for values in (self.at, self.order, self.path, self.chunk, self.ts, self.rows):
+            values.clear()
+
+
+class Payload:
+    """Turns events of one stream into bytes and back.
+
+    Parameters
+    ----------
+    schema : Schema
+        The stream's attributes. A payload names its attributes; it is read by name.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def encode(self, events: Events) -> bytes:
+        """Return `events` (at least one) as one payload."""
+        fields, arrays = self._own_columns(events)
+        for (name, kind), column in zip(self.schema, zip(*events.rows, strict=True), strict=True):
+            described, values = _encode_column(name, kind, column)
+            fields.append(described)
+            arrays.append(values)
+        sink = pa.BufferOutputStream()
+        schema = pa.schema(fields)
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+        encoded: bytes = sink.getvalue().to_pybytes()
+        return encoded
+
+    def encode_within(self, events: Events, max_bytes: int = MAX_PAYLOAD_BYTES) -> Iterator[tuple[int, bytes]]:
+        """Yield ``(count, payload)``, each payload at most `max_bytes` long where chunks allow it, in order."""
+        encoded = self.encode(events)
+        cut = _middle_cut(events) if len(encoded) > max_bytes else None
+        if cut is None:
+            yield len(events), encoded
+            return
+        yield from self.encode_within(events.part(0, cut), max_bytes)
+        yield from self.encode_within(events.part(cut, len(events)), max_bytes)
+
+    def decode(self, payload: bytes) -> Events:
+        """Return the events of a payload.
+
+        Raises
+        ------
+        MappingError
+            The bytes are no payload, or not one of a stream with these attributes.
+        """
+        batch = self._read(payload)
+        ts = batch.column("__ts").to_pylist()
+        at = batch.column("__at").to_pylist() if "__at" in batch.schema.names else ts
+        path = batch.column("__path").to_pylist() if "__path" in batch.schema.names else [b""] * len(ts)
+        chunk = batch.column("__chunk").to_pylist() if "__chunk" in batch.schema.names else [0] * len(ts)
+        columns = [_decode_column(batch.column(name), batch.schema.field(name).metadata) for name in self.schema.names]
+        rows = list(zip(*columns, strict=True)) if columns else [()] * len(ts)
+        return Events(at, batch.column("__order").to_pylist(), path, chunk, ts, rows)
+
+    def _read(self, payload: bytes) -> Any:
+        try:
+            with pa.ipc.open_stream(payload) as reader:
+                batch = reader.read_next_batch()
+        except (pa.ArrowInvalid, StopIteration, OSError) as error:
+            raise MappingError(
+                f"a payload of {len(payload)} bytes is no Arrow batch: {error}",
+                hint="only groups and feeds of spdist write to a topic between groups",
+            ) from error
+        expected = {"__ts", "__order", *self.schema.names}
+        found = set(batch.schema.names)
+        if not expected <= found or found - expected - _OPTIONAL:
+            own = ", ".join(name for name in batch.schema.names if not name.startswith("__"))
+            raise MappingError(f"a payload has the attributes ({own}), the stream has {self.schema}")
+        return batch
+
+    @staticmethod
+    def _own_columns(events: Events) -> tuple[list[Any], list[Any]]:
+        columns: dict[str, list[Any]] = {"__ts": events.ts, "__order": events.order}
+        if any(events.path):
+            columns["__path"] = events.path
+        if events.at != events.ts:
+            columns["__at"] = events.at
+        if any(events.chunk):
+            columns["__chunk"] = events.chunk
+        kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
+        fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
+        return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
+
+
+def _middle_cut(events: Events) -> int | None:
+    """Return where a chunk begins, as near to the middle as there is; None where all events are one chunk."""
+    starts = [number for number, place in enumerate(events.chunk) if number and not place]
+    middle = len(events) // 2
+    return min(starts, key=lambda start: abs(start - middle)) if starts else None
+
+
+def _encode_column(name: str, kind: Type, column: Sequence[Any]) -> tuple[Any, Any]:
+    python, arrow = _PLAIN.get(kind, (None, None))
+    if arrow is not None and set(map(type, column)) <= {python, type(None)}:
+        try:
+            return pa.field(name, arrow), pa.array(column, arrow)
+        except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+            pass  # out of range, or half a surrogate pair: the tagged form keeps it as it is
+    tagged = [None if value is None else pack_value(value) for value in column]
+    return pa.field(name, pa.string(), metadata=_TAGGED), pa.array(tagged, pa.string())
+
+
+def _decode_column(column: Any, metadata: dict[bytes, bytes] | None) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if metadata != _TAGGED:
+        return values
+    return [None if value is None else unpack_value(value) for value in values]
+
+
+def pack_value(value: Any) -> str:
+    """Return any value of an ``object`` attribute as JSON, with tags that tell tuples, sets and bytes apart.
+
+    Raises
+    ------
+    MappingError
+        The value is of a type that cannot travel.
+    """
+    return json.dumps(_tag(value), separators=(",", ":"))
+
+
+def unpack_value(text: str) -> Any:
+    """Return what `pack_value` was given."""
+    return _untag(json.loads(text))
+
+
+_TAGS: dict[type, str] = {tuple: "t", set: "s", frozenset: "f", deque: "q"}
+_SEQUENCES: dict[str, Any] = {tag: kind for kind, tag in _TAGS.items()}
+
+
+def _tag(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return [_tag(item) for item in value]
+    if isinstance(value, dict):
+        return {"d": [[_tag(key), _tag(item)] for key, item in value.items()]}
+    if isinstance(value, bytes):
+        return {"b": base64.b64encode(value).decode("ascii")}
+    if (tag := _TAGS.get(type(value))) is not None:
+        return {tag: [_tag(item) for item in value]}
+    raise MappingError(
+        f"a value of type {type(value).__name__} cannot travel to another group",
+        hint="object attributes may hold strings, numbers, booleans, bytes, lists, tuples, sets and dictionaries",
+    )
+
+
+def _untag(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_untag(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((tag, inner),) = value.items()
+    if tag == "d":
+        return {_untag(key): _untag(item) for key, item in inner}
+    if tag == "b":
+        return base64.b64decode(inner)
+    return _SEQUENCES[tag](_untag(item) for item in inner)

@@ -1,0 +1,275 @@
+"""The groups of a worker: what it obeys, when it stops by itself, and what it reports; with a clock wound by hand."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spdist.clock import ManualClock
+from spdist.cluster.keeper import Keeper
+from spdist.cluster.messages import (
+    AnswerHeartbeat,
+    GroupPhase,
+    JoinedState,
+    WorkerReport,
+    WorkerTiming,
+)
+from spdist.cluster.worker_state import WorkerState
+from spdist.errors import EngineError, NotFoundError
+from spdist.planning.topology import Assignment
+from tests.cluster.shells import (
+    APP,
+    FakeSpark,
+    FakeStatus,
+    plan,
+)
+
+Eventually = Callable[..., Any]
+TIMING = WorkerTiming(heartbeat_interval_ms=100, fence_after_ms=300, remove_after_ms=500, margin_ms=200)
+ONE, TWO, THREE = plan(APP).assignments()
+
+
+class Alone:
+    """A keeper with a clock that the test winds, and the answers of a leader that the test plays."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.spark = FakeSpark()
+        self.changes = threading.Semaphore(0)
+        state = WorkerState("worker-1", "http://127.0.0.1:9", False, "life-1")
+        self.keeper = Keeper(state, self.spark, self.clock, self.changes.release)
+
+    def hear(self, *assignments: Assignment, term: int = 1, answer: WorkerReport | None = None, **more: Any) -> bool:
+        """Send a heartbeat (or take `answer` for the one that was sent) and get these assignments for it."""
+        report = answer or self.keeper.next_report()
+        joined = more.pop("joined", JoinedState.EXISTS)
+        told = AnswerHeartbeat("worker-1", report.sequence, term, joined, assignments, TIMING, **more)
+        return self.keeper.obey(told)
+
+    def states(self) -> dict[str, str]:
+        return {report.name: report.state.value for report in self.keeper.reports()}
+
+
+@pytest.fixture
+def alone() -> Alone:
+    return Alone()
+
+
+# ------------------------------------------------------------------------------------------------------------ obeying
+def test_it_starts_what_it_is_told_and_stops_what_it_is_not(alone: Alone, eventually: Eventually) -> None:
+    assert alone.hear(ONE, TWO)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING", TWO.name: "RUNNING"}, "both run")
+    assert alone.hear(TWO)
+    eventually(lambda: alone.states()[ONE.name] == "STOPPED", "the first has stopped")
+    assert alone.spark.of(ONE.name)[0].told == ["start", "stop"]
+    alone.keeper.tend()
+    assert alone.states() == {TWO.name: "RUNNING"}
+    # A kill would fence off whoever runs it now, on another worker.
+    assert alone.spark.of(ONE.name)[0].told == ["start", "stop"]
+
+
+def test_a_changed_group_is_stopped_before_its_new_version_starts(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    old = alone.spark.runtimes[0]
+    old.may_finish.clear()
+    changed = Assignment(ONE.name, ONE.app, ONE.group, "another text", False, ONE.inputs, ONE.outputs)
+    alone.hear(changed)
+    alone.keeper.tend()
+    assert alone.states() == {ONE.name: "STOPPING"}
+    assert len(alone.spark.runtimes) == 1
+    old.may_finish.set()
+    eventually(lambda: alone.states() == {ONE.name: "STOPPED"}, "the old version has ended")
+    alone.keeper.tend()
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "the new version runs")
+    assert alone.spark.runtimes[1].assignment.text == "another text"
+
+
+def test_an_answer_of_an_older_term_is_not_obeyed(alone: Alone, caplog: pytest.LogCaptureFixture) -> None:
+    assert alone.hear(ONE, term=5)
+    with caplog.at_level(logging.WARNING):
+        assert not alone.hear(TWO, term=4)
+    assert "term 5 has been seen" in caplog.text
+    assert set(alone.states()) == {ONE.name}
+    assert alone.hear(ONE, TWO, term=6)
+    assert set(alone.states()) == {ONE.name, TWO.name}
+
+
+def test_only_the_answer_to_the_latest_heartbeat_counts(alone: Alone) -> None:
+    early = alone.keeper.next_report()
+    alone.keeper.next_report()
+    assert not alone.hear(ONE, answer=early)
+    assert alone.states() == {}
+
+
+def test_a_group_that_does_not_start_is_failed_with_its_reason(alone: Alone, eventually: Eventually) -> None:
+    alone.spark.problem = EngineError("no Java here", hint="install one")
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "FAILED"}, "it has failed")
+    (report,) = alone.keeper.reports()
+    assert report.error == "no Java here\nHint: install one"
+    alone.spark.problem = None
+    alone.hear()  # the leader has it forgotten, before it may try again
+    assert alone.states() == {}
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+
+
+def test_forgetting_a_failed_group_does_not_disturb_who_runs_it_now(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.spark.runtimes[0].current = FakeStatus("FAILED", "division by zero")
+    alone.hear()
+    assert alone.states() == {}
+    # A kill would fence off the owner of its state, who may be another worker by now.
+    assert alone.spark.runtimes[0].told == ["start"]
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "error"),
+    [
+        (FakeStatus("STARTING"), "STARTING", ""),
+        (FakeStatus("FAILED", "division by zero"), "FAILED", "division by zero"),
+        (FakeStatus("STOPPED"), "FAILED", "its query ended by itself"),
+    ],
+)
+def test_the_real_state_of_a_query_is_reported(
+    alone: Alone, eventually: Eventually, status: FakeStatus, state: str, error: str
+) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    assert not alone.keeper.tend() or not alone.keeper.tend(), "nothing has changed"
+    alone.spark.runtimes[0].current = status
+    assert alone.keeper.tend(), "a change is noticed"
+    (report,) = alone.keeper.reports()
+    assert (report.state.value, report.error) == (state, error)
+
+
+def test_figures_that_are_not_known_are_left_out(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.spark.runtimes[0].current = FakeStatus(clock=-(2**63), lag=None)
+    (report,) = alone.keeper.reports()
+    assert dict(report.metrics) == {"batches": 1.0, "eventsIn": 20.0, "eventsOut": 10.0}
+
+
+# ------------------------------------------------------------------------------------------------------------ fencing
+def test_without_an_answer_all_groups_are_killed_in_time(
+    alone: Alone, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone.hear(ONE, TWO)
+    eventually(lambda: set(alone.states().values()) == {"RUNNING"}, "both run")
+    assert alone.keeper.due_in_ms() == TIMING.fence_after_ms
+    alone.clock.advance(TIMING.fence_after_ms - 1)
+    alone.keeper.tend()
+    assert set(alone.states().values()) == {"RUNNING"}
+    assert alone.keeper.serving
+    alone.clock.advance(1)
+    with caplog.at_level(logging.ERROR):
+        alone.keeper.tend()
+    assert "no leader has answered in time: all 2 groups are stopped here" in caplog.text
+    eventually(lambda: all("kill" in r.told for r in alone.spark.runtimes), "both are killed")
+    eventually(lambda: set(alone.states().values()) <= {"STOPPED"}, "both are reported gone")
+    assert not alone.keeper.serving
+    assert alone.keeper.due_in_ms() is None
+    report = alone.keeper.next_report()
+    assert (report.incarnation, [g for g in report.groups if g.state.alive]) == ("life-1", [])
+    alone.keeper.tend()
+    assert alone.keeper.reports() == []
+
+
+def test_the_time_counts_from_before_the_heartbeat_was_sent(alone: Alone) -> None:
+    report = alone.keeper.next_report()
+    alone.clock.advance(250)
+    alone.hear(ONE, answer=report)
+    assert alone.keeper.due_in_ms() == 50
+
+
+def test_an_answer_that_comes_after_the_fence_is_not_obeyed(alone: Alone) -> None:
+    report = alone.keeper.next_report()
+    alone.clock.advance(TIMING.fence_after_ms)
+    assert not alone.hear(ONE, answer=report)
+    assert alone.states() == {}
+
+
+def test_a_group_that_is_still_being_made_when_the_fence_falls_never_starts(
+    alone: Alone, eventually: Eventually
+) -> None:
+    alone.spark.ready.clear()
+    alone.hear(ONE)
+    assert alone.states() == {ONE.name: "STARTING"}
+    alone.clock.advance(TIMING.fence_after_ms)
+    alone.keeper.tend()
+    eventually(lambda: alone.states() == {ONE.name: "STOPPED"}, "it is reported gone")
+    alone.spark.ready.set()
+    eventually(lambda: len(alone.spark.runtimes) == 1, "it is made after all")
+    eventually(lambda: not any(t.name.startswith("spdist-start") for t in threading.enumerate()), "that thread ends")
+    assert "start" not in alone.spark.runtimes[0].told
+
+
+def test_a_group_that_is_stopping_is_killed_when_the_fence_falls(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.spark.runtimes[0].may_finish.clear()
+    alone.hear()
+    assert alone.states() == {ONE.name: "STOPPING"}
+    alone.clock.advance(TIMING.fence_after_ms)
+    alone.keeper.tend()
+    eventually(lambda: "kill" in alone.spark.runtimes[0].told, "it is killed")
+
+
+def test_after_the_fence_a_new_answer_starts_everything_again(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.clock.advance(TIMING.fence_after_ms)
+    alone.keeper.tend()
+    eventually(lambda: alone.states() == {ONE.name: "STOPPED"}, "it is gone")
+    alone.hear(ONE, term=2)
+    alone.keeper.tend()
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs again")
+    assert len(alone.spark.runtimes) == 2
+
+
+def test_a_worker_that_is_not_wanted_stops_everything_and_says_why(
+    alone: Alone, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    with caplog.at_level(logging.ERROR):
+        alone.hear(joined=JoinedState.REJECTED, reason="worker id worker-1 is in use elsewhere")
+    assert "in use elsewhere" in caplog.text
+    eventually(lambda: "kill" in alone.spark.runtimes[0].told, "it is killed")
+    assert alone.keeper.rejected
+
+
+# ------------------------------------------------------------------------------------------------------------ leaving
+def test_who_leaves_lets_groups_finish_and_starts_nothing(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.keeper.leave(timeout_s=10)
+    assert alone.spark.runtimes[0].told == ["start", "stop"]
+    alone.hear(ONE, TWO)
+    alone.keeper.tend()
+    assert len(alone.spark.runtimes) == 1
+    assert alone.states() == {ONE.name: "STOPPED"}
+
+
+def test_what_does_not_finish_in_time_is_killed(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.spark.runtimes[0].may_finish.clear()
+    alone.keeper.leave(timeout_s=0)
+    assert alone.spark.runtimes[0].told == ["start", "stop", "kill"]
+
+
+def test_unknown_groups_are_not_found(alone: Alone) -> None:
+    with pytest.raises(NotFoundError, match="worker-1 has no group X"):
+        alone.keeper.group("X")
+
+
+def test_phases_and_runtimes_speak_the_same_words() -> None:
+    assert {"STARTING", "RUNNING", "STOPPED", "FAILED"} <= {phase.value for phase in GroupPhase}

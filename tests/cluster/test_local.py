@@ -1,0 +1,213 @@
+"""Clusters of processes on this machine: nodes that come up, are killed, come back and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from spdist.cluster import nodes
+from spdist.cluster.local import LocalCluster
+from spdist.cluster.nodes import NodeProcess, checkout
+from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.errors import ClusterError, NotFoundError
+from tests.cluster.shells import APP, plan
+
+Eventually = Callable[..., Any]
+
+SIDDHI = """\
+@app:name('Trades')
+@app:playback
+define stream Trades (symbol string, price double);
+@sink(type='embedded', topic='Trades.Alerts')
+define stream Alerts (symbol string, price double);
+@info(name='filter') @dist(execGroup='filter')
+from Trades[price > 10.0] select symbol, price insert into Dear;
+@info(name='alert') @dist(execGroup='alert')
+from Dear#window.length(2) select symbol, avg(price) as price insert into Alerts;
+"""
+
+
+# ---------------------------------------------------------------------------------------------------------- processes
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeProcess]:
+    """A node whose "papermill" starts a child of its own session, writes what it is given, and waits."""
+    module = tmp_path / "fake" / "papermill.py"
+    module.parent.mkdir()
+    module.write_text(
+        "import os, subprocess, sys\n"
+        "print('arguments', *sys.argv[1:], flush=True)\n"
+        "print('secret in the environment', bool(os.environ.get('SPDIST_PASSWORD')), flush=True)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'], start_new_session=True)\n"
+        "print('ready', flush=True)\n"
+        "child.wait()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(module.parent))
+    home = tmp_path / "a home"
+    home.mkdir()
+    one = NodeProcess("manager-1", "manager", home, 1234, {"SPDIST_PASSWORD": "hidden", "SPDIST_HOME": str(home)})
+    yield one
+    one.kill()
+
+
+def test_a_node_is_papermill_with_its_notebook_and_its_settings(node: NodeProcess, eventually: Eventually) -> None:
+    node.start()
+    eventually(lambda: "ready" in node.tail(), "it is up")
+    log = node.log.read_text(encoding="utf-8")
+    assert "notebooks/manager.ipynb" in log
+    assert "--engine spdist" in log
+    assert "a home/conf/manager-1" in log
+    assert "secret in the environment True" in log
+    assert "hidden" not in log
+    conf = node.log.parent / "conf" / "manager-1" / "deployment.yaml"
+    assert "hidden" not in conf.read_text(encoding="utf-8")
+    assert node.memory() > 1_000_000
+
+
+def test_killing_a_node_ends_its_children_too(node: NodeProcess, eventually: Eventually) -> None:
+    node.start()
+    eventually(lambda: "ready" in node.tail(), "it is up")
+    processes = node.processes()
+    assert len(processes) == 2
+    assert os.getpid() not in [process.pid for process in processes]
+    node.kill()
+    assert node.processes() == []
+    assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+def test_orphans_of_a_node_are_found(node: NodeProcess, eventually: Eventually) -> None:
+    node.start()
+    eventually(lambda: "ready" in node.tail(), "it is up")
+    parent = min(node.processes(), key=lambda process: process.create_time())
+    parent.send_signal(signal.SIGKILL)
+    assert node.wait(10)
+    assert len(node.processes()) == 1, "its child lives on, with another parent"
+    node.kill()
+    assert node.processes() == []
+
+
+def test_a_node_that_was_asked_to_stop_ends(node: NodeProcess, eventually: Eventually) -> None:
+    assert node.wait(0), "one that was never started need not be waited for"
+    node.start()
+    eventually(lambda: "ready" in node.tail(), "it is up")
+    assert node.exit_code is None
+    assert not node.wait(0)
+    node.ask_to_stop()
+    assert node.wait(10)
+    assert node.exit_code == -signal.SIGTERM
+
+
+def test_other_processes_are_not_ours(node: NodeProcess) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        node.kill()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
+def test_without_a_checkout_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import spdist
+
+    assert (checkout() / "conf" / "local").is_dir()
+    monkeypatch.setattr(spdist, "__file__", str(tmp_path / "site-packages" / "spdist" / "__init__.py"))
+    with pytest.raises(ClusterError, match=r"notebooks/manager\.ipynb") as caught:
+        LocalCluster(quiet=True).start()
+    assert "pip install -e" in str(caught.value)
+
+
+def test_a_node_that_does_not_come_up_shows_its_log_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    root = tmp_path / "checkout"
+    (root / "conf" / "local").mkdir(parents=True)
+    (root / "notebooks").mkdir()
+    for role in ("manager", "worker"):
+        (root / "conf" / "local" / f"{role}.yaml").write_text("{}", encoding="utf-8")
+        (root / "notebooks" / f"{role}.ipynb").write_text("{}", encoding="utf-8")
+    (tmp_path / "papermill.py").write_text(
+        "print('no such thing as a notebook'); raise SystemExit(3)", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(nodes, "checkout", lambda: root)
+    cluster = LocalCluster(managers=1, workers=1, quiet=True)
+    with pytest.raises(ClusterError, match=r"(?s)-1 ended with exit code 3 .*\| no such thing as a notebook"):
+        cluster.start()
+    assert not any(cluster.processes().values())
+    assert not cluster.directory.exists()
+    cluster.stop()
+
+
+@pytest.mark.parametrize(("managers", "workers"), [(0, 1), (1, 0), (-1, 2)])
+def test_a_cluster_has_one_of_each_at_least(managers: int, workers: int) -> None:
+    with pytest.raises(ClusterError):
+        LocalCluster(managers, workers)
+
+
+def test_a_cluster_that_does_not_run_shows_itself_too() -> None:
+    cluster = LocalCluster(1, 2)
+    assert repr(cluster) == "LocalCluster(1 managers, 2 workers, not running)"
+    assert "not running" in cluster._repr_html_()
+    with pytest.raises(NotFoundError):
+        cluster.node("worker-9")
+
+
+# ------------------------------------------------------------------------------------------------------------- topics
+def test_topics_of_streams_are_found() -> None:
+    topology = plan(APP)
+    assert fed_topic(topology, "S0").name == "Trades.S0"
+    assert published_topic(topology, "S0").name == "Trades.S0"
+    assert published_topic(topology, "S2").name == "Trades.S2"
+    with pytest.raises(ClusterError, match="is not fed from outside") as fed:
+        fed_topic(topology, "S1")
+    assert "those are: S0" in str(fed.value)
+    with pytest.raises(ClusterError, match="is not published") as published:
+        published_topic(topology, "Inner")
+    assert "@sink(type='embedded', topic='Trades.Inner')" in str(published.value)
+
+
+def test_the_schema_of_a_stream_is_that_of_the_checked_app() -> None:
+    assert [name for name, _ in stream_schema(SIDDHI, "Dear")] == ["symbol", "price"]
+    with pytest.raises(NotFoundError, match="has no stream Cheap"):
+        stream_schema(SIDDHI, "Cheap")
+
+
+# ------------------------------------------------------------------------------------------------------- a real cluster
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    home = tmp_path / "with a space"
+    events = [(1000 * i, ("IBM", 5.0 + i)) for i in range(1, 41)]
+    wanted = [(ts, ("IBM", price if i == 0 else price - 0.5)) for i, (ts, (_, price)) in enumerate(events[5:])]
+    with LocalCluster(managers=2, workers=2, directory=home, quiet=True) as cluster:
+        app = cluster.deploy(SIDDHI).wait(timeout_s=90)
+        feed = cluster.feed(app, "Trades")
+        feed.send(events[:20])
+        eventually(lambda: len(cluster.read(app, "Alerts")) >= 14, "results of the first half", timeout_s=60)
+        leader = cluster.kill_leader()
+        worker = cluster.worker_of("Trades-alert-1")
+        cluster.kill(worker)
+        assert cluster.node(leader).processes() == cluster.node(worker).processes() == []
+        feed.send(events[20:])
+        feed.advance(100_000)
+        eventually(lambda: len(cluster.read(app, "Alerts")) >= len(wanted), "results of the second half", timeout_s=90)
+        assert cluster.read(app, "Alerts") == wanted
+        assert cluster.leader() != leader
+        assert cluster.worker_of("Trades-alert-1") != worker
+        cluster.restart(worker)
+        assert {one.id for one in cluster.status().workers} == {"worker-1", "worker-2"}
+        assert cluster.memory() > 100_000_000
+    assert not any(cluster.processes().values())
+    assert (home / "worker-1.ipynb").exists()

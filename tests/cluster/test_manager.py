@@ -1,0 +1,390 @@
+"""Managers in this process on one SQLite file: failover, a database that goes away, apps that outlive their leader."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from spdist.cluster.manager import Manager
+from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, RedirectHeartbeat, WorkerReport
+from spdist.cluster.state import ManagerState
+from spdist.cluster.store import CoordinationStore
+from spdist.errors import (
+    ClusterError,
+    ConfigError,
+    ConflictError,
+    NotLeaderError,
+    SiddhiAppError,
+    StaleTermError,
+    StoreUnavailableError,
+)
+from tests.cluster.shells import APP, manager_config, plan, running_manager
+
+Eventually = Callable[..., Any]
+
+
+def report(
+    worker: str = "worker-1", sequence: int = 1, term: int = 0, groups: tuple[GroupReport, ...] = ()
+) -> WorkerReport:
+    return WorkerReport(worker, "http://127.0.0.1:9", False, "life", sequence, term, groups)
+
+
+def says(manager: Manager, event: str) -> list[str]:
+    return [one.message for one in manager._mind.announcements if one.event == event]
+
+
+# ----------------------------------------------------------------------------------------------------------- failover
+def test_a_standby_takes_over_with_all_apps(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path, "manager-1")) as first:
+        eventually(first.leads, "the first leads")
+        with running_manager(manager_config(tmp_path, "manager-2")) as second:
+            name, created = first.deploy(APP, replace=False)
+            assert (name, created, second.leads()) == ("Trades", True, False)
+            eventually(lambda: len(second.known_managers()) == 2, "the managers know of each other")
+            first.stop()
+            eventually(second.leads, "the second leads")
+            assert [app["name"] for app in second.apps()] == ["Trades"]
+            assert second.app_text("Trades") == APP
+            assert second._mind.ask(lambda state, _: state.term) == 2
+            second.undeploy("Trades")
+            assert second.apps() == []
+
+
+def test_who_stops_hands_the_leadership_back_at_once(tmp_path: Path, eventually: Eventually) -> None:
+    # With these times an expiry could not happen within the test.
+    slow = {"SPDIST__CLUSTER__HEARTBEAT_INTERVAL": "500", "SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100"}
+    with running_manager(manager_config(tmp_path, "manager-1", **slow)) as first:
+        eventually(first.leads, "the first leads")
+        with running_manager(manager_config(tmp_path, "manager-2", **slow)) as second:
+            first.stop()
+            eventually(second.leads, "the second leads long before the lease of the first would end")
+
+
+def test_a_manager_that_comes_back_finds_its_apps(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        manager.deploy(APP, replace=False)
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads again")
+        assert manager.app_status("Trades")["version"] == 1
+
+
+def test_an_app_that_can_no_longer_be_planned_is_kept_and_says_why(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        manager.deploy(APP, replace=False)
+
+    def strict(text: str) -> Any:
+        raise SiddhiAppError("this version knows no group")
+
+    manager = Manager(manager_config(tmp_path), planner=strict)
+    manager.start()
+    try:
+        eventually(manager.leads, "it leads again")
+        status = manager.app_status("Trades")
+        assert (status["state"], status["reason"]) == ("FAILED", "this version knows no group")
+        assert manager.app_text("Trades") == APP
+    finally:
+        manager.stop()
+
+
+def test_a_lost_database_ends_the_leadership_and_a_found_one_brings_it_back(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = threading.Event()
+    read = CoordinationStore.read_leader
+
+    def read_leader(self: CoordinationStore) -> Any:
+        if away.is_set():
+            raise StoreUnavailableError("the cable is out")
+        return read(self)
+
+    monkeypatch.setattr(CoordinationStore, "read_leader", read_leader)
+    with running_manager(manager_config(tmp_path)) as manager, caplog.at_level(logging.WARNING):
+        eventually(manager.leads, "it leads")
+        manager.deploy(APP, replace=False)
+        away.set()
+        eventually(lambda: not manager.leads(), "the lease has run out")
+        with pytest.raises(NotLeaderError):
+            manager.apps()
+        eventually(lambda: any("lease ran out" in message for message in says(manager, "deposed")), "it says so")
+        assert any("the cable is out" in record.message for record in caplog.records)
+        away.clear()
+        eventually(manager.leads, "it leads again, in another term")
+        assert [app["name"] for app in manager.apps()] == ["Trades"]
+        assert manager._mind.ask(lambda state, _: state.term) == 2
+
+
+@pytest.mark.parametrize(
+    ("problem", "raises"),
+    [
+        (StaleTermError("somebody else leads"), NotLeaderError),
+        (StoreUnavailableError("it may have been written"), StoreUnavailableError),
+    ],
+)
+def test_after_a_write_of_unknown_outcome_a_new_term_is_begun(
+    tmp_path: Path,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+    problem: ClusterError,
+    raises: type[ClusterError],
+) -> None:
+    save = CoordinationStore.save_deployment
+    problems = [problem]
+
+    def save_deployment(self: CoordinationStore, *arguments: Any) -> None:
+        if problems:
+            raise problems.pop()
+        save(self, *arguments)
+
+    monkeypatch.setattr(CoordinationStore, "save_deployment", save_deployment)
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        with pytest.raises(raises):
+            manager.deploy(APP, replace=False)
+        eventually(lambda: manager._mind.ask(lambda state, _: state.term) == 2, "it leads in a new term")
+        manager.deploy(APP, replace=False)
+
+
+def test_a_refused_write_changes_nothing(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save_deployment(*_: Any) -> None:
+        raise ClusterError("the row is too long")
+
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        with monkeypatch.context() as patch:
+            patch.setattr(CoordinationStore, "save_deployment", save_deployment)
+            with pytest.raises(ClusterError, match="too long"):
+                manager.deploy(APP, replace=False)
+        assert manager.apps() == []
+        manager.deploy(APP, replace=False)
+        assert manager._mind.ask(lambda state, _: state.term) == 1
+
+
+def test_deployments_that_cannot_be_loaded_leave_the_lead_to_others(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = threading.Event()
+    broken.set()
+    load = CoordinationStore.deployments
+
+    def deployments(self: CoordinationStore) -> Any:
+        if broken.is_set():
+            raise StoreUnavailableError("the disk is slow")
+        return load(self)
+
+    monkeypatch.setattr(CoordinationStore, "deployments", deployments)
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(lambda: manager._mind.given_up_term >= 2, "terms are taken and given up")
+        assert not manager.leads()
+        broken.clear()
+        eventually(manager.leads, "it leads once it can load")
+
+
+def test_nobody_is_sent_to_an_earlier_life_of_a_manager(tmp_path: Path, eventually: Eventually) -> None:
+    slow = {"SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100"}
+    config = manager_config(tmp_path, **slow)
+    store = CoordinationStore(config.datasources["LOCAL_DB"].url, config.cluster.group_id)
+    store.try_take(None, "manager-1", "http://127.0.0.1:9")  # it was killed a moment ago
+    reads: list[bool] = []
+    read = CoordinationStore.read_leader
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CoordinationStore, "read_leader", lambda self: (reads.append(True), read(self))[1])
+        with running_manager(config) as manager:
+            eventually(lambda: len(reads) > 2, "it has seen who led")
+            with pytest.raises(NotLeaderError) as caught:
+                manager.apps()
+            assert caught.value.leader is None
+            assert manager.heartbeat(report(), []) == (RedirectHeartbeat(None), [])
+    store.close()
+
+
+# --------------------------------------------------------------------------------------------------------------- apps
+def test_a_name_that_is_taken_is_only_replaced_on_demand(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        assert manager.deploy(APP, replace=False) == ("Trades", True)
+        with pytest.raises(ConflictError, match="Trades"):
+            manager.deploy(APP, replace=False)
+        assert manager.deploy(APP + " group extra 1", replace=True) == ("Trades", False)
+        assert len(manager.children("Trades")) == 4
+
+
+def test_requests_at_the_same_time_reach_the_mind_one_by_one(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = threading.Lock()
+    handle = ManagerState.handle
+    crowded: list[Any] = []
+
+    def alone(self: ManagerState, event: Any, now_ms: int) -> Any:
+        if not inside.acquire(blocking=False):
+            crowded.append(event)
+            return handle(self, event, now_ms)
+        try:
+            return handle(self, event, now_ms)
+        finally:
+            inside.release()
+
+    monkeypatch.setattr(ManagerState, "handle", alone)
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        outcomes: list[object] = []
+
+        def deploy() -> None:
+            try:
+                outcomes.append(manager.deploy(APP, replace=False))
+            except ConflictError as error:
+                outcomes.append(type(error))
+
+        threads = [threading.Thread(target=deploy) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for sequence in range(20):
+            manager.heartbeat(report(sequence=sequence + 1), [])
+        for thread in threads:
+            thread.join(10)
+        assert sorted(map(str, outcomes)) == sorted(map(str, [("Trades", True), *[ConflictError] * 7]))
+    assert crowded == []
+
+
+def test_workers_are_given_groups_and_their_states_are_shown(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        manager.deploy(APP, replace=False)
+        answer, _ = manager.heartbeat(report(), [])
+        assert isinstance(answer, AnswerHeartbeat)
+        assert [a.name for a in answer.assignments] == ["Trades-filter-1", "Trades-average-1", "Trades-average-2"]
+        prints = manager._mind.ask(lambda state, _: {n: i.fingerprint for n, i in state.deployments.instances.items()})
+        groups = tuple(
+            GroupReport(name, "Trades", GroupPhase.RUNNING, print_, metrics={"eventsIn": 5.0})
+            for name, print_ in prints.items()
+        )
+        manager.heartbeat(report(sequence=2, term=1, groups=groups), [])
+        status = manager.app_status("Trades")
+        assert (status["status"], status["state"]) == ("active", "RUNNING")
+        assert {g["metrics"]["eventsIn"] for g in status["groups"]} == {5.0}
+        view = manager.topology("Trades")
+        assert {i["worker"] for g in view["groups"] for i in g["instances"]} == {"worker-1"}
+
+
+# ----------------------------------------------------------------------------------------------------------- defects
+def test_a_mind_that_fails_ends_the_manager(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = Manager(manager_config(tmp_path), planner=plan)
+    found: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            manager.run(threading.Event())
+        except ClusterError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: manager.url and manager.leads(), "it leads")
+
+    def confused(self: ManagerState, event: Any, now_ms: int) -> Any:
+        raise KeyError("nobody")
+
+    monkeypatch.setattr(ManagerState, "handle", confused)
+    thread.join(20)
+    assert not thread.is_alive()
+    assert "has failed" in str(found[0])
+
+
+def test_a_question_that_fails_harms_only_who_asked(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        with pytest.raises(ZeroDivisionError):
+            manager._mind.ask(lambda state, now_ms: 1 // 0)
+        assert manager.apps() == []
+
+
+def test_who_asks_after_the_end_is_not_kept_waiting(tmp_path: Path) -> None:
+    with running_manager(manager_config(tmp_path)) as manager:
+        pass
+    with pytest.raises(NotLeaderError, match="is stopping"):
+        manager.apps()
+
+
+def test_a_manager_stops_when_it_is_told_to(tmp_path: Path, eventually: Eventually) -> None:
+    manager = Manager(manager_config(tmp_path), planner=plan)
+    stop = threading.Event()
+    before = set(threading.enumerate())
+    thread = threading.Thread(target=manager.run, args=(stop,))
+    thread.start()
+    eventually(lambda: manager.url and manager.leads(), "it leads")
+    stop.set()
+    thread.join(20)
+    eventually(lambda: set(threading.enumerate()) <= before, "its threads have ended")
+
+
+# ----------------------------------------------------------------------------------------------------------- settings
+def test_election_and_deployments_must_share_a_database(tmp_path: Path) -> None:
+    config = manager_config(tmp_path)
+    other = replace(config.datasources["LOCAL_DB"], name="OTHER_DB", url=f"sqlite:///{tmp_path}/other.db")
+    two = replace(
+        config,
+        datasources=MappingProxyType({**config.datasources, "OTHER_DB": other}),
+        deployment=replace(config.deployment, datasource="OTHER_DB"),
+    )
+    with pytest.raises(ConfigError, match="different databases"):
+        Manager(two)
+
+
+PLAN = """\
+import json, sys
+from pathlib import Path
+from spdist.cluster.plans import plan_text
+import spdist.cluster.manager
+topology = plan_text(sys.argv[1])
+heavy = ("pyspark", "pyarrow", "pandas", "ipywidgets", "spdist.engine", "spdist.runtime")
+print(json.dumps([[a.name for a in topology.assignments()], [m for m in heavy if m in sys.modules]]))
+"""
+SIDDHI = """\
+@app:name('Trades')
+define stream Trades (symbol string, price double);
+@info(name='filter') @dist(execGroup='filter')
+from Trades[price > 10.0] select symbol, price insert into Dear;
+@info(name='average') @dist(execGroup='average')
+from Dear#window.length(5) select symbol, avg(price) as mean insert into Means;
+"""
+
+
+def test_a_manager_plans_apps_without_loading_spark() -> None:
+    done = subprocess.run([sys.executable, "-c", PLAN, SIDDHI], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names, heavy = json.loads(done.stdout)
+    assert names == ["Trades-filter-1", "Trades-average-1"]
+    assert heavy == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("define stream S (v int);", "has no name"),
+        ("@app:name('../etc') define stream S (v int); from S select v insert into T;", "cannot name topics"),
+        ("@app:name('a b') define stream S (v int); from S select v insert into T;", "cannot name topics"),
+        ("@app:name('A') define stream S (v int); from Q select v insert into T;", "Q"),
+        ("@app:name('A') define strem S (v int);", "strem"),
+    ],
+)
+def test_what_cannot_be_planned_says_why(text: str, says: str) -> None:
+    from spdist.cluster.plans import plan_text
+
+    with pytest.raises(SiddhiAppError, match=says):
+        plan_text(text)

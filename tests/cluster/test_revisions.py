@@ -1,0 +1,242 @@
+"""Revisions of apps: orders that travel with the heartbeats, and what becomes of the groups meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spdist.cluster.client import Caller, ClusterClient
+from spdist.cluster.manager import Manager
+from spdist.cluster.orders import OrderBook, OrderDesk
+from spdist.cluster.revisions import AppRevisions
+from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body
+from spdist.cluster.worker import Worker
+from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
+from tests.cluster.shells import APP, PASSWORD, FakeSpark, manager_config, running_manager, worker_config
+
+Eventually = Callable[..., Any]
+
+
+class FakeStore:
+    """Revisions in memory; notes what the group's runtime had been told when it went back."""
+
+    def __init__(self, spark: FakeSpark | None = None) -> None:
+        self.kept: dict[str, list[str]] = {}
+        self.restored: list[tuple[str, str, list[str]]] = []
+        self.problem: Exception | None = None
+        self._spark = spark
+
+    def save(self, instance: str, revision: str) -> None:
+        if self.problem:
+            raise self.problem
+        self.kept.setdefault(instance, []).append(revision)
+
+    def restore(self, instance: str, revision: str) -> None:
+        running = self._spark.of(instance) if self._spark else []
+        self.restored.append((instance, revision, list(running[-1].told) if running else []))
+
+    def revisions(self, instance: str) -> list[str]:
+        return self.kept.get(instance, [])
+
+
+# -------------------------------------------------------------------------------------------------------------- orders
+def order(id: str, kind: Any = "backup") -> OrderMessage:
+    return OrderMessage(id=id, kind=kind, instance="A-g-1", revision="1__A")
+
+
+def test_an_order_is_repeated_until_its_outcome_is_known() -> None:
+    book = OrderBook()
+    outcome = book.give("worker-1", "revisions", "A-g-1")
+    (first,), (again,) = book.open_for("worker-1"), book.open_for("worker-1")
+    assert (first, first.instance, book.open_for("worker-2")) == (again, "A-g-1", [])
+    book.settle("worker-2", [OutcomeMessage(id=first.id)])
+    assert not outcome.done(), "another worker knows nothing of it"
+    book.settle("worker-1", [OutcomeMessage(id=first.id, revisions=["1__A"])])
+    book.settle("worker-1", [OutcomeMessage(id=first.id, revisions=["2__A"])])
+    assert outcome.result() == ["1__A"]
+    assert book.open_for("worker-1") == []
+
+
+def test_an_error_of_a_worker_is_raised_where_it_was_waited_for() -> None:
+    book = OrderBook()
+    outcome = book.give("worker-1", "backup", "A-g-1", "1__A")
+    (given,) = book.open_for("worker-1")
+    book.settle("worker-1", [OutcomeMessage(id=given.id, error=error_body(StateError("no state yet")))])
+    with pytest.raises(StateError, match="no state yet"):
+        outcome.result()
+
+
+def test_an_order_that_is_taken_back_is_not_given_again() -> None:
+    book = OrderBook()
+    kept, dropped = book.give("worker-1", "backup", "A-g-1"), book.give("worker-1", "backup", "A-g-2")
+    book.take_back([dropped])
+    assert [one.instance for one in book.open_for("worker-1")] == ["A-g-1"]
+    assert not kept.done()
+
+
+def test_a_worker_carries_out_an_order_once_and_reports_until_it_is_known(eventually: Eventually) -> None:
+    done: list[str] = []
+    desk = OrderDesk(lambda one: [done.append(one.id) or "r"], lambda: None)  # type: ignore[func-returns-value]
+    desk.take([order("a"), order("b")])
+    desk.take([order("a"), order("b")])
+    eventually(lambda: len(desk.outcomes()) == 2, "both are carried out")
+    desk.take([order("b")])
+    assert [(o.id, o.revisions, o.error) for o in desk.outcomes()] == [("b", ["r"], None)]
+    desk.take([])
+    assert desk.outcomes() == []
+    assert sorted(done) == ["a", "b"]
+
+
+def test_an_order_that_is_under_way_is_not_begun_again_when_it_is_missing_from_one_answer(
+    eventually: Eventually,
+) -> None:
+    may_end = threading.Event()
+    begun: list[str] = []
+
+    def perform(one: OrderMessage) -> list[str]:
+        begun.append(one.id)
+        may_end.wait(10)
+        return []
+
+    desk = OrderDesk(perform, lambda: None)
+    desk.take([order("a")])
+    eventually(lambda: begun == ["a"], "it has begun")
+    desk.take([])
+    desk.take([order("a")])
+    may_end.set()
+    eventually(lambda: len(desk.outcomes()) == 1, "it has ended")
+    assert begun == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"), [(NotFoundError("no revision"), NotFoundError.code), (KeyError("x"), SpdistError.code)]
+)
+def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exception, code: str) -> None:
+    def perform(one: OrderMessage) -> list[str]:
+        raise problem
+
+    desk = OrderDesk(perform, lambda: None)
+    desk.take([order("a")])
+    (outcome,) = eventually(desk.outcomes, "there is an outcome")
+    assert outcome.error["code"] == code
+
+
+def test_a_worker_that_does_not_report_is_named() -> None:
+    book = OrderBook()
+    with pytest.raises(ClusterError, match=r"A-g-1 \(worker-1\)"):
+        AppRevisions(book, timeout_s=0.01).backup("A", {"A-g-1": "worker-1"}, 1)
+    assert book.open_for("worker-1") == []
+
+
+class Obedient(OrderBook):
+    """A book whose workers answer at once: each instance has these revisions."""
+
+    def __init__(self, kept: dict[str, list[str]]) -> None:
+        super().__init__()
+        self.kept = kept
+        self.asked: list[str] = []
+
+    def give(self, worker: str, kind: Any, instance: str, revision: str = "") -> Future[list[str]]:
+        self.asked.append(f"{kind} {instance}")
+        done: Future[list[str]] = Future()
+        done.set_result(self.kept[instance])
+        return done
+
+
+def test_only_what_all_groups_have_is_a_revision_of_the_app() -> None:
+    book = Obedient({"a": ["1__A", "2__A", "3__A"], "b": ["2__A", "3__A"]})
+    revisions = AppRevisions(book)
+    hosts = {"a": "w", "b": "w"}
+    assert revisions.revisions(hosts) == ["2__A", "3__A"]
+    with pytest.raises(NotFoundError, match="no revision 1__A") as caught:
+        revisions.restore("A", hosts, "1__A")
+    assert "2__A, 3__A" in str(caught.value)
+    assert not any(one.startswith("restore") for one in book.asked), "nothing was changed"
+    revisions.restore("A", hosts, "2__A")
+    assert [one for one in book.asked if one.startswith("restore")] == ["restore a", "restore b"]
+
+
+# ------------------------------------------------------------------------------------------------------ in a cluster
+@pytest.fixture
+def manager(tmp_path: Path, eventually: Eventually) -> Iterator[Manager]:
+    with running_manager(manager_config(tmp_path)) as running:
+        eventually(running.leads, "it leads")
+        yield running
+
+
+@pytest.fixture
+def spark() -> FakeSpark:
+    return FakeSpark()
+
+
+@pytest.fixture
+def store(spark: FakeSpark) -> FakeStore:
+    return FakeStore(spark)
+
+
+@pytest.fixture
+def worker(tmp_path: Path, manager: Manager, spark: FakeSpark, store: FakeStore) -> Iterator[Worker]:
+    one = Worker(worker_config(tmp_path, [manager.url]), launcher=spark, revisions=store)
+    one.start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def client(manager: Manager, worker: Worker) -> Iterator[ClusterClient]:
+    with ClusterClient([manager.url], "admin", PASSWORD) as one:
+        yield one
+
+
+def test_an_app_is_kept_and_goes_back(client: ClusterClient, spark: FakeSpark, store: FakeStore) -> None:
+    app = client.deploy(APP).wait(timeout_s=20)
+    revision = app.backup()
+    assert revision.endswith("__Trades")
+    assert set(store.kept) == {"Trades-filter-1", "Trades-average-1", "Trades-average-2"}
+    assert app.revisions() == [revision]
+    assert all(runtime.told == ["start"] for runtime in spark.runtimes), "keeping stops nothing"
+    app.restore(revision)
+    assert sorted(store.restored) == [(name, revision, ["start", "stop"]) for name in sorted(store.kept)]
+    app.wait(timeout_s=20)
+    assert [g.failures for g in app.status().groups] == [0, 0, 0]
+    assert len(spark.runtimes) == 6, "each group was started again"
+
+
+def test_a_revision_that_is_not_there_changes_nothing(client: ClusterClient, store: FakeStore) -> None:
+    app = client.deploy(APP).wait(timeout_s=20)
+    with pytest.raises(NotFoundError, match="no revision 1__Trades"):
+        app.restore("1__Trades")
+    assert store.restored == []
+    with pytest.raises(NotFoundError, match="Nobody"):
+        client.deployment("Nobody").backup()
+
+
+def test_a_failed_backup_says_why(client: ClusterClient, store: FakeStore) -> None:
+    store.problem = StateError("the disk is full")
+    with pytest.raises(StateError, match="the disk is full"):
+        client.deploy(APP).wait(timeout_s=20).backup()
+
+
+def test_without_workers_nothing_can_be_kept(manager: Manager) -> None:
+    manager.deploy(APP, replace=False)
+    with pytest.raises(NoWorkersError):
+        manager.backup("Trades")
+
+
+def test_an_operator_can_ask_a_worker_itself(client: ClusterClient, worker: Worker, store: FakeStore) -> None:
+    client.deploy(APP).wait(timeout_s=20)
+    caller = Caller("admin", PASSWORD)
+    path = f"{worker.url}/siddhi-apps/Trades-filter-1"
+    made = caller.call("POST", f"{path}/backup")
+    assert made.status == 201
+    assert store.kept == {"Trades-filter-1": [made.body["revision"]]}
+    assert caller.call("GET", f"{path}/revisions").body == [made.body["revision"]]
+    assert caller.call("POST", f"{path}/restore", params={"revision": made.body["revision"]}).status == 200
+    assert store.restored[0][:2] == ("Trades-filter-1", made.body["revision"])
+    assert caller.call("POST", f"{worker.url}/siddhi-apps/..%2Fetc/backup").status == 404
+    caller.close()

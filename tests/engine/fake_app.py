@@ -1,0 +1,86 @@
+"""An app small enough to see through, with what an island must get right: sums, chunks, timers, old timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spdist.engine.island import Island
+from spdist.language.types import Schema
+from spdist.operators.codec import decode, encode
+from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+
+Arrivals = Sequence[tuple[int, tuple[Any, ...]]]
+
+SCHEMA = Schema.of([("key", "string"), ("value", "long")])
+SCHEMAS = {"A": SCHEMA, "B": SCHEMA, "Out": SCHEMA}
+DELAY = 30
+
+
+class FakeApp:
+    """Puts out the running total with each event, and after 30 ms without news of a key that it was quiet.
+
+    Every second event of stream B releases both as one chunk with their own, older timestamps, as a batch window does.
+    """
+
+    def __init__(self) -> None:
+        self.clock = -(2**63)
+        self.total = 0
+        self.began: int | None = None
+        self.timers: list[tuple[int, str]] = []
+        self.waiting: list[tuple[int, tuple[Any, ...]]] = []
+        self._out: list[Callable[[Arrivals], None]] = []
+
+    def start(self, now_ms: int) -> None:
+        self.clock = self.began = now_ms
+
+    def advance(self, to_ms: int) -> None:
+        while self.timers and self.timers[0][0] <= to_ms:
+            due, key = self.timers.pop(0)
+            self.clock = max(self.clock, due)
+            self._put([(due, (f"quiet {key}", self.total))])
+        self.clock = max(self.clock, to_ms)
+
+    def approach(self, to_ms: int) -> None:
+        self.advance(to_ms - 1)
+        self.clock = max(self.clock, to_ms)
+
+    def deliver(self, stream: str, arrivals: Arrivals) -> None:
+        for ts, (key, value) in arrivals:
+            self.total += value
+            self.timers = sorted([t for t in self.timers if t[1] != key] + [(self.clock + DELAY, key)])
+            if stream == "A":
+                self._put([(ts, (f"{key}", self.total))])
+            else:
+                self.waiting.append((ts, (f"{key} of {len(arrivals)}", self.total)))
+        if len(self.waiting) >= 2:
+            waiting, self.waiting = self.waiting, []
+            self._put(waiting)
+
+    def subscribe_chunks(self, stream_id: str, callback: Callable[[Arrivals], None]) -> None:
+        assert stream_id == "Out"
+        self._out.append(callback)
+
+    def snapshot(self) -> bytes:
+        return encode([self.clock, self.total, self.began, self.timers, self.waiting])
+
+    def restore(self, data: bytes) -> None:
+        self.clock, self.total, self.began, timers, waiting = decode(data)
+        self.timers = [(due, key) for due, key in timers]
+        self.waiting = [(ts, row) for ts, row in waiting]
+
+    def _put(self, arrivals: Arrivals) -> None:
+        for callback in self._out:
+            callback(arrivals)
+
+
+def assignment(
+    *inputs: AssignedInput, playback: bool = True, name: str = "App-g-1", outputs: tuple[Publishing, ...] | None = None
+) -> Assignment:
+    if outputs is None:
+        outputs = (Publishing(Strategy.ROUND_ROBIN, 2, "App.Out", 2),)
+    return Assignment(name, "App", "App-g", "", playback, inputs, (AssignedOutput("Out", outputs),))
+
+
+def island(*inputs: AssignedInput, merge_wait_ms: int = 100, **options: Any) -> Island:
+    return Island(assignment(*inputs, **options), FakeApp(), SCHEMAS, merge_wait_ms=merge_wait_ms)

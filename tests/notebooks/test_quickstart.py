@@ -1,0 +1,79 @@
+"""The visitor's path: the part before the cluster here and at once, the whole with papermill where Spark may run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import spdist
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "notebooks" / "quickstart.ipynb"
+
+
+def run_until(stop: str, **parameters: Any) -> dict[str, Any]:
+    """Run the code cells before the cell `stop`, with other parameters, and return what they defined."""
+    names: dict[str, Any] = {}
+    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
+        if cell.id == stop:
+            return names
+        if cell.cell_type == "code":
+            exec(compile(cell.source, cell.id, "exec"), names)
+        if cell.id == "parameters":
+            assert parameters.keys() <= names.keys()
+            names |= parameters
+    raise AssertionError(f"there is no cell {stop}")
+
+
+@pytest.fixture(scope="module")
+def virtual() -> dict[str, Any]:
+    return run_until("cluster-text")
+
+
+def test_the_data_is_the_recorded_month(virtual: dict[str, Any]) -> None:
+    departures, events = virtual["departures"], virtual["events"]
+    assert len(departures) == len(events) == 27_004
+    assert departures["delay"].notna().sum() == 26_483
+    local = departures["timestamp"].dt.tz_convert("America/New_York")
+    clock = (local.dt.hour * 100 + local.dt.minute).replace(0, 2400)
+    left = departures["dep_time"].notna()
+    assert (clock[left] == departures["dep_time"][left]).all()
+    assert [ts for ts, _ in events] == sorted(ts for ts, _ in events)
+
+
+def test_the_month_has_enough_alerts_and_not_too_many(virtual: dict[str, Any]) -> None:
+    assert 100 < len(virtual["expected"]) < 500
+    assert {row[0] for _, row in virtual["expected"]} > {"EV", "9E", "B6"}
+
+
+def test_the_app_has_three_groups_which_share_their_work_in_three_ways(virtual: dict[str, Any]) -> None:
+    topology = spdist.plan(virtual["text"])
+    found = {g.name: (g.parallel, [i.strategy.value for i in g.inputs]) for g in topology.groups}
+    assert found == {
+        "FlightWatch-clean": (2, ["ROUND_ROBIN"]),
+        "FlightWatch-trend": (2, ["FIELD_GROUPING"]),
+        "FlightWatch-alert": (1, ["ALL"]),
+    }
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_whole_notebook_with_other_parameters(tmp_path: Path) -> None:
+    target = tmp_path / "quickstart.ipynb"
+    command = [sys.executable, "-m", "papermill", "--engine", "spdist", "--no-progress-bar", str(NOTEBOOK), str(target)]
+    given = {"days": "4", "speed": "20000.0"}
+    for name, value in given.items():
+        command += ["-p", name, value]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    outputs = {cell.id: cell.get("outputs", []) for cell in nbformat.read(target, as_version=4).cells}
+    assert "alerts are equal to those of the virtual run" in str(outputs["compare"])
+    for drawn in ("plan", "deploy", "placement"):
+        assert any("text/html" in output.get("data", {}) for output in outputs[drawn]), drawn
+    assert any("image/png" in output.get("data", {}) for output in outputs["plot"])

@@ -1,0 +1,109 @@
+"""State as bytes comes back as it was, and nothing else is taken for state."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections import deque
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spdist.errors import StateError
+from spdist.operators.codec import VERSION, decode, encode
+
+_keys = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5)
+_plain = _keys | st.floats(allow_nan=False) | st.binary(max_size=5)
+_hashable = st.recursive(_plain, lambda part: st.lists(part, max_size=3).map(tuple), max_leaves=6)
+_states = st.recursive(
+    _hashable,
+    lambda part: (
+        st.lists(part, max_size=4)
+        | st.lists(part, max_size=4).map(tuple)
+        | st.lists(part, max_size=4).map(deque)
+        | st.dictionaries(_hashable, part, max_size=4)
+        | st.sets(_hashable, max_size=4)
+        | st.frozensets(_hashable, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def kinds(value: Any) -> Any:
+    """The types of a value and of all its parts."""
+    if isinstance(value, dict):
+        return [type(value), [(kinds(key), kinds(part)) for key, part in value.items()]]
+    if isinstance(value, list | tuple | deque):
+        return [type(value), [kinds(part) for part in value]]
+    return type(value)
+
+
+@given(_states)
+def test_what_is_decoded_equals_what_was_encoded(state: Any) -> None:
+    again = decode(encode(state))
+    assert again == state
+    assert kinds(again) == kinds(state)
+
+
+def test_special_reals_survive() -> None:
+    assert repr(decode(encode([float("nan"), float("inf"), -0.0]))) == "[nan, inf, -0.0]"
+
+
+def test_equal_sets_are_equal_bytes_in_every_process() -> None:
+    program = (
+        "from spdist.operators.codec import encode\n"
+        "names = ['alpha', 'beta', 'gamma', 'delta', 'epsilon', 'zeta']\n"
+        "print(encode([set(names), frozenset(reversed(names))]).hex())"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("value", [object(), 1j, type("Text", (str,), {})("x"), 2**64, -(2**63) - 1])
+def test_other_values_are_refused(value: Any) -> None:
+    with pytest.raises(StateError, match="cannot be"):
+        encode({"deep": [value]})
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"spdist-state", msgpack.packb([1])])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(StateError, match="no state of spdist"):
+        decode(data)
+
+
+def test_a_newer_format_is_refused() -> None:
+    data = bytearray(encode([1]))
+    data[len(b"spdist-state")] = VERSION + 1
+    with pytest.raises(StateError, match=f"format {VERSION + 1}.*reads format {VERSION}"):
+        decode(bytes(data))
+
+
+@given(st.data())
+def test_damaged_bytes_are_refused_or_decoded_and_never_anything_else(data: st.DataObject) -> None:
+    whole = encode({"a": [1, (2, 3)], "b": deque([1.5, None]), "c": {("x", 1): "y"}})
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    with pytest.raises(StateError):
+        decode(cut)
+    spoiled = bytearray(whole)
+    spoiled[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(StateError):
+        decode(bytes(spoiled))
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    head = encode(None)[:-1]
+    with pytest.raises(StateError, match="unknown kind 77"):
+        decode(head + msgpack.packb(msgpack.ExtType(77, b"")))

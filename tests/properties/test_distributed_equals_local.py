@@ -1,0 +1,171 @@
+"""A distributed app puts out exactly what the same app puts out on one machine: same events, same order.
+
+The groups are planned by the planner and run as islands over topics in memory. Which instance runs next, how much it
+reads, how a feed packs its events and when an instance is replaced by its snapshot are chosen by chance.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spdist.engine.hosted import HostedApp
+from spdist.engine.island import Island
+from spdist.engine.local import run
+from spdist.extension import catalog
+from spdist.language.checked import CheckedApp
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.language.types import Schema
+from spdist.planning.groups import plan
+from spdist.planning.topology import Assignment, Topology
+from spdist.transports.base import Record
+from spdist.transports.feed import Feed, read_events
+from tests.engine.memory_transport import MemoryTransport
+
+INPUT = Schema.of([("k", "string"), ("v", "long")])
+END = 20_000
+HEAD = "@app:name('App') @app:playback define stream S (k string, v long); define stream R (k string, v long);"
+#: The last group only makes the planner publish `Out`; it is not run.
+TAIL = "@dist(execGroup='last') from Out select * insert into End;"
+
+APPS = {
+    "a chain of stateless and stateful groups": """
+        @dist(execGroup='a') from S[v > 2] select k, v * 2 as v insert into M;
+        @dist(execGroup='b') from M#window.length(3) select k, sum(v) as v insert into Out;""",
+    "two group-by time batches, the second in time with the first": """
+        @dist(execGroup='a') from S#window.timeBatch(1 sec) select k, sum(v) as v group by k insert into M;
+        @dist(execGroup='b') from M#window.timeBatch(1 sec) select k, sum(v) as v group by k insert into Out;""",
+    "events spread by key over parallel partitions and brought together": """
+        @dist(execGroup='a') from S#window.lengthBatch(4) select k, v insert into M;
+        @dist(execGroup='b', parallel='2') partition with (k of M) begin
+            from M select k, count() as v insert into N; end;
+        @dist(execGroup='c') from every e1=N -> e2=N select e1.k as k, e2.v as v insert into Out;""",
+    "chunks that an aggregating query takes as one": """
+        @dist(execGroup='a') from S#window.lengthBatch(3) select k, v insert into M;
+        @dist(execGroup='b') from M select k, sum(v) as v insert into Out;""",
+    "a chunk whose keys are scattered": """
+        @dist(execGroup='a') from S#window.lengthBatch(5) select k, v insert into M;
+        @dist(execGroup='b', parallel='3') partition with (k of M) begin
+            from M select k, sum(v) as v insert into Out; end;""",
+    "a stream and what another group makes of it, in one pattern": """
+        @dist(execGroup='a') from S[v > 1] select k, v + 100 as v insert into M;
+        @dist(execGroup='b') from every e1=M -> e2=S[k == e1.k] select e1.k as k, e1.v - e2.v as v insert into Out;""",
+    "a stream and what two groups in a row make of it, in one sequence": """
+        @dist(execGroup='a') from S select k, v + 100 as v insert into M;
+        @dist(execGroup='b') from M select k, v + 100 as v insert into N;
+        @dist(execGroup='c') from every e1=N, e2=M, e3=S select e1.k as k, e1.v + e2.v - e3.v as v insert into Out;""",
+    "absence across groups": """
+        @dist(execGroup='a') from S[v > 3] select k, v insert into M;
+        @dist(execGroup='b') from every e1=M -> not R[k == e1.k] for 1 sec
+        select e1.k as k, e1.v as v insert into Out;""",
+    "sliding time over two feeds and a group in between": """
+        @dist(execGroup='a') from R#window.time(700 milliseconds) select k, count() as v insert all events into M;
+        @dist(execGroup='b') from every e1=S -> e2=M[v > 0] within 900 milliseconds
+            select e1.k as k, e1.v + e2.v as v insert into Out;""",
+    "stateless copies in turn, then one window": """
+        @dist(execGroup='a', parallel='3') from S select k, v insert into M;
+        @dist(execGroup='b') from M#window.lengthBatch(4) select k, sum(v) as v insert into Out;""",
+}
+
+#: (time since the event before, which stream, key, value). Feeds share no numbering: no two streams at one time.
+arrivals = st.lists(
+    st.tuples(st.integers(0, 400), st.sampled_from("SR"), st.sampled_from("xyz"), st.integers(0, 9)), max_size=25
+)
+
+
+def events_of(steps: list[tuple[int, str, str, int]]) -> list[tuple[str, int, tuple[Any, ...]]]:
+    made, at, before = [], 1000, None
+    for gap, stream, key, value in steps:
+        at += gap if stream == before else max(1, gap)
+        made.append((stream, at, (key, value)))
+        before = stream
+    return made
+
+
+@cache
+def planned(app: str) -> Topology:
+    return plan(parse(HEAD + app + TAIL))
+
+
+@cache
+def checked(text: str) -> CheckedApp:
+    return check(parse(text), catalog(), text)
+
+
+def built(assignment: Assignment) -> Island:
+    app = checked(assignment.text)
+    return Island(assignment, HostedApp(app), app.streams, merge_wait_ms=0)
+
+
+class Instance:
+    """One group instance with its reading positions."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.island = built(assignment)
+        self.positions = {(i.topic, partition): 0 for i in assignment.inputs for partition in i.partitions}
+
+    def left(self, transport: MemoryTransport) -> int:
+        return sum(transport.end_offsets(topic)[p] - at for (topic, p), at in self.positions.items())
+
+    def step(self, transport: MemoryTransport, rng: random.Random) -> None:
+        records: list[Record] = []
+        for (topic, partition), offset in self.positions.items():
+            taken = transport.read(topic, partition, offset, rng.choice([0, 1, 2, 100]))
+            self.positions[topic, partition] = offset + len(taken)
+            records += taken
+        transport.append(self.island.process(records, 0))
+        if rng.random() < 0.2:
+            snapshot = self.island.snapshot()
+            self.island = built(self.assignment)
+            self.island.restore(snapshot)
+
+
+def distributed(app: str, events: list[tuple[str, int, tuple[Any, ...]]], rng: random.Random) -> Any:
+    topology = planned(app)
+    transport = MemoryTransport()
+    for topic in topology.topics:
+        transport.ensure(topic.name, topic.partitions)
+    instances = [Instance(a) for a in topology.assignments() if a.group != "App-last"]
+    feeds = {
+        topic: (assigned.stream, Feed(transport, topic, INPUT))
+        for instance in instances
+        for assigned in instance.assignment.inputs
+        if not assigned.producers
+        for topic in [assigned.topic]
+    }
+    waiting = {topic: [(ts, row) for s, ts, row in events if s == stream] for topic, (stream, _) in feeds.items()}
+    while any(waiting.values()):
+        topic = rng.choice([topic for topic, left in waiting.items() if left])
+        count = rng.randint(1, 5)
+        feeds[topic][1].send(waiting[topic][:count])
+        waiting[topic] = waiting[topic][count:]
+        rng.choice(instances).step(transport, rng)
+    for _, feed in feeds.values():
+        feed.advance(events[0][1] if events else 1000)  # where a stream has no events, time begins with the others
+        feed.advance(END)
+    while busy := [instance for instance in instances if instance.left(transport)]:
+        rng.choice(busy).step(transport, rng)
+    (published,) = {p for i in instances for o in i.assignment.outputs if o.stream == "Out" for p in o.publishing}
+    return read_events(transport, published.topic, INPUT)
+
+
+def local(app: str, events: list[tuple[str, int, tuple[Any, ...]]]) -> Any:
+    sent: dict[str, list[Any]] = {"S": [], "R": []}
+    for stream, ts, row in events:
+        sent[stream].append((ts, row))
+    return run(HEAD + app + TAIL, sent, until=END).get("Out", [])
+
+
+@pytest.mark.parametrize("app", APPS.values(), ids=APPS)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32), steps=arrivals)
+def test_the_distributed_result_is_that_of_one_machine(app: str, seed: int, steps: Any) -> None:
+    events = events_of(steps)
+    assert distributed(app, events, random.Random(seed)) == local(app, events)

@@ -1,0 +1,24 @@
+"""The settings of a Spark host for tests: everything below one directory, quick ticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spdist.config.sections import Log, Spark, StatePersistence, Transports
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    spark: Spark
+    transports: Transports
+    state_persistence: StatePersistence
+
+
+def settings_in(root: Path, **spark: Any) -> HostSettings:
+    return HostSettings(
+        spark=Spark(**{"driver_memory": "512m", "tick_interval_ms": 100} | spark),
+        transports=Transports(log=Log(directory=root / "the topics")),
+        state_persistence=StatePersistence(location=root / "the states"),
+    )

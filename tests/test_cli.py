@@ -1,0 +1,155 @@
+"""The command line: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from spdist.__main__ import app
+
+ROOT = Path(__file__).parents[1]
+GOOD = """\
+@App:name('Speed')
+define stream Cars (plate string, speed double);
+@info(name='fast') from Cars[speed > 130.0] select plate, speed insert into Fast;
+"""
+BAD = """\
+@App:name('Speed')
+define stream Cars (plate string, speed double);
+from Cars[sped > 130.0] select plate insert into Fast;
+from Car select plate insert into Other;
+"""
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=text)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    file = tmp_path / "good.siddhi"
+    file.write_text(GOOD)
+    return str(file)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    file = tmp_path / "bad.siddhi"
+    file.write_text(BAD)
+    return str(file)
+
+
+def test_check_lists_streams_and_queries(good: str) -> None:
+    done = run("check", good)
+    assert done.exit_code == 0, done.output
+    assert "Speed: no errors" in done.stdout
+    assert "stream Fast (plate string, speed double)" in done.stdout
+    assert "query fast → Fast" in done.stdout
+
+
+def test_check_names_everything_that_is_wrong_and_where(bad: str) -> None:
+    done = run("check", bad)
+    assert done.exit_code == 1
+    assert "line 3, column 11" in done.stderr
+    assert "sped > 130.0" in done.stderr
+    assert "line 4, column 6" in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_check_as_json(good: str, bad: str) -> None:
+    found = json.loads(run("check", good, "--json").stdout)
+    assert found["ok"]
+    assert found["streams"]["Fast"] == {"plate": "string", "speed": "double"}
+    failed = run("check", bad, "--json")
+    assert failed.exit_code == 1
+    errors = json.loads(failed.stdout)["errors"]
+    assert [(one["line"], one["code"]) for one in errors] == [(3, "SP0102"), (4, "SP0102")]
+
+
+def test_check_reads_standard_input_and_reports_syntax() -> None:
+    assert run("check", "-", text=GOOD).exit_code == 0
+    done = run("check", "-", text="define stream S (a int")
+    assert done.exit_code == 1
+    assert "SP0101" in done.stderr
+
+
+def test_plan_draws_the_groups(tmp_path: Path) -> None:
+    file = tmp_path / "split.siddhi"
+    file.write_text(GOOD.replace("@info(name='fast')", "@info(name='fast') @dist(execGroup='g', parallel='2')"))
+    done = run("plan", str(file))
+    assert done.exit_code == 0, done.output
+    assert "Speed-g" in done.stdout
+
+
+def test_a_missing_file_is_a_wrong_command_line(tmp_path: Path) -> None:
+    for command in ("check", "plan"):
+        done = run(command, str(tmp_path / "none.siddhi"))
+        assert done.exit_code == 2
+        assert "cannot read" in done.stderr
+
+
+def test_config_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPDIST_PASSWORD", "not-to-be-seen")
+    done = run("config", "explain", str(ROOT / "conf/manager"))
+    assert done.exit_code == 0, done.output
+    assert "cluster.config.strategyConfig.heartbeatInterval" in done.stdout
+    assert "environment SPDIST_PASSWORD" in done.stdout
+    assert "not-to-be-seen" not in done.output
+    monkeypatch.delenv("SPDIST_PASSWORD")
+    done = run("config", "explain", str(ROOT / "conf/manager"))
+    assert done.exit_code == 1
+    assert "SP0200" in done.stderr
+    assert "SPDIST_PASSWORD, which is not set" in done.stderr
+
+
+def test_no_command_shows_help() -> None:
+    done = run()
+    assert "check" in done.output
+    assert "plan" in done.output
+
+
+def test_a_manager_runs_until_it_is_told_to_stop(tmp_path: Path, eventually: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "SPDIST_NODE_ID": "m1",
+        "SPDIST_PORT": str(port),
+        "SPDIST_HOME": str(tmp_path),
+        "SPDIST_PASSWORD": "pw",
+    }
+    command = [sys.executable, "-m", "spdist", "manager", "--conf", str(ROOT / "conf/local/manager.yaml")]
+    log = tmp_path / "log.txt"
+    with log.open("w") as out:
+        node = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+    try:
+
+        def listens() -> bool:
+            assert node.poll() is None, log.read_text()
+            with socket.socket() as caller:
+                return caller.connect_ex(("127.0.0.1", port)) == 0
+
+        eventually(listens, "the manager listens", timeout_s=30)
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(15) == 0, log.read_text()
+    finally:
+        node.kill()
+        node.wait()
+
+
+@pytest.mark.parametrize("role", ["manager", "worker"])
+def test_a_node_with_wrong_settings_says_so(role: str, tmp_path: Path) -> None:
+    done = run(role, "--conf", str(tmp_path / "none.yaml"))
+    assert done.exit_code == 1
+    assert "SP0200" in done.stderr
+    assert "cannot read" in done.stderr

@@ -1,0 +1,193 @@
+"""What users register is used by apps: functions, aggregators, windows and stream functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from spdist.engine.local import run
+from spdist.errors import DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, UndefinedNameError
+from spdist.extension import (
+    ANY,
+    NUMERIC,
+    aggregator,
+    catalog,
+    find,
+    function,
+    signature,
+    stream_function,
+    window,
+)
+from spdist.language.types import Schema, Type
+from spdist.operators.base import CURRENT, EXPIRED, Arrival, Row, Window, WindowSetting
+
+NUMBERS = "define stream S (v int, k string);"
+EVENTS = {"S": [(1000, (1, "x")), (1001, (2, "y")), (1002, (3, "x")), (1003, (None, "y"))]}
+
+
+def rows(query: str) -> list[Row]:
+    return [row for _, row in run(f"{NUMBERS} {query}", EVENTS).get("Out", [])]
+
+
+def test_a_function_gets_values_and_knows_null() -> None:
+    @function("test:twice", signature("test:twice", ((Type.INT,), Type.INT)))
+    def twice(value: int | None) -> int | None:
+        return None if value is None else 2 * value
+
+    assert rows("from S select test:twice(v) + 1 as w insert into Out;") == [(3,), (5,), (7,), (None,)]
+    assert rows("from S[test:twice(v) > 3] select v insert into Out;") == [(2,), (3,)]
+    assert twice(4) == 8
+
+
+def test_a_function_registered_anew_replaces_the_one_before() -> None:
+    for factor in (3, 5):
+
+        @function("test:times", signature("test:times", ((Type.INT,), Type.INT)))
+        def times(value: int | None, by: int = factor) -> int | None:
+            return None if value is None else by * value
+
+    assert rows("from S select test:times(v) as w insert into Out;")[0] == (5,)
+
+
+@pytest.mark.parametrize("id", ["coalesce", "UUID"])
+def test_what_is_built_in_cannot_be_replaced(id: str) -> None:
+    with pytest.raises(DuplicateDefinitionError, match="built in") as caught:
+        function(id, signature(id, ((), Type.INT)))(lambda: 1)
+    assert f"my:{id}" in str(caught.value)
+    assert find("function", id).implementation.__module__ == "spdist.functions.core"
+
+
+def test_an_aggregator_is_a_class_of_four_methods() -> None:
+    @aggregator("test:product", signature("test:product", ((Type.INT,), Type.LONG)))
+    class Product:
+        @staticmethod
+        def initial() -> list[int]:
+            return []
+
+        @staticmethod
+        def add(state: list[int], value: int | None) -> list[int]:
+            return [*state, 1 if value is None else value]
+
+        @staticmethod
+        def remove(state: list[int], value: int | None) -> list[int]:
+            state.remove(1 if value is None else value)
+            return state
+
+        @staticmethod
+        def result(state: list[int]) -> int | None:
+            product = 1
+            for value in state:
+                product *= value
+            return product
+
+    assert Product.initial() == []
+    assert rows("from S#window.length(2) select test:product(v) as p insert into Out;") == [(1,), (2,), (6,), (3,)]
+    grouped = "from S select k, test:product(v) as p, test:product(v) * 10 as q group by k insert into Out;"
+    assert rows(grouped) == [("x", 1, 10), ("y", 2, 20), ("x", 3, 30), ("y", 2, 20)]
+
+
+def test_an_aggregator_of_two_arguments_gets_a_pair() -> None:
+    @aggregator("test:pairs", signature("test:pairs", ((Type.INT, Type.STRING), Type.STRING)))
+    class Pairs:
+        initial = staticmethod(str)
+
+        @staticmethod
+        def add(state: str, value: tuple[int | None, str]) -> str:
+            return f"{state}{value[0]}{value[1]} "
+
+        @staticmethod
+        def remove(state: str, value: tuple[int | None, str]) -> str:
+            return state.replace(f"{value[0]}{value[1]} ", "", 1)
+
+        @staticmethod
+        def result(state: str) -> str:
+            return state.strip()
+
+    assert Pairs.initial() == ""
+    out = rows("from S#window.length(2) select test:pairs(v, k) as p insert into Out;")
+    assert out == [("1x",), ("1x 2y",), ("2y 3x",), ("3x Noney",)]
+
+
+def test_a_window_releases_what_it_keeps() -> None:
+    def resolve(types: tuple[Type, ...], _expressions: Sequence[Any]) -> None:
+        if types != (Type.INT,):
+            raise SiddhiTypeError("'test:everyOther' takes one int")
+
+    @window("test:last", resolve)
+    class Last(Window):
+        """Keeps one event, whatever its argument says."""
+
+        def __init__(self, setting: WindowSetting) -> None:
+            super().__init__(setting)
+            self.held: list[Arrival] = []
+
+        def one(self, timestamp: int, row: Row) -> None:
+            gone = [(EXPIRED, timestamp, row) for _, row in self.held]
+            self.held = [(timestamp, row)]
+            self.emit([*gone, (CURRENT, timestamp, row)])
+
+        def many(self, arrivals: Sequence[Arrival]) -> None:
+            for timestamp, row in arrivals:
+                self.one(timestamp, row)
+
+        def contents(self) -> Iterable[Arrival]:
+            return iter(self.held)
+
+        def snapshot(self) -> Any:
+            return self.held
+
+        def restore(self, state: Any) -> None:
+            self.held = state
+
+    assert Last.slides
+    assert rows("from S#window.test:last(1) select sum(v) as s insert into Out;") == [(1,), (2,), (3,), (None,)]
+    with pytest.raises(SiddhiAppError, match="takes one int"):
+        rows("from S#window.test:last('x') select v insert into Out;")
+
+
+def test_a_stream_function_appends_attributes_and_may_give_several_rows() -> None:
+    def resolve(_schema: Schema, types: tuple[Type, ...], _expressions: Sequence[Any]) -> Schema:
+        assert types == (Type.INT,)
+        return Schema.of([("part", Type.INT)])
+
+    @stream_function("test:downTo", resolve)
+    def down_to(value: int | None) -> tuple[tuple[int], ...]:
+        return tuple((n,) for n in range(value or 0, 0, -1))
+
+    assert down_to(2) == ((2,), (1,))
+    out = rows("from S[v < 3]#test:downTo(v) select v, part insert into Out;")
+    assert out == [(1, 1), (2, 2), (2, 1)]
+
+
+def test_what_is_not_registered_is_not_found() -> None:
+    with pytest.raises(UndefinedNameError, match="there is no window 'test:nothing'"):
+        find("window", "test:nothing")
+
+
+def test_the_catalog_tells_the_four_kinds_apart() -> None:
+    known = catalog()
+    assert "coalesce" in known.functions
+    assert "sum" in known.aggregators
+    assert "sum" not in known.functions
+    assert "lengthBatch" in known.windows
+    assert "pol2Cart" in known.stream_functions
+
+
+def test_a_signature_picks_the_overload_that_fits() -> None:
+    resolve = signature("f", ((Type.INT,), Type.LONG), ((ANY, NUMERIC), 1))
+    assert resolve((Type.INT,), ()) is Type.LONG
+    assert resolve((Type.STRING, Type.FLOAT), ()) is Type.FLOAT
+    with pytest.raises(SiddhiTypeError, match=r"'f' does not take \(string\)") as caught:
+        resolve((Type.STRING,), ())
+    assert caught.value.hint == "it takes (int) or (anything, int|long|float|double)"
+
+
+def test_a_repeated_argument_may_come_any_number_of_times() -> None:
+    resolve = signature("g", ((Type.STRING, Type.INT), Type.STRING), repeat=True)
+    assert resolve((Type.STRING, Type.INT), ()) is Type.STRING
+    assert resolve((Type.STRING, *[Type.INT] * 5), ()) is Type.STRING
+    for wrong in ((Type.STRING,), (Type.STRING, Type.INT, Type.STRING)):
+        with pytest.raises(SiddhiTypeError, match=r"it takes \(string, int, …\)|'g' does not take"):
+            resolve(wrong, ())

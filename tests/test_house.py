@@ -1,0 +1,178 @@
+"""What stands beside the code: the environment, the commands, the licence."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+#: conda-forge's name → PyPI's.
+CONDA_NAMES = {"msgpack-python": "msgpack", "python-duckdb": "duckdb", "types-pyyaml": "types-pyyaml"}
+#: Name on PyPI → module, where they differ.
+MODULES = {"kafka-python": "kafka", "nats-py": "nats", "pyyaml": "yaml"}
+#: Not imported by name: programs, plug-ins, drivers, and what the project is asked to bring along.
+NOT_IMPORTED = {
+    "duckdb", "jupyterlab", "kafka-python", "nats-py",  # asked for
+    "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil",  # programs
+}  # fmt: skip
+
+
+def requirement(text: str) -> tuple[str, str]:
+    """``name>=1,<2`` as name and ranges, both in one spelling."""
+    match = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*(.*)", text.strip())
+    assert match
+    return match.group(1).lower().replace("_", "-"), match.group(2).replace(" ", "")
+
+
+def listed() -> dict[str, str]:
+    return dict(map(requirement, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]))
+
+
+def test_environment_yml_names_the_same_packages() -> None:
+    document = yaml.safe_load((ROOT / "environment.yml").read_text())
+    plain = [one for one in document["dependencies"] if isinstance(one, str)]
+    from_pip = next(one["pip"] for one in document["dependencies"] if isinstance(one, dict))
+    conda = {CONDA_NAMES.get(key, key): value for key, value in map(requirement, [*plain, *from_pip])}
+    assert conda.pop("python") == PROJECT["requires-python"]
+    assert conda.pop("openjdk") == ">=17"
+    assert conda.pop("pip") == ""
+    assert conda == listed()
+
+
+def test_every_listed_package_is_used() -> None:
+    files = [path for top in ("spdist", "widgets", "tests") for path in (ROOT / top).rglob("*.py")]
+    used: set[str] = set()
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                used |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                used.add(node.module.split(".")[0])
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        # The sample data is a package that is opened as files, not imported.
+        used |= set(re.findall(r"(?:import |from |files\(\W+)(\w+)", path.read_text()))
+    names = {name: MODULES.get(name, name.replace("-", "_")) for name in listed()}
+    assert sorted(name for name, module in names.items() if module not in used and name not in NOT_IMPORTED) == []
+
+
+def test_pins_that_the_engine_needs() -> None:
+    assert listed()["pyspark"] == "==4.2.0"
+    assert listed()["pandas"].endswith("<3")
+
+
+def test_the_engine_of_papermill_and_the_command_are_registered() -> None:
+    assert PROJECT["entry-points"]["papermill.engine"] == {"spdist": "spdist.headless:SpdistEngine"}
+    assert PROJECT["scripts"] == {"spdist": "spdist.__main__:main"}
+
+
+def test_the_licence_is_the_official_text() -> None:
+    official = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    assert hashlib.sha256((ROOT / "LICENSE").read_bytes()).hexdigest() == official
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert first
+    assert first.group(1) == PROJECT["version"]
+
+
+# ------------------------------------------------------------------------------------------------------ commands
+def test_continuous_integration_runs_make_test_and_nothing_weaker() -> None:
+    lines = [line.strip() for line in (ROOT / ".ci/run").read_text().splitlines() if line.strip()]
+    assert "set -euo pipefail" in lines
+    assert lines[-1] == "make test"
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A checkout's Makefile in a directory with spaces in its name, and a folder for stand-ins of programs."""
+    place = tmp_path / "a place with spaces"
+    place.mkdir()
+    for file in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / file, place)
+    (place / "bin").mkdir()
+    return place
+
+
+def program(place: Path, name: str, text: str) -> None:
+    file = place / "bin" / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+
+
+def make(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": f"{place / 'bin'}:/usr/bin:/bin", "HOME": str(place)}
+    return subprocess.run(["make", *arguments], cwd=place, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_make_alone_lists_the_commands(elsewhere: Path) -> None:
+    done = make(elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^  make (\w+)", done.stdout, flags=re.MULTILINE) == [
+        "help", "setup", "demo", "test", "lint", "bench", "clean"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("says", "passes"), [("11.0.2", False), ("1.8.0_392", False), ("17.0.15", True), ("21", True), ("25-ea", True)]
+)
+def test_java_is_checked_first_with_the_version_that_was_found(elsewhere: Path, says: str, passes: bool) -> None:
+    program(elsewhere, "java", f"echo 'openjdk version \"{says}\" 2026-01-01' >&2")
+    done = make(elsewhere, "java")
+    assert (done.returncode == 0) is passes
+    if not passes:
+        assert f"spdist needs Java 17 or newer, for Spark. Found: {says}" in done.stderr
+        assert "openjdk-17-jre-headless" in done.stderr
+
+
+def test_no_java_at_all_is_said(elsewhere: Path) -> None:
+    program(elsewhere, "java", "exit 127")
+    done = make(elsewhere, "setup")
+    assert done.returncode != 0
+    assert "Found: none" in done.stderr
+
+
+def test_an_old_python_is_refused_with_its_version(elsewhere: Path) -> None:
+    program(elsewhere, "java", "echo 'openjdk version \"17\"' >&2")
+    old = 'case "$2" in *version_info*) exit 1;; *) echo 3.9.18;; esac'
+    for name in ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"):
+        program(elsewhere, name, old)
+    done = make(elsewhere, "setup")
+    assert done.returncode != 0
+    assert "spdist needs Python 3.11 or newer" in done.stderr
+    assert "python3 is 3.9.18" in done.stderr
+    assert not (elsewhere / ".venv").exists()
+
+
+# ------------------------------------------------------------------------------------------------------ readme
+def test_the_example_of_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert example
+    exec(compile(example.group(1), "README.md", "exec"), {})
+    says = re.search(r"\[\"Alerts\"\]\) +# (.*)", example.group(1))
+    assert says
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == says.group(1)
+    assert second.startswith("Cold")
+
+
+def test_the_readme_names_what_is_there() -> None:
+    text = (ROOT / "README.md").read_text()
+    for folder in re.findall(r"^\| `([a-z/]+/)`", text, flags=re.MULTILINE):
+        assert (ROOT / folder).is_dir(), folder
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / link).exists(), link
+    for command in re.findall(r"^make (\w+)", text, flags=re.MULTILINE):
+        assert re.search(rf"^{command}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), command

@@ -1,0 +1,138 @@
+"""A payload keeps events exactly, also those whose values are not of the declared type."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spdist.errors import MappingError
+from spdist.language.types import Schema
+from spdist.transports.payload import Events, Payload, pack_value, unpack_value
+
+ALL_TYPES = Schema.of(
+    [("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "bool"), ("o", "object")]
+)
+ROW = ("text", 1, 2**40, 0.5, 0.1, True, [1, (2, "x")])
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal, of the same type all the way down, and NaN equals NaN."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, float):
+        return left == right or (math.isnan(left) and math.isnan(right))
+    if isinstance(left, list | tuple | deque):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def test_each_type_and_null_come_back_as_they_went() -> None:
+    events = Events.of([(1000, ROW), (1001, (None,) * 7)], first_order=7)
+    assert Payload(ALL_TYPES).decode(Payload(ALL_TYPES).encode(events)) == events
+
+
+def test_a_declared_type_becomes_a_column_of_that_type() -> None:
+    with pa.ipc.open_stream(Payload(ALL_TYPES).encode(Events.of([(1000, ROW)]))) as reader:
+        kinds = {field.name: str(field.type) for field in reader.schema}
+    assert kinds == {
+        "__ts": "int64",
+        "__order": "int64",
+        "s": "string",
+        "i": "int32",
+        "l": "int64",
+        "f": "double",
+        "d": "double",
+        "b": "bool",
+        "o": "string",
+    }
+
+
+@pytest.mark.parametrize("value", ["five", 5.0, True, 2**31, 2**70, (1, 2), math.nan])
+def test_a_value_that_is_no_int_stays_what_it_is_in_an_int_column(value: Any) -> None:
+    payload = Payload(Schema.of([("i", "int")]))
+    rows = payload.decode(payload.encode(Events.of([(1, (1,)), (2, (value,)), (3, (None,))]))).rows
+    assert same(rows, [(1,), (value,), (None,)])
+
+
+def test_half_a_surrogate_pair_survives() -> None:
+    payload = Payload(Schema.of([("s", "string")]))
+    assert payload.decode(payload.encode(Events.of([(1, ("\ud83d",))]))).rows == [("\ud83d",)]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.lists(inner).map(deque)
+        | st.dictionaries(st.integers() | st.text() | st.tuples(st.integers()), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_any_plain_value_can_travel(value: Any) -> None:
+    assert same(unpack_value(pack_value(value)), value)
+
+
+def test_sets_can_travel_and_code_cannot() -> None:
+    assert unpack_value(pack_value({1, 2})) == {1, 2}
+    assert isinstance(unpack_value(pack_value(frozenset({1}))), frozenset)
+    with pytest.raises(MappingError, match="object cannot travel"):
+        pack_value(object())
+
+
+def test_what_was_put_out_later_than_its_timestamp_keeps_both_times_its_path_and_its_chunk() -> None:
+    events = Events(
+        at=[50, 50, 60],
+        order=[3, 3, -1],
+        path=[b"", b"\x01", b"\x00\x02"],
+        chunk=[0, 1, 0],
+        ts=[10, 20, 60],
+        rows=[(1,), (2,), (3,)],
+    )
+    payload = Payload(Schema.of([("i", "int")]))
+    assert payload.decode(payload.encode(events)) == events
+
+
+def test_a_large_payload_is_split_between_chunks() -> None:
+    events = Events()
+    for number in range(100):
+        events.add(number, number, b"", number % 10, number, ("x" * 1000,))
+    payload = Payload(Schema.of([("s", "string")]))
+    parts = list(payload.encode_within(events, max_bytes=30_000))
+    assert len(parts) > 3
+    assert all(count % 10 == 0 for count, _ in parts)
+    assert all(len(value) <= 30_000 for _, value in parts)
+    assert [row for _, value in parts for row in payload.decode(value).rows] == events.rows
+
+
+def test_one_chunk_is_never_split() -> None:
+    events = Events()
+    for number in range(10):
+        events.add(0, 0, b"", number, 0, ("x" * 1000,))
+    assert [count for count, _ in Payload(Schema.of([("s", "string")])).encode_within(events, max_bytes=100)] == [10]
+
+
+def test_a_stream_without_attributes_has_events_all_the_same() -> None:
+    payload = Payload(Schema(()))
+    assert len(payload.decode(payload.encode(Events.of([(1, ()), (2, ())])))) == 2
+
+
+@pytest.mark.parametrize("bad", [b"", b"{}", b"\x00" * 40])
+def test_bytes_that_are_no_payload_are_refused(bad: bytes) -> None:
+    with pytest.raises(MappingError, match="no Arrow batch"):
+        Payload(ALL_TYPES).decode(bad)
+
+
+def test_a_payload_of_another_stream_is_refused_and_both_are_named() -> None:
+    other = Payload(Schema.of([("x", "int")])).encode(Events.of([(1, (1,))]))
+    with pytest.raises(MappingError, match=r"\(x\), the stream has \(s string, i int"):
+        Payload(ALL_TYPES).decode(other)

@@ -1,0 +1,110 @@
+"""A cluster without network: a real manager's mind behind the client's methods, and a feed that keeps what it gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spdist.cluster.messages import GroupPhase
+from spdist.cluster.overview import AppStatus, ClusterStatus
+from spdist.cluster.plans import plan_text
+from spdist.cluster.status import deployment_status
+from spdist.cluster.store import ManagerRow
+from spdist.cluster.views import app_view, nodes_view, topology_view
+from spdist.errors import ClusterError, NotFoundError
+from spdist.language.types import Schema
+from tests.cluster.leader import Leader, seen
+from tests.cluster.leader import app as deployed
+
+TEXT = """@app:name('Shop')
+define stream Orders (user string, amount double);
+@sink(type='embedded', topic='Shop.Large') define stream Large (user string, amount double);
+@dist(execGroup='large', parallel='2') from Orders[amount > 100.0 and amount < 1e6] select user, amount insert into Big;
+@dist(execGroup='copy') from Big select user, amount insert into Large;
+"""
+
+
+class FakeCluster:
+    """Answers as `ClusterClient` does; ``away`` makes every question fail."""
+
+    def __init__(self) -> None:
+        self.leader = Leader()
+        self.leader.elect()
+        self.texts: dict[str, str] = {}
+        self.away = False
+        self.looks = 0
+
+    def deploy(self, text: str) -> FakeDeployment:
+        topology = plan_text(text)
+        self.leader.deploy(deployed(topology.app, *topology.assignments()))
+        self.texts[topology.app] = text
+        return self.deployment(topology.app)
+
+    def deployment(self, name: str) -> FakeDeployment:
+        return FakeDeployment(self, name)
+
+    def status(self) -> ClusterStatus:
+        self.ask()
+        state, now = self.leader.state, self.leader.now
+        views = [app_view(state, deployment_status(state, name, now)) for name in self.texts]
+        managers = [ManagerRow("manager-1", "http://manager-1", 0), ManagerRow("manager-2", "http://manager-2", 0)]
+        return ClusterStatus.from_views(nodes_view(state, managers, "test", now), views)
+
+    def run_on(self, worker: str, state: GroupPhase = GroupPhase.RUNNING, error: str = "") -> None:
+        """A worker joins, starts what it is told, and reports it."""
+        told = self.leader.beat(worker).assignments
+        self.leader.beat(worker, *(seen(a, state, error) for a in told))
+
+    def ask(self) -> None:
+        self.looks += 1
+        if self.away:
+            raise ClusterError("no manager answered", hint="are they up?")
+
+
+class FakeDeployment:
+    """Answers as `Deployment` does."""
+
+    def __init__(self, cluster: FakeCluster, name: str) -> None:
+        self.name = name
+        self._cluster = cluster
+
+    def topology(self) -> dict[str, Any]:
+        self._cluster.ask()
+        leader = self._cluster.leader
+        if self.name not in self._cluster.texts:
+            raise NotFoundError(f"no app {self.name} is deployed")
+        return topology_view(leader.state, plan_text(self._cluster.texts[self.name]), leader.now)
+
+    def status(self) -> AppStatus:
+        self._cluster.ask()
+        leader = self._cluster.leader
+        return AppStatus.from_view(app_view(leader.state, deployment_status(leader.state, self.name, leader.now)))
+
+    def undeploy(self, timeout_s: float = 60.0) -> None:
+        self._cluster.ask()
+        if self.name not in self._cluster.texts:
+            raise NotFoundError(f"no app {self.name} is deployed")
+        self._cluster.leader.undeploy(self.name)
+        del self._cluster.texts[self.name]
+
+
+class FakeFeed:
+    """Keeps what it is sent; ``broken`` makes sending fail."""
+
+    def __init__(self, *fields: tuple[str, str]) -> None:
+        self.schema = Schema.of(fields)
+        self.slices: list[list[tuple[int, tuple[Any, ...]]]] = []
+        self.advanced: list[int] = []
+        self.broken = False
+
+    @property
+    def events(self) -> list[tuple[int, tuple[Any, ...]]]:
+        return [event for part in self.slices for event in part]
+
+    def send(self, events: Any) -> int:
+        if self.broken:
+            raise ClusterError("the topic is gone")
+        self.slices.append(list(events))
+        return len(self.slices[-1])
+
+    def advance(self, ts: int) -> None:
+        self.advanced.append(ts)
