@@ -1,4 +1,4 @@
-# One command each: setup, demo, test, lint, bench. Needs Python >= 3.11, Java >= 17 and make; works in any directory,
+# One command each: setup, demo, test, lint, bench, bench-engine. Needs Python >= 3.11, Java >= 17 and make; works in any directory,
 # also one with spaces in its path, so programs are started as `.venv/bin/python -m …`: scripts would name an absolute path.
 
 PYTHON ?=
@@ -15,11 +15,11 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint bench clean java FORCE
+.PHONY: help setup demo test lint ledger bench bench-engine clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: java .venv/.installed ## install everything into .venv, and the notebook kernel "Python (spdist)"
 	@echo "Ready: \`make demo\` runs the quickstart; \`$(VENV) -m jupyterlab notebooks\` opens the notebooks."
@@ -45,6 +45,12 @@ lint: .venv/.installed ## style, types, layers, notebooks without outputs
 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
 	@$(VENV) tests/bench/run.py
+
+bench-engine: .venv/.installed ## measure the local engine on its workloads, beside Siddhi's own engine where Maven finds it
+	@$(VENV) -m tests.bench.engine
+
+ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
+	@$(VENV) -m tests.cases.ledger
 
 clean: ## delete the environment and everything that was made
 	rm -rf .venv out artifacts build dist spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis \

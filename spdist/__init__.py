@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, parse, plan, run
+    from spdist.facade import check, connect, graph, parse, plan, run
     from spdist.frames import to_events, to_frame
     from spdist.headless import stop_signal
     from spdist.language.ast import SiddhiApp
@@ -46,6 +46,7 @@ __all__ = [
     "check",
     "connect",
     "function",
+    "graph",
     "load_config",
     "parse",
     "plan",
@@ -71,6 +72,7 @@ _HOMES = {
     "check": "spdist.facade",
     "connect": "spdist.facade",
     "function": "spdist.extension",
+    "graph": "spdist.facade",
     "load_config": "spdist.config",
     "parse": "spdist.facade",
     "plan": "spdist.facade",

@@ -1,4 +1,4 @@
-"""The command line: ``spdist check``, ``plan``, ``config explain``, and the nodes as plain processes.
+"""The command line: ``spdist check``, ``graph``, ``plan``, ``replay``, ``config explain``; and nodes as processes.
 
 Exit codes: 0 for success, 1 where spdist explains what is wrong (on stderr), 2 for a wrong command line.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from spdist.errors import SiddhiAppError, SpdistError
+from spdist.errors import SiddhiAppError, SpdistError, UnsupportedFeatureError
 from spdist.headless import stop_signal
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
@@ -86,6 +89,74 @@ def plan(file: App) -> None:
 
     with _explained():
         typer.echo(str(plan_app(_read(file))))
+
+
+@app.command()
+def graph(
+    file: App,
+    as_json: Annotated[bool, typer.Option("--json", help="Print nodes and links as JSON.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+) -> None:
+    """Show which queries of an app read and write which streams, tables, windows and aggregations."""
+    from spdist.facade import graph as graph_of
+
+    with _explained():
+        found = graph_of(_read(file))
+    if svg is not None:
+        svg.write_text(found.to_svg(), encoding="utf-8")
+    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.to_text())
+
+
+class Engine(StrEnum):
+    """What cases are replayed on."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+@app.command()
+def replay(
+    cases: Annotated[Path, typer.Argument(metavar="CASES.jsonl", help="Written cases, one per line.")],
+    engine: Annotated[Engine, typer.Option(help="Where they run: here in virtual time, or on Spark.")] = Engine.LOCAL,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes that share the work; by default as many as there are cores.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results here instead of to standard output.")] = None,
+) -> None:
+    """Replay written cases in virtual time: one line with the result of each case, in their order."""
+    from rich.progress import track
+
+    from spdist.replay.files import read_cases
+    from spdist.replay.files import replay as replay_lines
+
+    with _explained():
+        if engine is Engine.SPARK:
+            hint = "--engine local gives the same results."
+            raise UnsupportedFeatureError("Cases are not replayed on Spark yet", hint=hint)
+    try:
+        lines = list(read_cases(cases))
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"cannot read {cases}: {error}", param_hint="CASES.jsonl") from error
+    console = Console(stderr=True)
+    # Few cases are done before another process has started. No refreshing: it needs a thread, and processes are forked.
+    processes = jobs or max(1, min(os.cpu_count() or 1, len(lines) // 50))
+    results = track(
+        replay_lines(lines, processes),
+        "Replaying",
+        len(lines),
+        console=console,
+        disable=not console.is_terminal,
+        auto_refresh=False,
+    )
+    began = time.monotonic()
+    refused = 0
+    with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
+        for result in results:
+            refused += result.failed
+            print(result.text, file=target, flush=out is None)
+    seconds = max(time.monotonic() - began, 1e-9)
+    said = f"{len(lines)} cases in {seconds:.1f} s ({len(lines) / seconds:.0f} per second), {refused} with an error"
+    console.print(said, highlight=False, soft_wrap=True)
 
 
 @config_app.command()

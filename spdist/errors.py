@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 __all__ = [
+    "AppValidationError",
     "ClusterError",
     "ConfigError",
     "ConflictError",
     "DeploymentTimeoutError",
+    "DuplicateAnnotationError",
     "DuplicateDefinitionError",
     "EngineError",
     "FencedError",
@@ -22,6 +24,7 @@ __all__ = [
     "NotFoundError",
     "NotLeaderError",
     "NotebookError",
+    "OnDemandQueryError",
     "PlanningError",
     "QueryFailedError",
     "RemoteError",
@@ -35,7 +38,10 @@ __all__ = [
     "StoreUnavailableError",
     "TransportError",
     "UnauthorizedError",
+    "UndefinedAttributeError",
     "UndefinedNameError",
+    "UndefinedSideError",
+    "UnknownExtensionError",
     "UnsupportedFeatureError",
     "error_codes",
 ]
@@ -131,9 +137,13 @@ _CODES[SpdistError.code] = SpdistError
 
 
 class SiddhiAppError(SpdistError, ValueError):
-    """The text of an app is wrong; raised before anything runs. ``errors`` holds all that was found."""
+    """The text of an app is wrong; raised before anything runs. ``errors`` holds all that was found.
+
+    ``category`` says which family of Siddhi's exceptions the error belongs to; replays compare it.
+    """
 
     code = "SP0100"
+    category: ClassVar[str] = "creation"
 
     def __init__(self, message: str, *, errors: tuple[SiddhiAppError, ...] = (), **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
@@ -144,6 +154,7 @@ class SiddhiSyntaxError(SiddhiAppError):
     """The text does not follow the grammar of SiddhiQL."""
 
     code = "SP0101"
+    category = "syntax"
 
 
 class UndefinedNameError(SiddhiAppError):
@@ -156,6 +167,14 @@ class DuplicateDefinitionError(SiddhiAppError):
     """A name is defined twice, or a second time with another schema."""
 
     code = "SP0103"
+    category = "duplicate"
+
+
+class DuplicateAnnotationError(DuplicateDefinitionError):
+    """An annotation that may stand only once is written twice."""
+
+    code = "SP0111"
+    category = "other"
 
 
 class SiddhiTypeError(SiddhiAppError, TypeError):
@@ -168,6 +187,41 @@ class UnsupportedFeatureError(SiddhiAppError, NotImplementedError):
     """SiddhiQL that is understood but not run (yet)."""
 
     code = "SP0105"
+
+
+class UndefinedAttributeError(UndefinedNameError):
+    """Nothing that may be named here has an attribute of that name."""
+
+    code = "SP0106"
+    category = "unknown_attribute"
+
+
+class UnknownExtensionError(UndefinedNameError):
+    """No function, window, source, sink, mapping, strategy or script language of that name is known."""
+
+    code = "SP0107"
+    category = "unknown_extension"
+
+
+class AppValidationError(SiddhiAppError):
+    """The app breaks a rule: an ambiguous name, two queries of one name, an annotation that does not fit."""
+
+    code = "SP0108"
+    category = "validation"
+
+
+class OnDemandQueryError(SiddhiAppError):
+    """An on-demand query that cannot be run; ``errors`` holds all that was found."""
+
+    code = "SP0109"
+    category = "on_demand_creation"
+
+
+class UndefinedSideError(UndefinedNameError):
+    """A side of a join is not known; Siddhi finds that while it reads the text."""
+
+    code = "SP0110"
+    category = "syntax"
 
 
 class ConfigError(SpdistError, ValueError):

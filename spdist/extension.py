@@ -1,4 +1,4 @@
-"""Where functions, aggregators, windows and stream functions are registered, built-in ones and those of users.
+"""Where functions, aggregators, windows and handlers are registered, built-in ones and those of users.
 
 A decorator gives a Python object a SiddhiQL name and a signature; `catalog` hands the signatures to the checker, and
 the engine asks `find` for the implementation. Built-in modules are imported when they are first needed.
@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError
@@ -29,15 +30,18 @@ __all__ = [
     "Extension",
     "Kind",
     "aggregator",
+    "allow_scripts",
     "catalog",
     "find",
     "function",
+    "lookup",
     "signature",
     "stream_function",
+    "stream_processor",
     "window",
 ]
 
-Kind = Literal["function", "aggregator", "window", "stream function"]
+Kind = Literal["function", "aggregator", "window", "stream function", "stream processor"]
 Decorated = TypeVar("Decorated")
 
 #: Sets of types for `signature`.
@@ -48,10 +52,29 @@ NUMERIC = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE})
 _BUILT_IN = (
     "spdist.functions.core",
     "spdist.functions.aggregators",
+    "spdist.functions.json_functions",
+    "spdist.functions.lists",
+    "spdist.functions.maps",
+    "spdist.functions.maths",
+    "spdist.functions.regexes",
     "spdist.functions.streams",
+    "spdist.functions.strings",
+    "spdist.functions.times",
+    "spdist.functions.units",
     "spdist.operators.window_length",
     "spdist.operators.window_time",
     "spdist.operators.window_external",
+    "spdist.operators.window_cron",
+    "spdist.operators.window_expression",
+    "spdist.operators.window_expression_batch",
+    "spdist.operators.window_frequent",
+    "spdist.operators.window_session",
+    "spdist.operators.reorder_akslack",
+    "spdist.operators.reorder_kslack",
+    "spdist.operators.unique_batches",
+    "spdist.operators.unique_deduplicate",
+    "spdist.operators.unique_external",
+    "spdist.operators.unique_sliding",
 )
 
 
@@ -85,6 +108,8 @@ _LOADED: set[str] = set()
 
 
 def _load() -> None:
+    if len(_LOADED) == len(_BUILT_IN):
+        return
     for module in _BUILT_IN:
         if module not in _LOADED:
             _LOADED.add(module)
@@ -100,6 +125,7 @@ def _register(extension: Extension) -> None:
             hint="give yours a namespace of its own, such as 'my:" + extension.id.rpartition(":")[2] + "'",
         )
     _REGISTERED[extension.kind, extension.id] = extension
+    _signatures.cache_clear()
 
 
 def _decorator(
@@ -125,6 +151,21 @@ def function(id: str, resolve: Resolver, *, inline: bool = False) -> Callable[[D
         By default the function is called with the values of its arguments. It must be pure: the same arguments give the
         same result, wherever and whenever it runs. True for functions that write source text instead
         (`spdist.functions.forms.FunctionForm`).
+
+    Examples
+    --------
+    Several overloads; a null comes as None, and what raises loses the event:
+
+    >>> from spdist.engine.local import run
+    >>> from spdist.extension import function, signature
+    >>> from spdist.language.types import Type
+    >>> overloads = (((Type.INT,), Type.INT), ((Type.STRING, Type.INT), Type.STRING))
+    >>> @function("demo:again", signature("demo:again", *overloads))
+    ... def again(value, times=2):
+    ...     return None if value is None else value * times
+    >>> query = "from S select demo:again(v) as a, demo:again(s, 3) as b insert into Out;"
+    >>> run("define stream S (v int, s string);" + query, {"S": [(1000, (2, "x"))]})
+    {'Out': [(1000, (4, 'xxx'))]}
     """
     return _decorator("function", id, resolve, inline)
 
@@ -145,33 +186,146 @@ def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:
     ``remove(state, value) -> state`` and ``result(state) -> value``, where a state is plain data (numbers, text, lists,
     dictionaries) and several arguments arrive as a tuple. Built-in ones are functions that give the statements to be
     written into generated code (`spdist.functions.forms.AggregatorForm`).
+
+    Examples
+    --------
+    >>> from spdist.engine.local import run
+    >>> from spdist.extension import aggregator, signature
+    >>> from spdist.language.types import Type
+    >>> @aggregator("demo:product", signature("demo:product", ((Type.INT,), Type.LONG)))
+    ... class Product:
+    ...     initial = staticmethod(lambda: 1)
+    ...     add = staticmethod(lambda state, value: state * value)
+    ...     remove = staticmethod(lambda state, value: state // value)
+    ...     result = staticmethod(lambda state: state)
+    >>> app = "define stream S (v int); from S#window.length(2) select demo:product(v) as p insert into Out;"
+    >>> run(app, {"S": [(1000, (2,)), (1001, (3,)), (1002, (5,))]})
+    {'Out': [(1000, (2,)), (1001, (6,)), (1002, (15,))]}
     """
     return _decorator("aggregator", id, resolve)
 
 
 def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]:
-    """Register a window: a subclass of `spdist.operators.base.Window`."""
+    """Register a window: a subclass of `spdist.operators.base.Window`.
+
+    Parameters
+    ----------
+    id : str
+        ``name`` or ``ns:name``.
+    resolve : WindowResolver
+        Checks the types of the arguments, and which of them must be constants.
+
+    Notes
+    -----
+    ``one`` and ``many`` take arriving events; ``emit`` passes on a chunk of ``(kind, timestamp, row)``; ``snapshot``
+    and ``restore`` give and take plain data.
+
+    Examples
+    --------
+    >>> from spdist.engine.local import run
+    >>> from spdist.extension import window
+    >>> from spdist.operators.base import CURRENT, EXPIRED, Window
+    >>> @window("demo:latest", lambda types, expressions: None)
+    ... class Latest(Window):
+    ...     held = ()
+    ...     def one(self, timestamp, row):
+    ...         gone = [(EXPIRED, timestamp, old) for _, old in self.held]
+    ...         self.held = ((timestamp, row),)
+    ...         self.emit([*gone, (CURRENT, timestamp, row)])
+    ...     def many(self, arrivals):
+    ...         for timestamp, row in arrivals:
+    ...             self.one(timestamp, row)
+    ...     def contents(self):
+    ...         return self.held
+    ...     def snapshot(self):
+    ...         return self.held
+    ...     def restore(self, state):
+    ...         self.held = state
+    >>> app = "define stream S (v int); from S#window.demo:latest() select sum(v) as s insert into Out;"
+    >>> run(app, {"S": [(1000, (2,)), (1001, (3,))]})
+    {'Out': [(1000, (2,)), (1001, (3,))]}
+    """
     return _decorator("window", id, resolve)
 
 
 def stream_function(id: str, resolve: StreamFunctionResolver) -> Callable[[Decorated], Decorated]:
-    """Register a stream function: from a row to the values that it appends."""
+    """Register a stream function: from a row to the values that it appends, for each row that goes on.
+
+    Parameters
+    ----------
+    id : str
+        ``name`` or ``ns:name``.
+    resolve : StreamFunctionResolver
+        From the stream's attributes and the arguments to the attributes that are appended.
+
+    Examples
+    --------
+    >>> from spdist.engine.local import run
+    >>> from spdist.extension import stream_function
+    >>> from spdist.language.types import Schema
+    >>> @stream_function("demo:words", lambda schema, types, expressions: Schema.of([("word", "string")]))
+    ... def words(text):
+    ...     return [(word,) for word in text.split()]
+    >>> app = "define stream S (s string); from S#demo:words(s) select word insert into Out;"
+    >>> run(app, {"S": [(1000, ("to be",))]})
+    {'Out': [(1000, ('to',)), (1000, ('be',))]}
+    """
     return _decorator("stream function", id, resolve)
+
+
+def lookup(kind: Kind, id: str) -> Extension | None:
+    """Return what is registered as `kind` under `id`, or None."""
+    _load()
+    return _REGISTERED.get((kind, id))
+
+
+def stream_processor(id: str, resolve: StreamFunctionResolver) -> Callable[[Decorated], Decorated]:
+    """Register a handler with state: a subclass of `spdist.operators.processors.StreamProcessor`."""
+    return _decorator("stream processor", id, resolve)
+
+
+def is_registered(kind: Kind, id: str) -> bool:
+    """Tell whether something is registered as `kind` under `id`."""
+    _load()
+    return (kind, id) in _REGISTERED
 
 
 def find(kind: Kind, id: str) -> Extension:
     """Return what is registered as `kind` under `id`; raises UndefinedNameError where nothing is."""
-    _load()
-    known = _REGISTERED.get((kind, id))
+    known = lookup(kind, id)
     if known is None:
         raise UndefinedNameError(f"there is no {kind} '{id}'")
     return known
 
 
-def catalog() -> Catalog:
-    """Return the signatures of everything that is registered now."""
-    _load()
+_SWITCHES = {"scripts": False}
 
+
+def allow_scripts(allowed: bool = True) -> None:
+    """Say whether this process runs Python code that apps bring: ``define function f[python] return int { … }``.
+
+    Off by default, and to be left so unless every app comes from people who may run code here: such a function may do
+    whatever the process may. Nodes of a cluster read ``siddhi.script.python.enabled``; `spdist.check` and `spdist.run`
+    take ``scripts=True`` for one app.
+    """
+    _SWITCHES["scripts"] = allowed
+
+
+def catalog(scripts: bool | None = None) -> Catalog:
+    """Return the signatures of everything that is registered now.
+
+    Parameters
+    ----------
+    scripts : bool, optional
+        Whether apps may define functions in Python; by default what `allow_scripts` said, else not.
+    """
+    _load()
+    known = _signatures()
+    return replace(known, scripts=True) if (_SWITCHES["scripts"] if scripts is None else scripts) else known
+
+
+@cache
+def _signatures() -> Catalog:
     def of(kind: Kind) -> dict[str, Any]:
         return {id: extension.resolve for (known, id), extension in _REGISTERED.items() if known == kind}
 
@@ -179,7 +333,7 @@ def catalog() -> Catalog:
         functions=of("function"),
         aggregators=of("aggregator"),
         windows=of("window"),
-        stream_functions=of("stream function"),
+        stream_functions=of("stream function") | of("stream processor"),
     )
 
 

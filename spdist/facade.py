@@ -13,9 +13,10 @@ from spdist.language.checked import CheckedApp
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
+    from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
 
-__all__ = ["check", "connect", "parse", "plan", "run"]
+__all__ = ["check", "connect", "graph", "parse", "plan", "run"]
 
 Events = list[tuple[int, tuple[Any, ...]]]
 
@@ -33,13 +34,15 @@ def parse(text: str) -> SiddhiApp:
     return parse_text(text)
 
 
-def check(app: str | SiddhiApp) -> CheckedApp:
+def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     """Return an app with the types of all its streams.
 
     Parameters
     ----------
     app : str or SiddhiApp
         SiddhiQL, or what `parse` made of it; errors show their lines where the text is given.
+    scripts : bool, optional
+        Whether the app may define functions in Python; by default what `spdist.extension.allow_scripts` said, else not.
 
     Raises
     ------
@@ -49,7 +52,21 @@ def check(app: str | SiddhiApp) -> CheckedApp:
     from spdist.extension import catalog
     from spdist.language.checker import check as check_tree
 
-    return check_tree(parse(app), catalog(), app) if isinstance(app, str) else check_tree(app, catalog())
+    known = catalog(scripts)
+    return check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+
+
+def graph(app: str | SiddhiApp) -> AppGraph:
+    """Return which queries of an app read and write which streams and tables; draws itself in a notebook.
+
+    Raises
+    ------
+    SiddhiAppError
+        The app is wrong.
+    """
+    from spdist.planning.graph import app_graph
+
+    return app_graph(check(app))
 
 
 def plan(app: str | SiddhiApp) -> Topology:
@@ -75,7 +92,11 @@ def plan(app: str | SiddhiApp) -> Topology:
 
 
 def run(
-    app: str | SiddhiApp, events: Mapping[str, Iterable[tuple[int, Any]]], until: int | None = None
+    app: str | SiddhiApp,
+    events: Mapping[str, Iterable[tuple[int, Any]]],
+    until: int | None = None,
+    *,
+    scripts: bool | None = None,
 ) -> dict[str, Events]:
     """Run an app on recorded events in virtual time: here, at once, without Spark and without waiting.
 
@@ -87,6 +108,9 @@ def run(
         What is sent to each stream: ms since epoch, and the values in the order of its attributes. See `to_events`.
     until : int, optional
         The time at which to stop, ms since epoch; by default that of the last event.
+    scripts : bool, optional
+        Whether the app may define functions in Python, which may do whatever this process may; by default what
+        `spdist.extension.allow_scripts` said, else not.
 
     Returns
     -------
@@ -102,7 +126,7 @@ def run(
     from spdist.engine.local import run as run_locally
     from spdist.language.format import format_app
 
-    return run_locally(app if isinstance(app, str) else format_app(app), events, until)
+    return run_locally(app if isinstance(app, str) else format_app(app), events, until, scripts)
 
 
 def connect(

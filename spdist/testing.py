@@ -1,157 +1,302 @@
-"""Replays written cases on the local engine: an app, what is sent to it, and what comes out, all in virtual time.
+"""A test kit for apps: send events, move the clock, expect rows; in virtual time, so a test takes milliseconds.
 
-A case is a dictionary (usually a line of a ``.jsonl`` file):
+Works in pytest and in a notebook cell, where an app under test shows itself as a table of what went in and came out.
 
-- ``app``: the SiddhiQL text; ``start``: the clock when it starts, ms; ``observe``: stream names, ``{"query": name}``
-- ``events``: ``{"stream": S, "timestamp": T, "data": [...]}``, ``{"stream": S, "batch": [{"timestamp", "data"}]}``,
-  ``{"advance": T}``, ``{"persist": true}``, ``{"restart": true}``, ``{"restore": "last"}``
-- ``expected``: what `run_case` is to return
-
-A value is read as its attribute's declared type; ``{"$int": 3}``, likewise ``$long``, ``$float``, ``$double``,
-``$bool``, ``$string``, states another.
+Examples
+--------
+>>> from spdist.testing import VirtualApp
+>>> app = VirtualApp('''
+...     define stream Requests (user string);
+...     from every r=Requests -> not Requests[user == r.user] for 5 sec
+...     select r.user as user insert into Silent;
+... ''')
+>>> app.send("Requests", "ann", at=1000)
+>>> app.advance(to=5999)
+>>> app.expect_nothing("Silent")
+>>> app.advance(to=6000)
+>>> app.expect("Silent", ("ann",))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from spdist.engine.local import LocalApp
-from spdist.errors import SiddhiAppError, UnsupportedFeatureError
+from spdist.errors import MappingError, SiddhiTypeError
 from spdist.extension import catalog
-from spdist.functions.numbers import float32
+from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.language import ast
 from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.parser import parse, parse_expression
+from spdist.language.scope import undefined
 from spdist.language.types import Schema, Type
 
-__all__ = ["run_case"]
+__all__ = ["Seen", "VirtualApp"]
 
-Case = Mapping[str, Any]
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "int": int,
-    "long": int,
-    "float": lambda value: float32(float(value)),
-    "double": float,
-    "bool": bool,
-    "string": str,
-    "object": lambda value: value,
-}
+Row = tuple[Any, ...]
 
 
-def _value(value: Any, type: Type) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, dict) and len(value) == 1:
-        ((name, stated),) = value.items()
-        if name[:1] == "$" and name[1:] in _READERS:
-            return _READERS[name[1:]](stated)
-    return _READERS[type.value](value)
-
-
-def _row(data: list[Any], schema: Schema) -> tuple[Any, ...]:
-    return tuple(_value(value, type) for value, type in zip(data, schema.types, strict=True))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(part) for part in value), key=repr)
-    return {key: _plain(part) for key, part in value.items()} if isinstance(value, dict) else value
-
-
-class _Replay:
-    """One case at work."""
-
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.checked = check(parse(case["app"]), catalog(), case["app"])
-        self.step = -1
-        self.saved = b""
-        self.streams: dict[str, list[dict[str, Any]]] = {}
-        self.queries: dict[str, list[dict[str, Any]]] = {}
-        self.app = self._made()
-
-    def _made(self) -> LocalApp:
-        app = LocalApp(self.checked)
-        for watched in self.case["observe"]:
-            if isinstance(watched, str):
-                app.subscribe(watched, self._stream_observer(self.streams.setdefault(watched, [])))
-            else:
-                name = watched["query"]
-                app.subscribe_query(name, self._query_observer(self.queries.setdefault(name, [])))
-        return app
-
-    def _stream_observer(self, seen: list[dict[str, Any]]) -> Any:
-        def see(timestamp: int, row: tuple[Any, ...]) -> None:
-            seen.append({"timestamp": timestamp, "data": _plain(row), "i": self.step})
-
-        return see
-
-    def _query_observer(self, seen: list[dict[str, Any]]) -> Any:
-        def events(arrivals: list[tuple[int, tuple[Any, ...]]]) -> list[dict[str, Any]]:
-            return [{"timestamp": timestamp, "data": _plain(row)} for timestamp, row in arrivals]
-
-        def see(timestamp: int, current: Any, expired: Any) -> None:
-            chunk = {"timestamp": timestamp, "current": events(current), "expired": events(expired), "i": self.step}
-            seen.append(chunk)
-
-        return see
-
-    def run(self) -> dict[str, Any]:
-        self.app.start(self.case["start"])
-        for step, event in enumerate(self.case["events"]):
-            self.step = step
-            self._take(event)
-        return {"streams": self.streams, "queries": self.queries}
-
-    def _take(self, event: Mapping[str, Any]) -> None:
-        if "stream" in event:
-            schema = self.checked.streams[event["stream"]]
-            if "batch" in event:
-                arrivals = [(item["timestamp"], _row(item["data"], schema)) for item in event["batch"]]
-                self.app.send_chunk(event["stream"], arrivals)
-            else:
-                self.app.send(event["stream"], event["timestamp"], _row(event["data"], schema))
-        elif "advance" in event:
-            self.app.advance(event["advance"])
-        elif "persist" in event:
-            self.saved = self.app.snapshot()
-        elif "restart" in event:
-            clock = self.app.clock
-            self.app = self._made()
-            self.app.start(clock)
-        elif "restore" in event:
-            self.app.restore(self.saved)
-        else:
-            raise UnsupportedFeatureError(f"a step {sorted(event)} is not supported yet")
-
-
-def run_case(case: Case) -> dict[str, Any]:
-    """Replay a case.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One event that went in or came out.
 
     Parameters
     ----------
-    case : mapping
-        See above.
+    stream : str
+        Its stream.
+    timestamp : int
+        Its time, ms.
+    row : tuple
+        Its values.
+    sent : bool
+        Whether the test sent it; what a query inserts into a stream that is also sent to counts as put out.
+    """
 
-    Returns
-    -------
-    dict
-        ``streams``: for each observed stream its events ``{"timestamp", "data", "i"}``; ``queries``: for each observed
-        query its chunks ``{"timestamp", "current", "expired", "i"}``; ``i`` is the step during which they came out. For
-        an app that is refused: ``{"error": {"type", "message"}}``.
+    stream: str
+    timestamp: int
+    row: Row
+    sent: bool
+
+
+class VirtualApp:
+    """An app under test, in virtual time.
+
+    Parameters
+    ----------
+    text : str
+        The app, in SiddhiQL.
+    start : int
+        Its clock when it starts, ms; triggers and absence count from here.
+    scripts : bool, optional
+        Whether it may define functions in Python; see `spdist.extension.catalog`.
 
     Raises
     ------
-    UnsupportedFeatureError
-        The case needs what is not run (yet).
+    SiddhiAppError
+        The app is wrong; ``errors`` holds everything that was found.
+
+    State
+    -----
+    ``history``: everything that went in and came out, in order, for as long as the object lives.
     """
-    try:
-        replay = _Replay(case)
-    except UnsupportedFeatureError:
-        raise
-    except SiddhiAppError as error:
-        return {"error": {"type": type(error).__name__, "message": str(error)}}
-    return replay.run()
+
+    def __init__(self, text: str, start: int = 0, scripts: bool | None = None) -> None:
+        self._app = LocalApp(check(parse(text), catalog(scripts), text))
+        self.checked = self._app.checked
+        self.history: list[Seen] = []
+        self._read: dict[str, int] = {}
+        #: Rows that were sent and that the observers have not seen yet: they are in the history already.
+        self._sent: list[tuple[str, Row]] = []
+        for stream in self.checked.streams:
+            self._app.subscribe(stream, self._observer(stream))
+        self._app.start(start)
+
+    def _observer(self, stream: str) -> Any:
+        def see(timestamp: int, row: Row) -> None:
+            for position, (to, sent) in enumerate(self._sent):
+                if to == stream and sent is row:
+                    del self._sent[position]
+                    return
+            self.history.append(Seen(stream, timestamp, row, False))
+
+        return see
+
+    @property
+    def clock(self) -> int:
+        """The app's time, ms."""
+        return self._app.clock
+
+    # What a test does.
+
+    def send(self, stream: str, *values: Any, at: int | None = None) -> None:
+        """Send one event.
+
+        Parameters
+        ----------
+        stream : str
+            A stream of the app.
+        *values
+            Its values, in the order of the stream's attributes.
+        at : int, optional
+            Its time, ms; what is due until then happens before. By default now.
+
+        Raises
+        ------
+        UndefinedNameError
+            The app has no such stream.
+        MappingError
+            The values do not fit the stream.
+        """
+        self.send_together(stream, [values], at)
+
+    def send_together(self, stream: str, rows: Iterable[Sequence[Any]], at: int | None = None) -> None:
+        """Send several events at once, as one chunk: of those an aggregating query puts out the last result only."""
+        schema = self._schema(stream)
+        made = [_row(values, schema, stream) for values in rows]
+        time = self.clock if at is None else at
+        self.advance(to=time)
+        self.history += [Seen(stream, time, row, True) for row in made]
+        self._sent = [(stream, row) for row in made]
+        if len(made) == 1:
+            self._app.send(stream, time, made[0])
+        else:
+            self._app.send_chunk(stream, [(time, row) for row in made])
+        self._sent = []
+
+    def advance(self, to: int | None = None, by: int | str | None = None) -> None:
+        """Let time pass, so that windows expire, absence is noticed and triggers fire.
+
+        Parameters
+        ----------
+        to : int, optional
+            Until when, ms; a time that is past does nothing.
+        by : int or str, optional
+            How long instead: ms, or as SiddhiQL writes it: ``"5 sec"``.
+        """
+        if (to is None) == (by is None):
+            raise TypeError("say either until when (to=…) or how long (by=…)")
+        if by is not None:
+            to = self.clock + (_duration(by) if isinstance(by, str) else by)
+        assert to is not None
+        self._app.advance(to)
+
+    def snapshot(self) -> bytes:
+        """Return the app's whole state."""
+        return self._app.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a snapshot; the history stays."""
+        self._app.restore(state)
+
+    # What a test looks at.
+
+    def rows(self, stream: str) -> list[Row]:
+        """Return the rows that came out on a stream so far, without those that were sent to it."""
+        self._schema(stream)
+        return [seen.row for seen in self.history if seen.stream == stream and not seen.sent]
+
+    def take(self, stream: str) -> list[Row]:
+        """Return the rows that came out on a stream since the last time one asked, with `take` or `expect`."""
+        rows = self.rows(stream)
+        new = rows[self._read.get(stream, 0) :]
+        self._read[stream] = len(rows)
+        return new
+
+    def expect(self, stream: str, *rows: Sequence[Any]) -> None:
+        """Assert that exactly these rows came out on a stream, in this order, since the last time one asked.
+
+        Decimals may differ by a millionth: a ``float`` has 32 bits. An assertion that fails shows both sides.
+
+        Raises
+        ------
+        AssertionError
+            Something else came out.
+        """
+        __tracebackhide__ = True
+        found = self.take(stream)
+        expected = [tuple(row) for row in rows]
+        if len(found) != len(expected) or not all(map(_same, expected, found)):
+            raise AssertionError(_difference(stream, self._schema(stream), expected, found))
+
+    def expect_nothing(self, stream: str) -> None:
+        """Assert that nothing came out on a stream since the last time one asked."""
+        __tracebackhide__ = True
+        self.expect(stream)
+
+    def query(self, text: str) -> list[Row]:
+        """Return the rows of an on-demand query, such as ``from Stock on price > 5.0 select name``."""
+        rows: list[Row] = self._app.query(text).rows
+        return rows
+
+    @property
+    def lost(self) -> int:
+        """How many events were lost because a query failed on them."""
+        return self._app.failures.count
+
+    def _schema(self, stream: str) -> Schema:
+        schema = self.checked.streams.get(stream)
+        if schema is None:
+            raise undefined("stream", stream, None, self.checked.streams)
+        return schema
+
+    # How it shows itself.
+
+    def __str__(self) -> str:
+        lines = [f"{self.checked.name} at {self.clock} ms, {self.lost} events lost"]
+        for seen in self.history:
+            lines.append(f"  {seen.timestamp:>13} {'→' if seen.sent else '  ←'} {seen.stream} {_shown(seen.row)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def row(seen: Seen) -> str:
+            cells = (str(seen.timestamp), "in" if seen.sent else "out", seen.stream, _shown(seen.row))
+            return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+        head = "<tr><th>ms</th><th></th><th>stream</th><th>row</th></tr>"
+        caption = f"<caption>{escape(self.checked.name)} at {self.clock} ms, {self.lost} events lost</caption>"
+        return f"<table>{caption}{head}{''.join(map(row, self.history))}</table>"
+
+
+_RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
+
+
+def _row(values: Sequence[Any], schema: Schema, stream: str) -> Row:
+    if isinstance(values, str) or len(values) != len(schema):
+        raise MappingError(f"'{stream}' is {schema}; this does not fit: {values!r}")
+    return tuple(_value(value, kind, name) for value, (name, kind) in zip(values, schema, strict=True))
+
+
+def _value(value: Any, kind: Type, name: str) -> Any:
+    if value is None or kind is Type.OBJECT:
+        return value
+    fits = False
+    if kind is Type.STRING or kind is Type.BOOL:
+        fits = isinstance(value, str if kind is Type.STRING else bool)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = _RANGES.get(kind, (-math.inf, math.inf))
+        fits = kind not in _RANGES or (isinstance(value, int) and low <= value <= high)
+        if fits and kind not in _RANGES:
+            value = float32(float(value)) if kind is Type.FLOAT else float(value)
+    if not fits:
+        raise MappingError(f"'{name}' is {kind}, this is not: {value!r}")
+    return value
+
+
+def _duration(text: str) -> int:
+    literal = parse_expression(text)
+    if not isinstance(literal, ast.TimeLiteral):
+        raise SiddhiTypeError(f"'{text}' is no duration", hint="For example: '5 sec', '1 min 30 sec', '500 millisec'")
+    return literal.milliseconds
+
+
+def _same(expected: Any, found: Any) -> bool:
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, int | float) and isinstance(found, int | float):
+        if isinstance(expected, int) and isinstance(found, int):
+            return expected == found
+        both_nan = math.isnan(expected) and math.isnan(found)
+        return both_nan or math.isclose(expected, found, rel_tol=1e-6, abs_tol=1e-9)
+    if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
+        return len(expected) == len(found) and all(map(_same, expected, found))
+    return bool(expected == found)
+
+
+def _shown(row: Row) -> str:
+    return f"({', '.join(map(repr, row))})"
+
+
+def _difference(stream: str, schema: Schema, expected: Sequence[Row], found: Sequence[Row]) -> str:
+    lines = [f"'{stream}' {schema}: {len(expected)} row(s) expected, {len(found)} came out"]
+    for number in range(max(len(expected), len(found))):
+        wanted = _shown(expected[number]) if number < len(expected) else "nothing"
+        got = _shown(found[number]) if number < len(found) else "nothing"
+        equal = number < len(expected) and number < len(found) and _same(expected[number], found[number])
+        lines.append(
+            f"  {number + 1}. {wanted}" if equal else f"  {number + 1}. expected {wanted}\n     found    {got}"
+        )
+    return "\n".join(lines)

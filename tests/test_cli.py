@@ -73,7 +73,7 @@ def test_check_as_json(good: str, bad: str) -> None:
     failed = run("check", bad, "--json")
     assert failed.exit_code == 1
     errors = json.loads(failed.stdout)["errors"]
-    assert [(one["line"], one["code"]) for one in errors] == [(3, "SP0102"), (4, "SP0102")]
+    assert [(one["line"], one["code"]) for one in errors] == [(3, "SP0106"), (4, "SP0102")]
 
 
 def test_check_reads_standard_input_and_reports_syntax() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
-from spdist.engine.local import run
+import spdist.extension
+from spdist.engine.local import LocalApp, run
 from spdist.errors import DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.extension import (
     ANY,
@@ -20,6 +22,8 @@ from spdist.extension import (
     stream_function,
     window,
 )
+from spdist.language.checker import check
+from spdist.language.parser import parse
 from spdist.language.types import Schema, Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Row, Window, WindowSetting
 
@@ -191,3 +195,90 @@ def test_a_repeated_argument_may_come_any_number_of_times() -> None:
     for wrong in ((Type.STRING,), (Type.STRING, Type.INT, Type.STRING)):
         with pytest.raises(SiddhiTypeError, match=r"it takes \(string, int, …\)|'g' does not take"):
             resolve(wrong, ())
+
+
+def test_the_examples_of_the_documentation_hold() -> None:
+    outcome = doctest.testmod(spdist.extension)
+    assert outcome.attempted > 15
+    assert outcome.failed == 0
+
+
+class Longest:
+    """The longest text that has not left."""
+
+    initial = staticmethod(list)
+
+    @staticmethod
+    def add(state: list[str], value: str) -> list[str]:
+        state.append(value)
+        return state
+
+    @staticmethod
+    def remove(state: list[str], value: str) -> list[str]:
+        state.remove(value)
+        return state
+
+    @staticmethod
+    def result(state: list[str]) -> str | None:
+        return max(state, key=len, default=None)
+
+
+class Two(Window):
+    """Keeps two events."""
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.held: list[Arrival] = []
+
+    def one(self, timestamp: int, row: Row) -> None:
+        gone = [(EXPIRED, timestamp, old) for _, old in self.held[:-1]]
+        self.held = [*self.held[-1:], (timestamp, row)]
+        self.emit([*gone, (CURRENT, timestamp, row)])
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        for timestamp, row in arrivals:
+            self.one(timestamp, row)
+
+    def contents(self) -> Iterable[Arrival]:
+        return iter(self.held)
+
+    def snapshot(self) -> Any:
+        return self.held
+
+    def restore(self, state: Any) -> None:
+        self.held = [(timestamp, tuple(row)) for timestamp, row in state]
+
+
+def test_all_kinds_serve_in_a_partition_and_go_on_from_a_snapshot() -> None:
+    function("shout", signature("shout", ((Type.STRING,), Type.STRING), ((Type.INT,), Type.STRING)))(
+        lambda value: f"{value}!"
+    )
+    aggregator("test:longest", signature("test:longest", ((Type.STRING,), Type.STRING)))(Longest)
+    window("test:two", lambda _types, _expressions: None)(Two)
+    stream_function("test:mark", lambda _schema, _types, _expressions: Schema.of([("mark", "int")]))(
+        lambda value: [(len(value),)] if value else []
+    )
+    text = """define stream S (v int, k string, s string);
+        partition with (k of S) begin
+            from S#test:mark(s)#window.test:two()
+            select k, shout(v) as v, test:longest(shout(s)) as longest, sum(mark) as marks insert into Out;
+        end;"""
+    sent = [(1, "a", "xxx"), (2, "b", "y"), (3, "a", ""), (4, "a", "zz"), (5, "a", "w"), (6, "b", "vv")]
+    whole = [row for _, row in run(text, {"S": [(1000 + n, row) for n, row in enumerate(sent)]})["Out"]]
+    assert whole == [
+        ("a", "1!", "xxx!", 3),
+        ("b", "2!", "y!", 1),
+        ("a", "4!", "xxx!", 5),
+        ("a", "5!", "zz!", 3),
+        ("b", "6!", "vv!", 3),
+    ]
+    seen: list[Row] = []
+    snapshot: bytes | None = None
+    for n, row in enumerate(sent):
+        app = LocalApp(check(parse(text), catalog(), text))
+        if snapshot is not None:
+            app.restore(snapshot)
+        app.subscribe("Out", lambda _ts, out: seen.append(out))
+        app.send("S", 1000 + n, row)
+        snapshot = app.snapshot()
+    assert seen == whole

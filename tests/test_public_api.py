@@ -32,6 +32,7 @@ PUBLIC = [
     "check",
     "connect",
     "function",
+    "graph",
     "load_config",
     "parse",
     "plan",

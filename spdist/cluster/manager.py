@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar
 
 from spdist.clock import Clock, SystemClock
@@ -70,7 +71,7 @@ class Manager:
     """
 
     def __init__(
-        self, config: Config, *, planner: Callable[[str], Topology] = plan_text, clock: Clock | None = None
+        self, config: Config, *, planner: Callable[[str], Topology] | None = None, clock: Clock | None = None
     ) -> None:
         self.config = config
         self.id = config.carbon.id
@@ -78,7 +79,7 @@ class Manager:
         self.users = Users(config)
         self.url = ""
         self._clock = clock or SystemClock()
-        self._plans = Plans(planner)
+        self._plans = Plans(planner or partial(plan_text, scripts=config.script.python_enabled))
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
         self._store = _open_store(config, self._timing)
         state = ManagerState(

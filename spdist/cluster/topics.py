@@ -78,7 +78,7 @@ def stream_schema(text: str, stream: str) -> Schema:
     from spdist.language.checker import check
     from spdist.language.parser import parse
 
-    checked = check(parse(text), catalog(), text)
+    checked = check(parse(text), catalog(scripts=True), text)
     if stream not in checked.streams:
         raise NotFoundError(
             f"app {checked.name} has no stream {stream}", hint=f"it has: {', '.join(sorted(checked.streams))}"

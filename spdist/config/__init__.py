@@ -26,6 +26,7 @@ from spdist.config.sections import (
     Deployment,
     Http,
     Listener,
+    Script,
     Spark,
     StatePersistence,
     Transports,
@@ -47,7 +48,7 @@ class Config:
     ----------
     path : Path
         The file they come from.
-    carbon, http, cluster, deployment, state_persistence, auth, spark, transports
+    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script
         Its sections; see `spdist.config.sections`.
     datasources : mapping of str to Datasource
         The databases by name.
@@ -67,6 +68,7 @@ class Config:
     auth: Auth
     spark: Spark
     transports: Transports
+    script: Script = field(default_factory=Script)
     notes: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = field(default=(), repr=False)
 

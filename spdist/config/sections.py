@@ -39,6 +39,7 @@ __all__ = [
     "Log",
     "ResourceManager",
     "Role",
+    "Script",
     "Spark",
     "StatePersistence",
     "Transports",
@@ -267,6 +268,16 @@ class Transports:
     default: str = setting("default", choice("log"), "log")
 
 
+@dataclass(frozen=True, slots=True)
+class Script:
+    """``siddhi.script`` (ours): whether functions that apps define in a language of their own are run.
+
+    Off by default: such a function may do whatever the node may. A manager that has it off refuses apps with one.
+    """
+
+    python_enabled: bool = setting("python.enabled", boolean, False)
+
+
 #: Field of Config → section of the file, and its class.
 SECTIONS: dict[str, tuple[str, type]] = {
     "carbon": ("wso2.carbon", Carbon),
@@ -278,4 +289,5 @@ SECTIONS: dict[str, tuple[str, type]] = {
     "auth": ("auth.configs", Auth),
     "spark": ("spark", Spark),
     "transports": ("transports", Transports),
+    "script": ("siddhi.script", Script),
 }

@@ -57,6 +57,8 @@ class QuerySettings:
         A directory for Spark, used once.
     merge_wait_ms, tick_interval_ms, max_batch_events : int
         See `Merge` and `SourceSettings`.
+    scripts : bool
+        Whether functions that apps define in Python are run.
     """
 
     assignment: Assignment
@@ -68,6 +70,7 @@ class QuerySettings:
     merge_wait_ms: int
     tick_interval_ms: int
     max_batch_events: int
+    scripts: bool = False
 
     def source(self) -> SourceSettings:
         """Return what the source must know."""
@@ -141,7 +144,7 @@ def _live(settings: QuerySettings) -> tuple[Shard, LogTransport]:
     owner = settings.opening.owner
     if owner not in _LIVE:
         _LIVE.clear()
-        make_island = functools.partial(build_island, settings.assignment, settings.merge_wait_ms)
+        make_island = functools.partial(build_island, settings.assignment, settings.merge_wait_ms, settings.scripts)
         shard = Shard(StateStore(settings.state_directory), settings.opening, make_island, SnapshotPolicy())
         _LIVE[owner] = shard, LogTransport(settings.log_directory)
     return _LIVE[owner]

@@ -15,15 +15,15 @@ from spdist.planning.topology import Assignment
 __all__ = ["HostedApp", "build_island"]
 
 
-def build_island(assignment: Assignment, merge_wait_ms: int) -> Island:
-    """Return the island of a group instance, from its SiddhiQL text, without state.
+def build_island(assignment: Assignment, merge_wait_ms: int, scripts: bool = False) -> Island:
+    """Return the island of a group instance, from its SiddhiQL text, without state; `scripts`: see `catalog`.
 
     Raises
     ------
     SiddhiAppError
         The text is wrong.
     """
-    checked = check(parse(assignment.text), catalog(), assignment.text)
+    checked = check(parse(assignment.text), catalog(scripts), assignment.text)
     return Island(assignment, HostedApp(checked), checked.streams, merge_wait_ms=merge_wait_ms)
 
 

@@ -11,58 +11,32 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from spdist.engine.elements import Elements
+from spdist.engine.endpoints import Endpoints
+from spdist.engine.home import BEFORE_ALL_TIME, Home
+from spdist.engine.kept import catalog_of, make_stores
 from spdist.errors import StateError
 from spdist.extension import catalog
-from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition
+from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.format import format_app
 from spdist.language.parser import parse
 from spdist.language.scope import undefined
 from spdist.operators import codec
-from spdist.operators.base import Arrival, Row, Timer, Timers, VirtualClock
-from spdist.operators.expression import unsupported
-from spdist.operators.junction import Failures, Junction, ObserverFailed, ReceiveMany, ReceiveOne
+from spdist.operators.aggregation import Aggregation
+from spdist.operators.base import Arrival, Row
+from spdist.operators.faults import ErrorStore
+from spdist.operators.junction import Failures, ObserverFailed
+from spdist.operators.on_demand import Answer, OnDemandQueries
 from spdist.operators.output import QueryObserver
-from spdist.operators.partition import PartitionPlan, PartitionRuntime
-from spdist.operators.query import QueryInstance, QueryPlan, plan_query
+from spdist.operators.plans import ReceiveEvents
+from spdist.operators.triggers import Triggers
+from spdist.transports.in_memory import InMemoryBroker
 
 __all__ = ["LocalApp", "run"]
 
-_BEFORE_ALL_TIME = -(2**63)
-#: Among timers due at the same time, periodic ones come after those of queries.
-_PERIODIC = 1_000_000
 #: Rank of the wake-up that starts the app.
 _FIRST = (-1, 0)
-
-_NOT_YET = {
-    ast.TableDefinition: "a table",
-    ast.WindowDefinition: "a named window",
-    ast.TriggerDefinition: "a trigger",
-    ast.FunctionDefinition: "a function defined in a script",
-    ast.AggregationDefinition: "an aggregation",
-}
-
-
-class _Home:
-    """Where the queries outside of partitions live (`spdist.operators.query.Place`): streams, clock and timers."""
-
-    def __init__(self, stream_ids: Iterable[str], identity: str) -> None:
-        self.clock = VirtualClock(_BEFORE_ALL_TIME, identity)
-        self.timers = Timers(self.clock)
-        self.failures = Failures()
-        ids = list(stream_ids)
-        faults = {id: Junction(id, self.failures) for id in ids if id.startswith("!")}
-        self.junctions = {id: faults.get(id) or Junction(id, self.failures, faults.get(f"!{id}")) for id in ids}
-
-    def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
-        return Timer(self.timers, (*rank, key), wake)
-
-    def junction(self, stream_id: str) -> Junction:
-        junction = self.junctions.get(stream_id)
-        if junction is None:
-            raise undefined("stream", stream_id, None, self.junctions)
-        return junction
 
 
 class LocalApp:
@@ -74,6 +48,13 @@ class LocalApp:
         The app with what its names mean.
     identity : str, optional
         Keeps the UUIDs that copies of an app draw apart; by default the app's name.
+    errors : ErrorStore, optional
+        Takes what ``@OnError(action='STORE')`` keeps; by default one of this app's own.
+    broker : InMemoryBroker, optional
+        The in-memory topics that sources and sinks use; by default some of this app's own. Apps that are to hear each
+        other get the same one.
+    time_zone : str
+        In which the hours, days, months and years of aggregations begin (``aggTimeZone`` in Siddhi).
 
     Raises
     ------
@@ -83,7 +64,8 @@ class LocalApp:
     Notes
     -----
     Events are trusted: a row is a tuple with as many values as the stream has attributes, of their types. A query that
-    fails on an event loses it, for itself and for the receivers after it; `failures` counts such events.
+    fails on an event loses it, for itself and for the receivers after it; `failures` counts such
+    events, unless the stream's ``@OnError`` takes them: then they are in the fault stream, or in `errors`.
 
     Examples
     --------
@@ -93,46 +75,31 @@ class LocalApp:
     {'Out': [(1001, (20,))]}
     """
 
-    def __init__(self, checked: CheckedApp, identity: str | None = None) -> None:
-        for definition in checked.app.definitions:
-            if type(definition) in _NOT_YET:
-                raise unsupported(_NOT_YET[type(definition)], definition.span)
+    def __init__(
+        self,
+        checked: CheckedApp,
+        identity: str | None = None,
+        errors: ErrorStore | None = None,
+        broker: InMemoryBroker | None = None,
+        time_zone: str = "GMT",
+    ) -> None:
         self.checked = checked
-        self._home = _Home(checked.streams, checked.name if identity is None else identity)
+        self.errors = ErrorStore() if errors is None else errors
+        self._home = Home(checked, checked.name if identity is None else identity, self.errors)
         self._clock = self._home.clock
         self._timers = self._home.timers
         self._heap = self._timers.heap
-        self._plans: dict[str, QueryPlan] = {}
-        self._queries: dict[str, QueryInstance] = {}
-        self._partitions: list[PartitionRuntime] = []
-        self._make_elements()
+        self._stores = make_stores(checked, self._home, time_zone)
+        known = catalog_of(checked, self._stores)
+        self._on_demand = OnDemandQueries(checked, self._stores, known, self._clock)
+        self._elements = Elements(checked, known, self._stores, self._home)
+        self._triggers = Triggers(checked.app.definitions, self._home)
+        self.broker = InMemoryBroker() if broker is None else broker
+        self._endpoints = Endpoints(checked, self._home, self.broker)
         self._entries = {id: junction.one for id, junction in self._home.junctions.items()}
         self._started = False
         # Due before all time, so that the first event takes the slow way, which starts the app.
-        self._home.timer(_FIRST, lambda _due: None).notify_at(_BEFORE_ALL_TIME)
-
-    def _make_elements(self) -> None:
-        known = catalog()
-        rank = 0
-        for element in self.checked.elements:
-            if isinstance(element, CheckedPartition):
-                position = len(self._partitions)
-                ranks = [*range(rank, rank + len(element.queries)), _PERIODIC + position]
-                plan = PartitionPlan(element, position, ranks, self.checked.streams, known)
-                rank += len(element.queries)
-                self._plans |= {query.name: query for query in plan.queries}
-                runtime = PartitionRuntime(plan, self._home)
-                self._partitions.append(runtime)
-                self._subscribe(runtime.receivers)
-            else:
-                query = self._plans[element.name] = plan_query(element, rank, known)
-                rank += 1
-                instance = self._queries[element.name] = query.instance(self._home)
-                self._subscribe(instance.receivers)
-
-    def _subscribe(self, receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]]) -> None:
-        for stream_id, (one, many) in receivers.items():
-            self._home.junction(stream_id).subscribe(one, many)
+        self._home.timer(_FIRST, lambda _due: None).notify_at(BEFORE_ALL_TIME)
 
     # Time.
 
@@ -161,8 +128,16 @@ class LocalApp:
         self._started = True
         self._timers.clear()
         self._clock.now = now_ms
-        for query in self._queries.values():
-            query.start()
+        for store in self._stores.values():
+            if isinstance(store, Aggregation):
+                store.start()
+        self._elements.start()
+        self._triggers.start()
+        self._endpoints.start()
+
+    def stop(self) -> None:
+        """Leave the broker, which may outlive the app: sources hear nothing from now on."""
+        self._endpoints.stop()
 
     def advance(self, to_ms: int) -> None:
         """Let time pass until `to_ms`; what is due fires. A time that is past does nothing."""
@@ -210,15 +185,11 @@ class LocalApp:
 
     def send_batch(self, stream: str, timestamps: Sequence[int], rows: Sequence[Row]) -> None:
         """Send events one after the other, each a chunk of its own: the same as `send` for each, only faster."""
-        entry = self._home.junction(stream).one
-        clock, heap, move = self._clock, self._heap, self._move
+        if len(timestamps) != len(rows):
+            raise ValueError(f"there are {len(timestamps)} timestamps for {len(rows)} rows")
+        loop = self._home.junction(stream).loop(self._clock, self._heap, self._move)
         try:
-            for timestamp, row in zip(timestamps, rows, strict=True):
-                if heap and heap[0][0] <= timestamp:
-                    move(timestamp)
-                elif timestamp > clock.now:
-                    clock.now = timestamp
-                entry(timestamp, row)
+            loop(timestamps, rows)
         except ObserverFailed as failed:
             raise failed.cause from None
 
@@ -236,6 +207,36 @@ class LocalApp:
         except ObserverFailed as failed:
             raise failed.cause from None
 
+    def query(self, text: str) -> Answer:
+        """Put a query to the running app, such as ``from T on a > 1 select *`` or ``delete T on T.a == 1``.
+
+        Parameters
+        ----------
+        text : str
+            Reads a table, a named window or an aggregation, or changes a table.
+
+        Returns
+        -------
+        Answer
+            ``schema`` and ``rows``; no rows where nothing was found, or where the query writes.
+
+        Raises
+        ------
+        SiddhiSyntaxError
+            The text does not follow the grammar.
+        OnDemandQueryError
+            The query means nothing in this app, or fails on a row.
+
+        Examples
+        --------
+        >>> text = "define stream S (v int); define table T (v int); from S insert into T;"
+        >>> app = LocalApp(check(parse(text), catalog(), text))
+        >>> app.send("S", 1000, (7,))
+        >>> app.query("from T select v * 2 as w").rows
+        [(14,)]
+        """
+        return self._on_demand.answer(text)
+
     # Observers.
 
     def subscribe(self, stream_id: str, callback: Callable[[int, Row], None]) -> None:
@@ -245,11 +246,16 @@ class LocalApp:
         """
         self._home.junction(stream_id).observers.append(callback)
 
+    def subscribe_window(self, window_id: str, callback: ReceiveEvents) -> None:
+        """Call `callback` with each chunk that a named window puts out: kind, timestamp and row of its events."""
+        self._elements.window(window_id).observers.append(callback)
+
     def subscribe_query(self, name: str, callback: QueryObserver) -> None:
         """Call `callback` with each chunk of a query's results: timestamp of the last one, current and expired ones."""
-        if name not in self._plans:
-            raise undefined("query", name, None, self._plans)
-        self._plans[name].observers.append(callback)
+        plans = self._elements.plans
+        if name not in plans:
+            raise undefined("query", name, None, plans)
+        plans[name].observers.append(callback)
 
     # State.
 
@@ -269,14 +275,20 @@ class LocalApp:
             "app": self._fingerprint,
             "clock": self._clock.now,
             "drawn": self._clock.drawn,
+            "sequences": dict(self._clock.sequences),
             "started": self._started,
-            "queries": {name: query.snapshot() for name, query in self._queries.items()},
-            "partitions": [partition.snapshot() for partition in self._partitions],
+            "stores": {id: store.snapshot() for id, store in self._stores.items()},
+            **self._elements.snapshot(),
+            "triggers": self._triggers.snapshot(),
+            "sinks": self._endpoints.snapshot(),
         }
         return codec.encode(state)
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state by that of a snapshot; the app goes on from there.
+
+        An app that was not started goes on where the snapshot was taken, its clock and its triggers too. In one that
+        runs, the clock does not go back, and triggers and sinks go on as they are, as in Siddhi.
 
         Raises
         ------
@@ -289,18 +301,31 @@ class LocalApp:
                 f"this state was not made by the app '{self.checked.name}' as it is written now",
                 hint="a changed app starts with empty state; restore the text that the state was made with",
             )
+        running = self._started
+        triggers = self._triggers.snapshot() if running else state["triggers"]
         self._timers.clear()
-        self._clock.now, self._clock.drawn = state["clock"], state["drawn"]
-        self._started = state["started"]
-        for name, query in self._queries.items():
-            query.restore(state["queries"][name])
-        for partition, stored in zip(self._partitions, state["partitions"], strict=True):
-            partition.restore(stored)
+        self._clock.now = max(self._clock.now, state["clock"]) if running else state["clock"]
+        self._clock.drawn = state["drawn"]
+        self._clock.sequences = dict(state["sequences"])
+        self._started = running or state["started"]
+        for id, store in self._stores.items():
+            store.restore(state["stores"][id])
+        self._elements.restore(state)
+        self._triggers.restore(triggers)
+        if not running:
+            self._endpoints.restore(state["sinks"])
+            if self._started:
+                self._endpoints.start()
         if not self._started:
-            self._home.timer(_FIRST, lambda _due: None).notify_at(_BEFORE_ALL_TIME)
+            self._home.timer(_FIRST, lambda _due: None).notify_at(BEFORE_ALL_TIME)
 
 
-def run(text: str, events: Mapping[str, Iterable[Arrival]], until: int | None = None) -> dict[str, list[Arrival]]:
+def run(
+    text: str,
+    events: Mapping[str, Iterable[Arrival]],
+    until: int | None = None,
+    scripts: bool | None = None,
+) -> dict[str, list[Arrival]]:
     """Run an app on recorded events and return what its queries put out.
 
     Parameters
@@ -311,13 +336,15 @@ def run(text: str, events: Mapping[str, Iterable[Arrival]], until: int | None = 
         What is sent, by stream; all streams are merged by timestamp, those of one time in the order given.
     until : int, optional
         When to stop; later timers do not fire. By default with the last event.
+    scripts : bool, optional
+        Whether the app may define functions in Python; see `spdist.extension.catalog`.
 
     Returns
     -------
     dict of str to list of (timestamp, row)
         The events of each stream that queries write, in the order in which they came.
     """
-    app = LocalApp(check(parse(text), catalog(), text))
+    app = LocalApp(check(parse(text), catalog(scripts), text))
     out: dict[str, list[Arrival]] = {}
     for query in app.checked.queries + tuple(q for p in app.checked.partitions for q in p.queries):
         if query.target in app.checked.streams and query.target not in out:

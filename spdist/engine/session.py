@@ -21,7 +21,7 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spdist.config.sections import Spark, StatePersistence, Transports
+from spdist.config.sections import Script, Spark, StatePersistence, Transports
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
 
@@ -128,6 +128,11 @@ class HostSettings(Protocol):
     @property
     def state_persistence(self) -> StatePersistence:
         """Section ``state.persistence``: where the state is."""
+        ...
+
+    @property
+    def script(self) -> Script:
+        """Section ``siddhi.script``: whether functions that apps define are run."""
         ...
 
 

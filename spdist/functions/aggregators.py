@@ -12,8 +12,10 @@ from collections import deque
 from typing import Any, NoReturn
 
 from spdist.extension import ANY, NUMERIC, Extension, aggregator, signature
+from spdist.functions.failures import ClassCastError
 from spdist.functions.forms import AggregatorForm
 from spdist.functions.numbers import LONG_MAX, LONG_MIN, double_to_long, wrap64
+from spdist.functions.objects import HashMap, HashSet, entries
 from spdist.language.types import Type
 
 __all__ = ["form_of"]
@@ -30,7 +32,7 @@ _EXACT = 2**52
 Types = tuple[Type, ...]
 
 
-def form_of(extension: Extension, types: Types, leaving: bool) -> AggregatorForm:
+def form_of(extension: Extension, types: Types, leaving: bool, falls_back: bool = True) -> AggregatorForm:
     """Return how an aggregator is written.
 
     Parameters
@@ -41,10 +43,13 @@ def form_of(extension: Extension, types: Types, leaving: bool) -> AggregatorForm
         The arguments' types; several arguments arrive as one tuple.
     leaving : bool
         Whether events can leave one by one, so that what they brought must be taken back.
+    falls_back : bool
+        Whether ``min`` and ``max`` then keep what they could fall back to; Siddhi's do not where only a named window
+        expires events.
     """
     implementation = extension.implementation
     if not isinstance(implementation, type):
-        form: AggregatorForm = implementation(types, leaving)
+        form: AggregatorForm = implementation(types, leaving and (falls_back or extension.id not in ("min", "max")))
         return form
     methods = "".join(c if c.isalnum() else "_" for c in extension.id) + "_methods"
     return AggregatorForm(
@@ -64,27 +69,30 @@ def _remove_from_long(total: int, value: int) -> int:
 
 
 @aggregator("sum", signature("sum", ((_INTEGERS,), Type.LONG), ((_REALS,), Type.DOUBLE)))
-def sum_form(types: Types, _leaving: bool) -> AggregatorForm:
+def sum_form(types: Types, leaving: bool) -> AggregatorForm:
     """Add up; null arguments change nothing, and the sum of nothing is null.
 
     State
     -----
-    The total and the number of values: O(1).
+    The total and the number of values: O(1). Where values can leave, that is twice their number, and one more where
+    the last one entered: where it enters after it has left, Siddhi's sum is 0 and not null.
 
     Notes
     -----
     Source: io.siddhi.core.query.selector.attribute.aggregator.SumAttributeAggregatorExecutor.
     """
+    more = "{1} = ({1} | 1) + 2" if leaving else "{1} += 1"
+    less = "{1} = ({1} | 1) - 3"
     result, empty = "({0} if {1} else None)", "not {1} and {0} == 0"
     if types[0] in _REALS:
-        return AggregatorForm(("0.0", "0"), ("{0} += {v}", "{1} += 1"), ("{0} -= {v}", "{1} -= 1"), result, empty)
+        return AggregatorForm(("0.0", "0"), ("{0} += {v}", more), ("{0} -= {v}", less), result, empty)
     return AggregatorForm(
         ("0", "0"),
-        (f"{{0}} = total if {LONG_MIN} <= (total := {{0}} + {{v}}) <= {LONG_MAX} else wrap64(total)", "{1} += 1"),
+        (f"{{0}} = total if {LONG_MIN} <= (total := {{0}} + {{v}}) <= {LONG_MAX} else wrap64(total)", more),
         (
             f"{{0}} = total if -{_EXACT} < (total := {{0}} - {{v}}) < {_EXACT} and -{_EXACT} < {{v}} < {_EXACT}"
             " else remove_from_long({0}, {v})",
-            "{1} -= 1",
+            less,
         ),
         result,
         empty,
@@ -296,7 +304,7 @@ def distinct_count_form(_types: Types, _leaving: bool) -> AggregatorForm:
 
 
 def _no_truth(value: Any) -> NoReturn:
-    raise TypeError(f"'and' and 'or' need true or false, found {value}")
+    raise ClassCastError(value, "Boolean")
 
 
 def _logical_form(result: str) -> AggregatorForm:
@@ -344,17 +352,22 @@ def or_form(_types: Types, _leaving: bool) -> AggregatorForm:
     return _logical_form("({0} > 0)")
 
 
-def _union_add(counts: dict[Any, int], values: set[Any]) -> None:
+def _union_add(members: HashMap, counts: dict[Any, int], values: set[Any]) -> None:
     for value in values:
+        members.put(value, None)
         counts[value] = counts.get(value, 0) + 1
 
 
-def _union_remove(counts: dict[Any, int], values: set[Any]) -> None:
+def _union_remove(members: HashMap, counts: dict[Any, int], values: set[Any]) -> None:
     for value in values:
-        if counts[value] > 1:
+        if counts.get(value) == 1:
+            members.take(value)
+        elif value in counts:
             counts[value] -= 1
-        else:
-            del counts[value]
+
+
+def _union(members: HashMap) -> HashSet:
+    return HashSet(key for key, _ in entries(members))
 
 
 @aggregator("unionSet", signature("unionSet", ((_SET,), Type.OBJECT)))
@@ -363,18 +376,20 @@ def union_set_form(_types: Types, _leaving: bool) -> AggregatorForm:
 
     State
     -----
-    How many sets hold each value: O(different values).
+    The members, and how many sets hold each value: O(different values since the state was last empty of groups).
 
     Notes
     -----
-    Source: io.siddhi.core.query.selector.attribute.aggregator.UnionSetAttributeAggregatorExecutor.
+    Source: io.siddhi.core.query.selector.attribute.aggregator.UnionSetAttributeAggregatorExecutor. As there, a value
+    that was gone is still counted once, so when it comes again it stays for one event longer.
     """
     return AggregatorForm(
-        ("{{}}",),
-        ("union_add({0}, {v})",),
-        ("union_remove({0}, {v})",),
-        "set({0})",
+        ("HashMap()", "{{}}"),
+        ("union_add({0}, {1}, {v})",),
+        ("union_remove({0}, {1}, {v})",),
+        "union({0})",
         "not {0}",
         nullable=False,
-        names={"union_add": _union_add, "union_remove": _union_remove},
+        after_reset="union(HashMap())",
+        names={"HashMap": HashMap, "union_add": _union_add, "union_remove": _union_remove, "union": _union},
     )

@@ -6,18 +6,22 @@ Arguments are computed whether they are needed or not, so one that fails fails t
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, NUMERIC, function, signature
-from spdist.functions import numbers
+from spdist.functions import numbers, objects
+from spdist.functions.failures import ClassCastError
 from spdist.functions.forms import Code, Site
 from spdist.language import ast
 from spdist.language.types import Type
 
-__all__ = ["draw_uuid"]
+__all__ = ["draw_uuid", "parse_double", "parse_int", "parse_long"]
 
 Codes = tuple[Code, ...]
 
@@ -111,11 +115,16 @@ def _resolve_convert(types: tuple[Type, ...], expressions: tuple[ast.Expression,
 
 
 @function("cast", _resolve_cast, inline=True)
-def cast(_site: Site, arguments: Codes) -> Code:
-    """Name a type for the checker; the value is neither checked nor changed. Source: CastFunctionExecutor."""
+def cast(site: Site, arguments: Codes) -> Code:
+    """Name a type for the checker; only an int becomes a long where that is asked. Source: CastFunctionExecutor."""
     value, name = arguments
     named = _NAMED[str(name.literal).lower()]
-    return Code(value.value, named, value.nullable, value.atom, value.nulls, exact=value.exact and value.type is named)
+    if value.type is Type.OBJECT:
+        return Code(f"{site.bind(objects.unbox, 'unbox')}({value.text})", named, exact=False)
+    same = value.type is named or (value.type is Type.INT and named is Type.LONG)
+    exact = value.exact and same
+    foreign = value.type if value.exact and not same and value.type.numeric and named.numeric else None
+    return Code(value.value, named, value.nullable, value.atom, value.nulls, exact, None, foreign, value.fallible)
 
 
 def _unless_null(convert: Any) -> Any:
@@ -125,8 +134,8 @@ def _unless_null(convert: Any) -> Any:
     return converted
 
 
-def _parse_integer(low: int, high: int) -> Any:
-    def parse(text: Any) -> int | None:
+def _parse_integer(low: int, high: int) -> Callable[[str], int | None]:
+    def parse(text: str) -> int | None:
         # Java takes a sign and digits; Python would also take blanks and underscores.
         digits = text[1:] if text[:1] in ("+", "-") else text
         if not digits.isdecimal():
@@ -137,35 +146,42 @@ def _parse_integer(low: int, high: int) -> Any:
     return parse
 
 
-_JAVA_REALS = {"NaN": float("nan"), "Infinity": float("inf")}
+#: From text to number as Java reads it; None where it is none, or out of range.
+parse_int = _parse_integer(numbers.INT_MIN, numbers.INT_MAX)
+parse_long = _parse_integer(numbers.LONG_MIN, numbers.LONG_MAX)
+
+# Java's blanks are all up to U+0020; a number may end with its type.
+_BLANKS = "".join(map(chr, range(0x21)))
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9A-Fa-f]+\.?[0-9A-Fa-f]*|\.[0-9A-Fa-f]+)[pP][+-]?[0-9]+)[dDfF]?")
+_NAMED_REAL = re.compile(r"[+-]?(?:NaN|Infinity)")
 
 
-def _parse_double(text: Any) -> float | None:
-    body = text.strip()
-    sign = -1.0 if body.startswith("-") else 1.0
-    name = body.lstrip("+-") if body[:2] not in ("+-", "-+", "--", "++") else body
-    if name in _JAVA_REALS:
-        return sign * _JAVA_REALS[name]
-    if body[-1:] in "dDfF":
-        body = body[:-1]
-    if not body.isascii() or not (body[-1:].isdigit() or body[-1:] == "."):
-        return None
-    try:
-        return float(body) if "_" not in body else None
-    except ValueError:
-        return None
+def parse_double(text: str) -> float | None:
+    """Return the number that a text is, as ``Double.parseDouble`` reads it; None where it is none."""
+    body = text.strip(_BLANKS)
+    found = _DECIMAL.fullmatch(body)
+    if found is not None:
+        return float(found[1])
+    found = _HEXADECIMAL.fullmatch(body)
+    if found is not None:
+        try:
+            return float.fromhex(found[1])
+        except OverflowError:
+            return -math.inf if body.startswith("-") else math.inf
+    return float(body) if _NAMED_REAL.fullmatch(body) else None
 
 
 def _parse_float(text: Any) -> float | None:
-    number = _parse_double(text)
+    number = parse_double(text)
     return None if number is None else numbers.float32(number)
 
 
 _PARSERS = {
-    Type.INT: _parse_integer(numbers.INT_MIN, numbers.INT_MAX),
-    Type.LONG: _parse_integer(numbers.LONG_MIN, numbers.LONG_MAX),
+    Type.INT: parse_int,
+    Type.LONG: parse_long,
     Type.FLOAT: _parse_float,
-    Type.DOUBLE: _parse_double,
+    Type.DOUBLE: parse_double,
     Type.BOOL: lambda text: text.lower() == "true",
 }
 _FROM_BOOL = {Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
@@ -180,6 +196,8 @@ _FROM_NUMBER = {
 
 def _converter(source: Type, target: Type) -> Any:
     if target is Type.STRING:
+        if source is Type.OBJECT:
+            return _unless_null(objects.text_of_object)
         return _unless_null(numbers.text_of_float32 if source is Type.FLOAT else numbers.text_of)
     table: dict[Type, Any] = _FROM_NUMBER
     if source is Type.STRING:
@@ -217,8 +235,8 @@ _NARROWED = {
 def _extreme(id: str, first: float, better: Any) -> None:
     """Register ``maximum`` or ``minimum``.
 
-    Siddhi compares as doubles and begins with the *smallest positive* double, or the greatest one: a maximum is never
-    negative, and where all arguments are null the start itself comes out.
+    Siddhi compares as doubles and begins with the *smallest positive* double, or the greatest one: a maximum of several
+    is never negative, and where all are null the start itself comes out. A single argument is given as it is.
     """
 
     def narrowed(narrow: Any) -> Any:
@@ -241,6 +259,8 @@ def _extreme(id: str, first: float, better: Any) -> None:
 
     @function(id, resolve, inline=True)
     def form(site: Site, arguments: Codes) -> Code:
+        if len(arguments) == 1:
+            return arguments[0]
         type = arguments[0].type
         call = f"{site.bind(by_type[type], id)}({', '.join(a.text for a in arguments)})"
         return Code(call, type, nullable=False)
@@ -253,19 +273,11 @@ _extreme("minimum", _GREATEST, lambda value, best: value < best)
 # --- asking for the type at run time -----------------------------------------------------------------------------
 
 
-def _is_integer(value: Any) -> bool:
-    return type(value) is int and numbers.INT_MIN <= value <= numbers.INT_MAX
-
-
-def _is_long(value: Any) -> bool:
-    return type(value) is int and not numbers.INT_MIN <= value <= numbers.INT_MAX
-
-
 def _instance_of(id: str, asked: Type, holds: Any) -> None:
     """Register one ``instanceOf…``: known types answer when the app is built, objects when the event is there.
 
-    An object's whole number is an Integer where it fits 32 bits and a Long otherwise, a fraction is a Double: that is
-    how values come in.
+    An object's whole number that comes in is an Integer where it fits 32 bits and a Long otherwise, a fraction is a
+    Double; for those that were put into lists and maps see `spdist.functions.objects`.
     """
 
     @function(id, signature(id, ((ANY,), Type.BOOL)), inline=True)
@@ -277,9 +289,9 @@ def _instance_of(id: str, asked: Type, holds: Any) -> None:
         return Code(f"{site.bind(holds, id)}({value.text})", Type.BOOL, nullable=False)
 
 
-_instance_of("instanceOfInteger", Type.INT, _is_integer)
-_instance_of("instanceOfLong", Type.LONG, _is_long)
-_instance_of("instanceOfFloat", Type.FLOAT, lambda value: False)
+_instance_of("instanceOfInteger", Type.INT, objects.is_integer)
+_instance_of("instanceOfLong", Type.LONG, objects.is_long)
+_instance_of("instanceOfFloat", Type.FLOAT, lambda value: type(value) is objects.Float)
 _instance_of("instanceOfDouble", Type.DOUBLE, lambda value: type(value) is float)
 _instance_of("instanceOfString", Type.STRING, lambda value: type(value) is str)
 _instance_of("instanceOfBoolean", Type.BOOL, lambda value: type(value) is bool)
@@ -319,13 +331,26 @@ def uuid(site: Site, _arguments: Codes) -> Code:
 # --- sets --------------------------------------------------------------------------------------------------------
 
 
-@function("createSet", signature("createSet", ((ANY - {Type.OBJECT},), Type.OBJECT)))
-def create_set(value: Any) -> set[Any]:
+def _set_of(value: Any) -> objects.HashSet:
+    return objects.HashSet((value,))
+
+
+@function("createSet", signature("createSet", ((ANY - {Type.OBJECT},), Type.OBJECT)), inline=True)
+def create_set(site: Site, arguments: Codes) -> Code:
     """Give a set with one member. Source: CreateSetFunctionExecutor."""
-    return {value}
+    (value,) = arguments
+    text = value.text
+    if value.type in (Type.LONG, Type.FLOAT):
+        boxer = objects.box_long if value.type is Type.LONG else objects.box_float
+        text = f"{site.bind(boxer, boxer.__name__)}({text})"
+    return Code(f"{site.bind(_set_of, 'set_of')}({text})", Type.OBJECT, nullable=False)
 
 
 @function("sizeOfSet", signature("sizeOfSet", ((Type.OBJECT,), Type.INT)))
-def size_of_set(values: Any) -> int | None:
-    """Give the number of members; null for null. Source: SizeOfSetFunctionExecutor."""
-    return None if values is None else len(values)
+def size_of_set(values: Any) -> int:
+    """Give the number of members; 0 for null, and what is no set fails the event. Source: SizeOfSetFunctionExecutor."""
+    if values is None:
+        return 0
+    if not isinstance(values, set | frozenset):
+        raise ClassCastError(values, "Set")
+    return len(values)

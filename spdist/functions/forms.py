@@ -44,6 +44,10 @@ class Code:
         Whether a value at run time is sure to be of the static type; after ``cast`` and for objects it is not.
     literal : Any
         The value, where it is a constant of the text.
+    foreign : Type, optional
+        The type that a value at run time is sure to have instead of the static one, after ``cast``.
+    fallible : bool
+        Whether computing it may fail, so that it must be computed even where something else makes the result null.
     """
 
     value: str
@@ -53,6 +57,8 @@ class Code:
     nulls: tuple[Null, ...] = ()
     exact: bool = True
     literal: Any = None
+    foreign: Type | None = None
+    fallible: bool = False
 
     @property
     def text(self) -> str:
@@ -79,6 +85,10 @@ class Site(Protocol):
 
     def clock(self) -> str:
         """Return source for the app's clock (`VirtualClock`)."""
+        ...
+
+    def place(self) -> int:
+        """Return where the call stands in the app's text."""
         ...
 
 

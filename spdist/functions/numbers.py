@@ -11,6 +11,8 @@ import struct
 from array import array
 from typing import Any
 
+from spdist.functions.failures import ClassCastError
+
 __all__ = [
     "INT_MAX",
     "INT_MIN",
@@ -26,8 +28,13 @@ __all__ = [
     "float32",
     "long_to_float32",
     "no_number",
+    "refuse_cast",
     "remainder_integers",
     "remainder_reals",
+    "sure_bool",
+    "sure_int",
+    "sure_long",
+    "sure_real",
     "text_of",
     "text_of_float32",
     "wrap32",
@@ -106,8 +113,41 @@ def remainder_reals(left: float, right: float) -> float:
 
 def no_number(*operands: Any) -> Any:
     """Raise what arithmetic on a string or a boolean raises: it compiles in SiddhiQL and fails for each event."""
-    kinds = " and ".join(type(value).__name__ for value in operands)
-    raise TypeError(f"arithmetic needs numbers, found {kinds}")
+    wrong = [value for value in operands if isinstance(value, bool) or not isinstance(value, int | float)]
+    raise ClassCastError((wrong or operands)[0], "Number")
+
+
+def sure_bool(value: Any) -> bool:
+    """Return whether `value` is true; null counts as false. Raises ClassCastError for what is no boolean."""
+    if value is None or value is True or value is False:
+        return value is True
+    raise ClassCastError(value, "Boolean")
+
+
+def refuse_cast(named: str, actual: str, value: Any) -> Any:
+    """Raise what reading a value as `named` raises in Java, where it is sure to be of another type."""
+    raise TypeError(f"{value!r} is of type {actual}, not {named}")
+
+
+def sure_int(value: Any) -> int:
+    """Return `value` where it is an ``int``; raises ClassCastError for anything else."""
+    if type(value) is int and INT_MIN <= value <= INT_MAX:
+        return value
+    raise ClassCastError(value, "Integer")
+
+
+def sure_long(value: Any) -> int:
+    """Return `value` where it is a whole number; raises ClassCastError for anything else."""
+    if type(value) is int:
+        return value
+    raise ClassCastError(value, "Long")
+
+
+def sure_real(value: Any) -> float:
+    """Return `value` where it is a ``float`` or ``double``; raises ClassCastError for anything else."""
+    if type(value) is float:
+        return value
+    raise ClassCastError(value, "Double")
 
 
 def _number(value: Any) -> int | float:
@@ -162,6 +202,34 @@ def _java_real(shortest: str) -> str:
     return _java_digits(stripped, exponent, sign) if stripped else f"{sign}0.0"
 
 
+def _java_whole(value: float, significant: int) -> str | None:
+    """Return a large whole number as Java 17 writes it: rounded where its bits end, often with more digits than needed.
+
+    None where the shortest decimal is what Java writes too. `significant` is how many bits the type has.
+    """
+    magnitude = abs(value)
+    if not 2.0 ** (significant + 1) <= magnitude < 2.0**63:
+        return None
+    number = int(magnitude)
+    scarce = int((number.bit_length() - significant - 2) * _DIGITS_PER_BIT)
+    number, rest = divmod(number, 10**scarce)
+    number += rest >= 10**scarce // 2 if scarce else 0
+    digits = str(number)
+    return _java_digits(digits.rstrip("0"), len(digits) + scarce, "-" if value < 0 else "")
+
+
+_DIGITS_PER_BIT = math.log10(2.0)
+_LEAST = 5e-324
+
+
+def _double_text(value: float) -> str:
+    if not math.isfinite(value):
+        return _not_finite(value)
+    if abs(value) == _LEAST:
+        return "4.9E-324" if value > 0 else "-4.9E-324"
+    return _java_whole(value, 53) or _java_real(repr(value))
+
+
 def _not_finite(value: float) -> str:
     if value != value:
         return "NaN"
@@ -180,7 +248,7 @@ def text_of(value: Any) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     if type(value) is float:
-        return _java_real(repr(value)) if math.isfinite(value) else _not_finite(value)
+        return _double_text(value)
     return str(value)
 
 
@@ -190,6 +258,9 @@ def text_of_float32(value: Any) -> str:
         return text_of(value)
     if not math.isfinite(value):
         return _not_finite(value)
+    whole = _java_whole(float32(value), 24)
+    if whole is not None:
+        return whole
     bits = struct.pack("<f", float32(value))
     for precision in range(1, 10):
         shortest = f"{value:.{precision}g}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import stream_function
-from spdist.language.ast import Expression
+from spdist.language.ast import Expression, Literal
 from spdist.language.types import Schema, Type
 
 __all__: list[str] = []
@@ -20,22 +20,30 @@ _log = logging.getLogger("spdist.app")
 _LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
 
-def _resolve_log(_schema: Schema, types: tuple[Type, ...], _expressions: tuple[Expression, ...]) -> Schema:
-    given = [t for t in types if t in (Type.STRING, Type.BOOL)]
-    if len(given) != len(types) or len(types) > 3:
+_TEXT, _FLAG = Type.STRING, Type.BOOL
+_LOGGED = ((), (_TEXT,), (_FLAG,), (_TEXT, _TEXT), (_TEXT, _FLAG), (_TEXT, _TEXT, _FLAG))
+
+
+def _resolve_log(_schema: Schema, types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> Schema:
+    if types not in _LOGGED:
         raise SiddhiTypeError("'log' does not take these arguments", hint="write #log('INFO', 'text', true)")
+    priority = expressions[0] if types[:2] == (_TEXT, _TEXT) else None
+    if priority is not None and not isinstance(priority, Literal):
+        raise SiddhiTypeError("the priority of 'log' must be a constant")
+    if types[-1:] == (_FLAG,) and not isinstance(expressions[-1], Literal):
+        raise SiddhiTypeError("whether 'log' shows the event must be a constant")
+    if priority is not None and (level := str(priority.value).upper()) not in (*_LEVELS, "OFF"):
+        raise SiddhiTypeError(f"'{level}' is no priority", hint=f"it is one of {', '.join((*_LEVELS, 'OFF'))}")
     return Schema(())
 
 
 @stream_function("log", _resolve_log)
 def log(*arguments: Any) -> tuple[tuple[Any, ...], ...]:
-    """Write to the log and let the event pass: ``#log([priority, ][message, ][is.event.logged])``."""
-    texts = [a for a in arguments if isinstance(a, str)]
-    named = texts[0].upper() in _LEVELS or texts[0].upper() == "OFF" if texts else False
-    level = texts[0].upper() if named else "INFO"
-    message = texts[1] if named and len(texts) > 1 else "" if named else texts[0] if texts else ""
+    """Write to the log and let the event pass: ``#log([[priority, ]message][, is.event.logged])``."""
+    texts = [a for a in arguments if not isinstance(a, bool)]
+    level = texts[0].upper() if len(texts) > 1 else "INFO"
     if level != "OFF":
-        _log.log(_LEVELS[level], "%s", message)
+        _log.log(_LEVELS[level], "%s", texts[-1] if texts else "")
     return ((),)
 
 

@@ -85,6 +85,11 @@ class AppBuilder(InputBuilder):
 
     def _attributes(self, branch: Branch) -> tuple[ast.Attribute, ...]:
         attributes: tuple[ast.Attribute, ...] = self.all(branch)
+        return attributes
+
+    def _distinct(self, branch: Branch) -> tuple[ast.Attribute, ...]:
+        """Return attributes of different names; those of tables are left to the checker, as in Siddhi."""
+        attributes = self._attributes(branch)
         seen: set[str] = set()
         for child, attribute in zip(branch.children, attributes, strict=True):
             if attribute.name in seen:
@@ -105,15 +110,16 @@ class AppBuilder(InputBuilder):
         }
 
     def _stream_definition(self, branch: Branch) -> ast.StreamDefinition:
-        return ast.StreamDefinition(attributes=self.build(branch.children[2]), **self._common(branch))
+        return ast.StreamDefinition(attributes=self._distinct(branch.children[2]), **self._common(branch))
 
     def _table_definition(self, branch: Branch) -> ast.TableDefinition:
         return ast.TableDefinition(attributes=self.build(branch.children[2]), **self._common(branch))
 
     def _window_definition(self, branch: Branch) -> ast.WindowDefinition:
         parts = self.parts(branch)
+        attributes = self._distinct(branch.children[2])
         return ast.WindowDefinition(
-            attributes=parts["attributes"], window=parts["call"], output=parts.get("events"), **self._common(branch)
+            attributes=attributes, window=parts["call"], output=parts.get("events"), **self._common(branch)
         )
 
     def _trigger_definition(self, branch: Branch) -> ast.TriggerDefinition:

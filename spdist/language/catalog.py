@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from spdist.language.ast import Expression
 from spdist.language.types import Schema, Type
@@ -23,9 +24,15 @@ StreamFunctionResolver = Callable[[Schema, tuple[Type, ...], tuple[Expression, .
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Signatures by id (``name`` or ``ns:name``, case-sensitive)."""
+    """Signatures by id (``name`` or ``ns:name``, case-sensitive).
+
+    ``stores`` are the tables of the app that is compiled, by id, which ``in`` looks into; the checker knows only their
+    schemas, and leaves them alone. ``scripts`` tells whether apps may define functions in Python.
+    """
 
     functions: Mapping[str, Resolver] = field(default_factory=dict)
     aggregators: Mapping[str, Resolver] = field(default_factory=dict)
     windows: Mapping[str, WindowResolver] = field(default_factory=dict)
     stream_functions: Mapping[str, StreamFunctionResolver] = field(default_factory=dict)
+    stores: Mapping[str, Any] = field(default_factory=dict)
+    scripts: bool = False

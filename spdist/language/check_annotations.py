@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import (
+    AppValidationError,
+    DuplicateAnnotationError,
+    DuplicateDefinitionError,
+    SiddhiSyntaxError,
+    SiddhiTypeError,
+    UndefinedAttributeError,
+    UnsupportedFeatureError,
+)
 from spdist.language import ast
+from spdist.language.check_transports import check_transports
 from spdist.language.names import Names
+from spdist.language.parser import read_time
 from spdist.language.scope import suggestion
 from spdist.language.types import Schema
 
 __all__ = ["check_app_annotations", "check_definition_annotations", "check_partition_annotations"]
 
 _STREAM_ERRORS = ("LOG", "STREAM", "STORE")
-_STRATEGIES = ("roundRobin", "partitioned", "broadcast")
+_ONCE = ("app:name", "app:playback", "app:statistics")
+_PLAYBACK = ("idle.time", "increment")
+_PLAYBACK_EXAMPLE = "@app:playback(idle.time='100 millisec', increment='2 sec')"
 
 
 def check_app_annotations(names: Names, app: ast.SiddhiApp) -> None:
-    """Check ``@app:…``: each once, and ``@app:playback`` with both of its elements or none."""
+    """Check ``@app:…``: those with a meaning are written once, and ``@app:playback`` as a whole or bare."""
     seen: set[str] = set()
     for annotation in app.annotations:
         key = annotation.name.lower()
-        if key in seen:
-            names.refuse(DuplicateDefinitionError, f"'@{annotation.name}' is written twice", annotation.span)
+        if key in seen and key in _ONCE:
+            names.refuse(DuplicateAnnotationError, f"'@{annotation.name}' is written twice", annotation.span)
         seen.add(key)
         if key == "app:async":
             hint = "Put @async on the streams."
-            names.refuse(UnsupportedFeatureError, "'@app:async' is not part of Siddhi any more", annotation.span, hint)
-        if key == "app:playback" and (annotation.get("idle.time") is None) != (annotation.get("increment") is None):
-            hint = "For example: @app:playback(idle.time='100 millisec', increment='2 sec')"
-            names.refuse(SiddhiTypeError, "'idle.time' and 'increment' come together", annotation.span, hint)
+            names.refuse(SiddhiTypeError, "'@app:async' is not part of Siddhi any more", annotation.span, hint)
+        elif key == "app:playback":
+            _check_playback(names, annotation)
+        elif key == "app:statistics":
+            _check_number(names, annotation, "interval", 0)
+
+
+def _check_playback(names: Names, playback: ast.Annotation) -> None:
+    """Check that a heartbeat has both of its elements, that both are times, and that there are no others."""
+    for element in playback.elements:
+        if (element.key or "").lower() not in _PLAYBACK:
+            message = f"'@{playback.name}' knows no '{element.key or element.value}'"
+            hint = f"It is written without anything, or as {_PLAYBACK_EXAMPLE}."
+            names.refuse(AppValidationError, message, playback.span, suggestion(element.key or "", _PLAYBACK) or hint)
+        elif read_time(element.value) is None:
+            message = f"'{element.value}' is no time"
+            names.refuse(SiddhiSyntaxError, message, element.span or playback.span, f"For example: {_PLAYBACK_EXAMPLE}")
+    if (playback.get("idle.time") is None) != (playback.get("increment") is None):
+        hint = f"For example: {_PLAYBACK_EXAMPLE}"
+        names.refuse(AppValidationError, "'idle.time' and 'increment' come together", playback.span, hint)
+
+
+def _check_number(names: Names, annotation: ast.Annotation, key: str, least: int) -> None:
+    value = annotation.get(key)
+    if value is None or (value.strip().lstrip("-").isdecimal() and int(value) >= least):
+        return
+    message = f"'{key}' of '@{annotation.name}' is a whole number of at least {least}, not '{value}'"
+    names.refuse(SiddhiTypeError, message, annotation.span)
 
 
 def check_definition_annotations(names: Names, definition: ast.Definition) -> None:
@@ -45,50 +81,66 @@ def check_partition_annotations(names: Names, partition: ast.Partition) -> None:
         for key in ("enable", "idle.period"):
             if purge.get(key) is None:
                 names.refuse(SiddhiTypeError, f"'@purge' of a partition needs '{key}'", purge.span)
+        for key in ("interval", "idle.period"):
+            value = purge.get(key)
+            if value is not None and read_time(value) is None:
+                hint = "For example: @purge(enable='true', interval='10 sec', idle.period='1 hour')"
+                names.refuse(AppValidationError, f"'{value}' is no time", purge.span, hint)
         if (purge.get("enable") or "true").lower() not in ("true", "false"):
             names.refuse(SiddhiTypeError, "'enable' is 'true' or 'false'", purge.span)
 
 
 def _check_stream(names: Names, stream: ast.StreamDefinition, schema: Schema) -> None:
-    for on_error in ast.find_annotations(stream.annotations, "OnError"):
+    handlers = ast.find_annotations(stream.annotations, "OnError")
+    for on_error in handlers:
         action = on_error.get("action")
-        if action is not None and action.upper() not in _STREAM_ERRORS:
-            hint = f"It is one of {', '.join(_STREAM_ERRORS)}."
-            names.refuse(SiddhiTypeError, f"'{action}' is no action of '@OnError'", on_error.span, hint)
-    for kind in ("source", "sink"):
-        for annotation in ast.find_annotations(stream.annotations, kind):
-            _check_transport(names, annotation, schema)
+        hint = f"It is one of {', '.join(_STREAM_ERRORS)}."
+        if action is None:
+            names.refuse(SiddhiTypeError, "'@OnError' has no 'action'", on_error.span, hint)
+        elif action.upper() not in _STREAM_ERRORS:
+            message = f"'{action}' is no action of '@OnError'"
+            names.refuse(SiddhiTypeError, message, on_error.span, suggestion(action.upper(), _STREAM_ERRORS) or hint)
+        elif action.upper() == "STREAM" and schema.index("_error") is not None:
+            message = f"The fault stream '!{stream.name}' adds an attribute '_error', and there is one already"
+            names.refuse(DuplicateDefinitionError, message, on_error.span, "Give yours another name.")
+    _check_once(names, handlers)
+    asynchronous = ast.find_annotations(stream.annotations, "async")
+    _check_once(names, asynchronous)
+    for annotation in asynchronous:
+        for key in ("buffer.size", "workers", "batch.size.max"):
+            _check_number(names, annotation, key, 0 if key == "buffer.size" else 1)
+    check_transports(names, stream)
 
 
-def _check_transport(names: Names, annotation: ast.Annotation, schema: Schema) -> None:
-    if annotation.get("type") is None and annotation.get("ref") is None:
-        hint = f"For example: @{annotation.name}(type='kafka', …)"
-        names.refuse(SiddhiTypeError, f"'@{annotation.name}' has no 'type'", annotation.span, hint)
-    for mapping in annotation.nested("map"):
-        if mapping.get("type") is None:
-            names.refuse(SiddhiTypeError, "'@map' has no 'type'", mapping.span, "For example: @map(type='json')")
-    for distribution in annotation.nested("distribution"):
-        strategy = distribution.get("strategy")
-        if strategy not in _STRATEGIES:
-            hint = f"It is one of {', '.join(_STRATEGIES)}."
-            names.refuse(UndefinedNameError, f"There is no strategy '{strategy}'", distribution.span, hint)
-        if strategy == "partitioned":
-            _check_attributes(names, distribution, (distribution.get("partitionKey") or "",), schema)
+def _check_once(names: Names, annotations: tuple[ast.Annotation, ...]) -> None:
+    for repeated in annotations[1:]:
+        names.refuse(DuplicateAnnotationError, f"'@{repeated.name}' is written twice", repeated.span)
 
 
 def _check_table(names: Names, table: ast.TableDefinition, schema: Schema) -> None:
     keys = ast.find_annotations(table.annotations, "PrimaryKey")
     for repeated in keys[1:]:
         names.refuse(
-            DuplicateDefinitionError, "'@PrimaryKey' is written twice", repeated.span, "It takes several names."
+            DuplicateAnnotationError, "'@PrimaryKey' is written twice", repeated.span, "It takes several names."
         )
     for key in keys:
-        _check_attributes(names, key, tuple(element.value for element in key.elements), schema)
+        if not key.elements:
+            names.refuse(AppValidationError, "'@PrimaryKey' names no attribute", key.span)
+            continue
+        _check_attributes(names, key, tuple(element.value.strip() for element in key.elements), schema)
+    indexed: set[str] = set()
     for index in ast.find_annotations(table.annotations, "Index"):
         if len(index.elements) != 1:
             hint = "Write one @Index for each attribute."
-            names.refuse(SiddhiTypeError, "'@Index' takes one attribute", index.span, hint)
-        _check_attributes(names, index, tuple(element.value for element in index.elements), schema)
+            names.refuse(AppValidationError, "'@Index' takes one attribute", index.span, hint)
+        elif index.elements[0].value.strip() in indexed:
+            names.refuse(AppValidationError, "There is an index on this attribute already", index.span)
+        indexed.update(element.value.strip() for element in index.elements)
+        if index.elements:
+            _check_attributes(names, index, tuple(element.value.strip() for element in index.elements), schema)
+    for store in ast.find_annotations(table.annotations, "Store"):
+        if store.get("type") is None and store.get("ref") is None:
+            names.refuse(SiddhiTypeError, "'@Store' has no 'type'", store.span, "For example: @Store(type='rdbms', …)")
     for old in ast.find_annotations(table.annotations, "IndexBy"):
         names.refuse(UnsupportedFeatureError, "'@IndexBy' is not part of Siddhi any more", old.span, "Write @Index.")
 
@@ -99,4 +151,4 @@ def _check_attributes(names: Names, annotation: ast.Annotation, wanted: tuple[st
     for name in wanted:
         if schema.index(name) is None:
             hint = suggestion(name, schema.names)
-            names.refuse(UndefinedNameError, f"There is no attribute '{name}'", annotation.span, hint)
+            names.refuse(UndefinedAttributeError, f"There is no attribute '{name}'", annotation.span, hint)

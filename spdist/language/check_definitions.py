@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 
-from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import (
+    DuplicateDefinitionError,
+    SiddhiAppError,
+    SiddhiSyntaxError,
+    SiddhiTypeError,
+)
 from spdist.language import ast
+from spdist.language.check_aggregations import check_aggregation
 from spdist.language.check_annotations import check_definition_annotations
-from spdist.language.check_inputs import check_filters, check_window
-from spdist.language.check_queries import check_items
-from spdist.language.expressions import is_aggregator
+from spdist.language.check_inputs import check_window
+from spdist.language.cron import CronExpression
 from spdist.language.names import Names
 from spdist.language.scope import Scope, Source
+from spdist.language.scripts import read_script
 from spdist.language.types import Schema, Type
 
 __all__ = ["check_definitions"]
 
 _TRIGGERED = Schema.of([("triggered_time", "long")])
-_DURATIONS = ("second", "minute", "hour", "day", "month", "year")
-#: What an aggregation can compute bucket by bucket and add up later.
-_INCREMENTAL = frozenset({"sum", "count", "avg", "min", "max", "distinctCount"})
 
 
 def check_definitions(names: Names, app: ast.SiddhiApp) -> None:
@@ -27,7 +30,7 @@ def check_definitions(names: Names, app: ast.SiddhiApp) -> None:
     seen: dict[str, ast.Definition] = {}
     for definition in app.definitions:
         before = seen.setdefault(definition.name, definition)
-        if before is not definition and before != dataclasses.replace(definition, annotations=before.annotations):
+        if before is not definition and not _tolerated(before, definition):
             hint = f"It was defined before in line {before.span.line}." if before.span else None
             message = f"'{definition.name}' is defined twice"
             names.refuse(DuplicateDefinitionError, message, definition.span, hint)
@@ -35,7 +38,15 @@ def check_definitions(names: Names, app: ast.SiddhiApp) -> None:
             _define(names, definition)
     for definition in app.definitions:
         if isinstance(definition, ast.AggregationDefinition) and seen[definition.name] is definition:
-            _aggregation(names, definition)
+            check_aggregation(names, definition)
+
+
+def _tolerated(before: ast.Definition, again: ast.Definition) -> bool:
+    """Tell whether a name may be defined again: a stream or table in the same words, a trigger's stream as it is."""
+    for one, other in ((before, again), (again, before)):
+        if isinstance(one, ast.StreamDefinition) and isinstance(other, ast.TriggerDefinition):
+            return one.schema == _TRIGGERED
+    return before == again and isinstance(again, ast.StreamDefinition | ast.TableDefinition)
 
 
 def _define(names: Names, definition: ast.Definition) -> None:
@@ -47,6 +58,7 @@ def _define(names: Names, definition: ast.Definition) -> None:
                 names.streams[f"!{name}"] = Schema((*definition.schema.fields, ("_error", Type.OBJECT)))
         case ast.TableDefinition(name=name):
             names.tables[name] = definition.schema
+            _check_distinct(names, definition)
         case ast.WindowDefinition(name=name):
             names.windows[name] = definition.schema
             if definition.window is not None:
@@ -54,13 +66,21 @@ def _define(names: Names, definition: ast.Definition) -> None:
         case ast.TriggerDefinition(name=name):
             names.streams[name] = _TRIGGERED
             _check_trigger(names, definition)
-        case ast.FunctionDefinition(name=name, language=language, returns=returns):
-            # Calls of it are no further errors.
-            functions = {**names.catalog.functions, name: lambda *_: returns}
-            names.catalog = dataclasses.replace(names.catalog, functions=functions)
-            hint = "Register it from Python with the decorator spdist.extension.function."
-            message = f"Functions written in '{language}' are not run"
-            names.refuse(UnsupportedFeatureError, message, definition.span, hint)
+        case ast.FunctionDefinition(name=name):
+            script, wrong = read_script(definition, names.catalog.scripts)
+            # Also a wrong one is known from now on: calls of it are no further errors.
+            names.scripts[name] = script
+            names.catalog = dataclasses.replace(names.catalog, functions={**names.catalog.functions, name: script})
+            if wrong is not None:
+                names.report(wrong)
+
+
+def _check_distinct(names: Names, table: ast.TableDefinition) -> None:
+    seen: set[str] = set()
+    for attribute in table.attributes:
+        if attribute.name in seen:
+            names.refuse(DuplicateDefinitionError, f"There are two attributes '{attribute.name}'", attribute.span)
+        seen.add(attribute.name)
 
 
 def _goes_to_fault_stream(definition: ast.StreamDefinition) -> bool:
@@ -69,76 +89,13 @@ def _goes_to_fault_stream(definition: ast.StreamDefinition) -> bool:
 
 
 def _check_trigger(names: Names, trigger: ast.TriggerDefinition) -> None:
+    for annotation in trigger.annotations:
+        names.refuse(SiddhiSyntaxError, "A trigger takes no annotations", annotation.span)
     if trigger.every is not None and trigger.every.milliseconds == 0:
         names.refuse(SiddhiTypeError, "A trigger cannot fire every 0 ms", trigger.every.span)
-    if trigger.at is not None and trigger.at.lower() != "start" and len(trigger.at.split()) not in (6, 7):
-        hint = "'start', or a cron expression with seconds first: '0 0 12 * * ?'"
-        names.refuse(SiddhiTypeError, f"'{trigger.at}' is no time of a trigger", trigger.span, hint)
-
-
-# --- aggregations ----------------------------------------------------------------------------------------------------
-
-
-def _aggregation(names: Names, aggregation: ast.AggregationDefinition) -> None:
-    single, select = aggregation.input, aggregation.select
-    durations = _durations(names, aggregation)
-    if single is None or select is None:
-        return
-    schema = names.require(single.stream)
-    if schema is not None and single.stream.id not in names.streams:
-        hint = "Let a query insert it into a stream."
-        names.refuse(SiddhiTypeError, f"An aggregation reads a stream, not '{single.stream.id}'", single.span, hint)
-        schema = None
-    output = None
-    if schema is not None:
-        source = check_filters(names, single.before, Source(single.stream.id, single.stream.id, schema))
-        if source is not None:
-            output = _aggregated(names, aggregation, select, Scope((source,), tables=names.all_tables()))
-    if output is None:
-        names.unknown.add(aggregation.name)
-    else:
-        names.aggregations[aggregation.name] = Schema((("AGG_TIMESTAMP", Type.LONG), *output.fields))
-        names.durations[aggregation.name] = durations
-
-
-def _aggregated(
-    names: Names, aggregation: ast.AggregationDefinition, select: ast.Selection, scope: Scope
-) -> Schema | None:
-    for variable in select.group_by:
-        names.type_of(variable, scope)
-    by = aggregation.aggregate_by
-    if by is not None and names.type_of(by, scope) not in (None, Type.LONG, Type.STRING):
-        hint = "Milliseconds as long, or a string such as '2024-01-31 12:00:00'."
-        names.refuse(SiddhiTypeError, f"'{by.name}' is no time to aggregate by", by.span, hint)
-    for item in select.items:
-        _check_incremental(names, item.expression)
-    if select.items:
-        return check_items(names, select.items, scope)
-    return Schema(tuple((scope.name_of(reference), reference.type) for reference in scope.star()))
-
-
-def _check_incremental(names: Names, expression: ast.Expression) -> None:
-    for call in expression.walk():
-        if not isinstance(call, ast.FunctionCall) or not is_aggregator(call, names.catalog):
-            continue
-        if call.id not in _INCREMENTAL:
-            hint = f"It can compute {', '.join(sorted(_INCREMENTAL))}."
-            names.refuse(UndefinedNameError, f"An aggregation has no '{call.id}'", call.span, hint)
-        elif any(not isinstance(argument, ast.Variable) for argument in call.args):
-            hint = "Compute it in a query before, and aggregate its result."
-            names.refuse(SiddhiTypeError, f"'{call.id}' takes an attribute here, no expression", call.span, hint)
-
-
-def _durations(names: Names, aggregation: ast.AggregationDefinition) -> tuple[str, ...]:
-    """Return the durations of an aggregation, a range written out."""
-    written = aggregation.durations
-    if "week" in written:
-        names.refuse(UnsupportedFeatureError, "Aggregations know no weeks", aggregation.span, "Use day or month.")
-        return ()
-    if not aggregation.is_range:
-        return tuple(unit for unit in _DURATIONS if unit in written)
-    first, last = (_DURATIONS.index(unit) for unit in (written[0], written[-1]))
-    if first > last:
-        message = f"The durations '{written[0]} ... {written[-1]}' are reversed"
-        names.refuse(SiddhiTypeError, message, aggregation.span, "They go from the short to the long one.")
-    return _DURATIONS[first : last + 1]
+    if trigger.at is not None and trigger.at.lower() != "start":
+        try:
+            CronExpression(trigger.at)
+        except SiddhiAppError as error:
+            message = f"'{trigger.at}' is no time of a trigger: {error.message}"
+            names.refuse(SiddhiTypeError, message, trigger.span, f"'start', or {error.hint}")

@@ -6,16 +6,23 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import (
+    AppValidationError,
+    SiddhiAppError,
+    SiddhiSyntaxError,
+    SiddhiTypeError,
+    UndefinedNameError,
+    UndefinedSideError,
+    UnsupportedFeatureError,
+)
 from spdist.language import ast
+from spdist.language.check_ranges import check_range
 from spdist.language.expressions import located, resolve_call
 from spdist.language.names import Names
-from spdist.language.scope import Scope, Source, pattern_elements, undefined
-from spdist.language.types import Schema, Type
+from spdist.language.scope import Scope, Source, pattern_elements, unknown_extension
+from spdist.language.types import Schema
 
 __all__ = ["check_filters", "check_window", "input_scope"]
-
-_PERIODS = {"sec": "second", "min": "minute"}
 
 
 def input_scope(names: Names, query_input: ast.Input) -> Scope | None:
@@ -49,8 +56,13 @@ def _stream(names: Names, single: ast.SingleInput, *, what: str) -> Source | Non
     return _handled(names, single, source)
 
 
-def _lookup(names: Names, stream: ast.StreamRef, alias: str | None = None) -> Source | None:
-    schema = names.require(stream)
+def _lookup(
+    names: Names,
+    stream: ast.StreamRef,
+    alias: str | None = None,
+    unknown: type[UndefinedNameError] = UndefinedNameError,
+) -> Source | None:
+    schema = names.require(stream, unknown)
     if schema is None:
         return None
     kind: Literal["stream", "table", "window"] = "stream"
@@ -67,7 +79,7 @@ def _handled(names: Names, single: ast.SingleInput, source: Source) -> Source | 
         return None
     source = before
     if single.window is not None:
-        if source.kind != "stream":
+        if source.kind == "window":
             hint = "A named window has its window in its definition."
             names.refuse(SiddhiTypeError, f"'{source.name}' takes no window", single.window.span, hint)
         else:
@@ -112,7 +124,7 @@ def check_filters(
 def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Source) -> Source | None:
     resolver = names.catalog.stream_functions.get(call.id)
     if resolver is None:
-        error = undefined("stream function", call.id, call.span, names.catalog.stream_functions)
+        error = unknown_extension("stream function", call.id, call.span, names.catalog.stream_functions)
         if call.id in names.catalog.windows:
             error.hint = f"A window is written #window.{call.id}(…)."
         names.report(error)
@@ -140,7 +152,7 @@ def check_window(names: Names, call: ast.FunctionCall, scope: Scope) -> None:
     types, expressions, errors = resolve_call(call, scope, names.catalog)
     names.errors.extend(errors)
     if resolver is None:
-        names.report(undefined("window", call.id, call.span, names.catalog.windows))
+        names.report(unknown_extension("window", call.id, call.span, names.catalog.windows))
     elif types is not None:
         try:
             resolver(types, expressions)
@@ -159,48 +171,21 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
     if all(side.kind == "table" for side in known):
         hint = "At least one side must be a stream, a named window or a trigger."
         names.refuse(SiddhiTypeError, "Two tables never cause a join", join.span, hint)
-    scope = Scope(tuple(known), tables=names.all_tables())
+    scope = Scope(tuple(known), tables=names.all_tables(), missing=AppValidationError)
     if join.on is not None:
         names.condition(join.on, scope, "'on'")
         names.no_aggregator(join.on, "join conditions")
-    _check_range(names, join, scope)
+    if any(source.stream_id in names.aggregations for source in known):
+        check_range(names, join.within, join.per, scope, join.span)
     return scope
 
 
 def _side(names: Names, side: ast.JoinSide) -> Source | None:
-    source = _lookup(names, side.input.stream)
+    source = _lookup(names, side.input.stream, unknown=UndefinedSideError)
     if source is None:
         return None
     handled = _handled(names, side.input, source)
     return None if handled is None else dataclasses.replace(handled, name=side.alias or handled.name)
-
-
-def _check_range(names: Names, join: ast.JoinInput, scope: Scope) -> None:
-    """Check ``within … per …``: asked of an aggregation, and of nothing else."""
-    aggregations = [source for source in scope.sources if source.stream_id in names.aggregations]
-    if not aggregations:
-        if join.within:
-            names.refuse(SiddhiTypeError, "'within … per …' is for joins with an aggregation", join.within[0].span)
-        return
-    if not join.within or join.per is None:
-        hint = "For example: within '2024-01-** **:**:**' per 'days'"
-        names.refuse(SiddhiTypeError, "A join with an aggregation needs 'within … per …'", join.span, hint)
-        return
-    for bound in join.within:
-        if names.type_of(bound, scope) not in (None, Type.LONG, Type.STRING):
-            names.refuse(SiddhiTypeError, "'within' takes a time as long or string", bound.span)
-    _check_period(names, join.per, scope, aggregations[0])
-
-
-def _check_period(names: Names, per: ast.Expression, scope: Scope, aggregation: Source) -> None:
-    if names.type_of(per, scope) not in (None, Type.STRING):
-        names.refuse(SiddhiTypeError, "'per' takes a string", per.span, "For example: per 'days'")
-    elif isinstance(per, ast.Literal):
-        word = str(per.value).lower().rstrip("s")
-        durations = names.durations[aggregation.stream_id]
-        if _PERIODS.get(word, word) not in durations:
-            hint = f"It has: {', '.join(durations)}."
-            names.refuse(UndefinedNameError, f"'{aggregation.stream_id}' has no '{per.value}'", per.span, hint)
 
 
 # --- patterns and sequences ------------------------------------------------------------------------------------------
@@ -208,6 +193,7 @@ def _check_period(names: Names, per: ast.Expression, scope: Scope, aggregation: 
 
 def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
     elements = list(pattern_elements(pattern.element))
+    _check_logic(names, pattern.element)
     found = [_element(names, element, counted) for element, counted in elements]
     sources = [source for source in found if source is not None]
     if len(sources) < len(elements):
@@ -225,7 +211,21 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
         sources[position] = handled
     # Siddhi sets up the right side of `and` and `or` before the left one; `select *` shows it.
     order = tuple(i if partner is None else partner for i, partner in enumerate(partners))
-    return Scope(tuple(sources), tables=names.all_tables(), star_order=order)
+    return Scope(tuple(sources), tables=names.all_tables(), star_order=order, missing=AppValidationError)
+
+
+def _check_logic(names: Names, element: ast.StateElement) -> None:
+    """Refuse an absence without a time where it would never be over: beside ``or``, and beside another absence."""
+    for part in element.walk():
+        if isinstance(part, ast.LogicalState):
+            sides = (part.left, part.right)
+            endless = [side for side in sides if isinstance(side, ast.AbsentState) and side.waiting is None]
+            if endless and (part.op == "or" or all(isinstance(side, ast.AbsentState) for side in sides)):
+                hint = "Write 'not … for' and a time."
+                message = f"Without a time, 'not' stands beside 'and' and an event, not beside '{part.op}'"
+                if part.op == "and":
+                    message = "Without a time, 'not' stands beside an event, not beside another 'not'"
+                names.refuse(SiddhiSyntaxError, message, endless[0].span, hint)
 
 
 def _element(names: Names, element: ast.StreamState | ast.AbsentState, counted: bool) -> Source | None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+import dataclasses
+
+from spdist.errors import (
+    DuplicateDefinitionError,
+    SiddhiTypeError,
+    UnsupportedFeatureError,
+)
 from spdist.language import ast
+from spdist.language.check_changes import check_change, refuse_schema
 from spdist.language.check_inputs import input_scope
 from spdist.language.checked import CheckedQuery
 from spdist.language.names import Names
-from spdist.language.scope import Scope, Source, suggestion, undefined
+from spdist.language.scope import Scope, Source
 from spdist.language.types import Schema, Type
 
 __all__ = ["check_items", "check_query"]
-
-#: How the row that changes a table is called in messages; conditions cannot call it.
-_EVENT = "what is selected"
 
 
 def check_query(names: Names, query: ast.Query, name: str, partition: int | None) -> CheckedQuery | None:
@@ -35,7 +39,7 @@ def check_query(names: Names, query: ast.Query, name: str, partition: int | None
         hint = "Write 'insert into' and the name of a stream."
         names.refuse(UnsupportedFeatureError, "'return' is not run in an app", query.output.span, hint)
         return None
-    target = query.output.target
+    target = _written(query.output.target)
     scope = input_scope(names, query.input)
     output = None if scope is None else _selection(names, query.select, scope, target.id)
     if scope is None or output is None:
@@ -70,8 +74,11 @@ def _selection(names: Names, select: ast.Selection, scope: Scope, target: str) -
     output = check_items(names, select.items, scope) if select.items else _star(names, select, scope)
     if output is None:
         return None
-    result = Scope((Source(target, target, output),), tables=scope.tables)
-    if select.having is not None:
+    result = Scope((Source(target, target, output),), tables=scope.tables, missing=scope.missing)
+    if isinstance(select.having, ast.Variable) and names.type_of(select.having, result) is Type.BOOL:
+        hint = f"Write {select.having.name} == true"
+        names.refuse(SiddhiTypeError, "'having' takes a condition, not an attribute alone", select.having.span, hint)
+    elif select.having is not None:
         names.condition(select.having, result, "'having'")
     for order in select.order_by:
         names.type_of(order.variable, result)
@@ -116,7 +123,7 @@ def _check_output(names: Names, output: ast.Output, target: ast.StreamRef, schem
         case ast.InsertInto():
             _insert(names, target, schema)
         case ast.Delete() | ast.Update():
-            _change(names, output, target, schema)
+            check_change(names, output, target, schema)
 
 
 def _insert(names: Names, target: ast.StreamRef, schema: Schema) -> None:
@@ -126,60 +133,12 @@ def _insert(names: Names, target: ast.StreamRef, schema: Schema) -> None:
         return
     known = names.schema(target)
     if known is None:
-        if target.fault:
-            names.require(target)
-        elif target.id not in names.unknown:
+        if target.id not in names.unknown:
             names.streams_of(target)[target.id] = schema
-        return
-    # A fault stream also takes what its stream takes: the error is added where it is missing.
-    if known != schema and not (target.fault and names.streams.get(target.name) == schema):
-        _refuse_schema(names, target, schema, known)
+    elif known != schema:
+        refuse_schema(names, target, schema, known)
 
 
-def _refuse_schema(names: Names, target: ast.StreamRef, schema: Schema, known: Schema) -> None:
-    message = f"'{target.id}' is {known}, but the query puts out {schema}"
-    hint = "Names, types and their order must be the same; convert(value, 'type') changes a type."
-    names.refuse(DuplicateDefinitionError, message, target.span, hint)
-
-
-def _change(names: Names, output: ast.Delete | ast.Update, target: ast.StreamRef, schema: Schema) -> None:
-    table = names.tables.get(target.id)
-    if table is None:
-        names.report(undefined("table", target.id, target.span, names.tables))
-        return
-    # Bare names mean the query's output; the table's attributes are called by its name.
-    event = Scope((Source(_EVENT, _EVENT, schema),), tables=names.all_tables())
-    scope = event.with_table(Source(target.id, target.id, table, "table"))
-    if output.on is None:
-        names.refuse(SiddhiTypeError, "'delete' needs a condition", output.span, f"delete {target.id} on …")
-    else:
-        names.condition(output.on, scope, "'on'")
-    if isinstance(output, ast.Update):
-        _check_assignments(names, output, target.id, table, scope)
-        _check_columns(names, output, target, schema, table)
-
-
-def _check_assignments(names: Names, update: ast.Update, table_id: str, table: Schema, scope: Scope) -> None:
-    for item in update.set:
-        names.type_of(item.expression, scope)
-        variable = item.variable
-        if variable.stream is not None and variable.stream.id != table_id:
-            hint = f"Only attributes of '{table_id}' can be set."
-            names.refuse(UndefinedNameError, f"'{variable.stream.id}' is not what is updated", variable.span, hint)
-        elif table.index(variable.name) is None:
-            near = suggestion(variable.name, table.names)
-            names.refuse(UndefinedNameError, f"'{table_id}' has no attribute '{variable.name}'", variable.span, near)
-
-
-def _check_columns(names: Names, update: ast.Update, target: ast.StreamRef, schema: Schema, table: Schema) -> None:
-    """Without ``set`` equal names are overwritten; ``update or insert`` must be able to insert the row."""
-    if update.or_insert:
-        if schema != table:
-            _refuse_schema(names, target, schema, table)
-    elif not update.set:
-        for name, kind in schema:
-            position = table.index(name)
-            if position is None or table.types[position] is not kind:
-                hint = f"'{target.id}' is {table}. Say what to set: update {target.id} set {target.id}.… = …"
-                message = f"'{target.id}' has no attribute '{name}' of type {kind}"
-                names.refuse(SiddhiTypeError, message, update.span, hint)
+def _written(target: ast.StreamRef) -> ast.StreamRef:
+    """Return what an output writes to: Siddhi takes ``insert into !S`` for ``insert into S``."""
+    return dataclasses.replace(target, fault=False)

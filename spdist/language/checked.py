@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spdist.language import ast
 from spdist.language.scope import Scope
+from spdist.language.scripts import Script
 from spdist.language.types import Schema
 
-__all__ = ["CheckedApp", "CheckedPartition", "CheckedQuery"]
+__all__ = ["CheckedAggregation", "CheckedApp", "CheckedPartition", "CheckedQuery", "PurgeSetting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,53 @@ class CheckedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class PurgeSetting:
+    """How an aggregation is purged.
+
+    Parameters
+    ----------
+    interval : int, optional
+        Between two purges, in ms; None where there are none.
+    kept : mapping of str to int
+        How long the buckets of each duration are kept, in ms; None: for ever.
+    """
+
+    interval: int | None
+    kept: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAggregation:
+    """An aggregation with what its names mean.
+
+    Parameters
+    ----------
+    id : str
+        Its name.
+    definition : AggregationDefinition
+        As written.
+    select : Selection
+        What it selects.
+    scope : Scope
+        What its expressions may name: its stream, with what stream functions append.
+    output : Schema
+        The attributes that readers see: ``AGG_TIMESTAMP``, then what is selected.
+    durations : tuple of str
+        From the finest to the coarsest.
+    purging : PurgeSetting
+        What ``@purge`` says.
+    """
+
+    id: str
+    definition: ast.AggregationDefinition
+    select: ast.Selection
+    scope: Scope
+    output: Schema
+    durations: tuple[str, ...]
+    purging: PurgeSetting
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedApp:
     """An app in which every name is known and every expression has a type.
 
@@ -81,6 +129,10 @@ class CheckedApp:
         By id.
     elements : tuple of CheckedQuery or CheckedPartition
         In the order of the text.
+    aggregated : mapping of str to CheckedAggregation
+        The aggregations by id, in the order of the text.
+    scripts : mapping of str to Script
+        The functions that the app defines, by name.
     """
 
     app: ast.SiddhiApp
@@ -91,6 +143,8 @@ class CheckedApp:
     windows: Mapping[str, Schema]
     aggregations: Mapping[str, Schema]
     elements: tuple[CheckedQuery | CheckedPartition, ...]
+    aggregated: Mapping[str, CheckedAggregation] = field(default_factory=dict)
+    scripts: Mapping[str, Script] = field(default_factory=dict)
 
     @property
     def queries(self) -> tuple[CheckedQuery, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from spdist.errors import DuplicateDefinitionError, SiddhiAppError, UndefinedNameError
+from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAppError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.check_annotations import check_app_annotations, check_partition_annotations
@@ -64,6 +64,8 @@ def check(app: ast.SiddhiApp, catalog: Catalog, text: str = "") -> CheckedApp:
         names.windows,
         names.aggregations,
         elements,
+        names.aggregated,
+        names.scripts,
     )
 
 
@@ -86,11 +88,13 @@ class _Elements:
         return tuple(element for element in checked if element is not None)
 
     def _query(self, query: ast.Query, names: Names, partition: int | None) -> CheckedQuery | None:
+        for repeated in ast.find_annotations(query.annotations, "info")[1:]:
+            names.refuse(DuplicateDefinitionError, f"'@{repeated.name}' is written twice", repeated.span)
         self._count += 1
         name = query.name or f"query_{self._count}"
         if name in self._query_names:
             hint = "Names of queries, also of those in partitions, are unique in an app."
-            names.refuse(DuplicateDefinitionError, f"There is another query '{name}'", query.span, hint)
+            names.refuse(AppValidationError, f"There is another query '{name}'", query.span, hint)
         self._query_names.add(name)
         return check_query(names, query, name, partition)
 
@@ -109,7 +113,7 @@ class _Elements:
         for key in partition.keys:
             stream = key.stream.id
             if stream in keys:
-                self._names.refuse(DuplicateDefinitionError, f"'{stream}' has two partition keys", key.span)
+                self._names.refuse(AppValidationError, f"'{stream}' has two partition keys", key.span)
             keys[stream] = key
             self._check_key(key)
         return keys

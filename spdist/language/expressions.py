@@ -9,12 +9,13 @@ Source: io.siddhi.core.util.parser.ExpressionParser, verified on the engine.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from spdist.errors import SiddhiAppError, SiddhiTypeError, Span
+from spdist.errors import AppValidationError, SiddhiAppError, SiddhiTypeError, Span
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope, undefined
+from spdist.language.scope import Scope, undefined, unknown_extension
 from spdist.language.types import Type
 
 __all__ = ["find_errors", "is_aggregator", "located", "resolve_call", "type_of", "uses_aggregator"]
@@ -136,7 +137,7 @@ class _Typing:
         resolver = self._catalog.functions.get(call.id) or self._catalog.aggregators.get(call.id)
         if resolver is None:
             known = (*self._catalog.functions, *self._catalog.aggregators)
-            self.errors.append(undefined("function or aggregator", call.id, call.span, known))
+            self.errors.append(unknown_extension("function or aggregator", call.id, call.span, known))
             return None
         if types is None:
             return None
@@ -193,7 +194,7 @@ class _Typing:
             self.errors.append(undefined("table", node.table, node.span, names))
             return Type.BOOL
         outside = self._scope
-        self._scope = outside.with_table(table)
+        self._scope = dataclasses.replace(outside.with_table(table), missing=AppValidationError)
         self._condition(node.operand, "in")
         self._scope = outside
         return Type.BOOL

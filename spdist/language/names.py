@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spdist.errors import SiddhiAppError, SiddhiTypeError, Span, UnsupportedFeatureError
+from spdist.errors import SiddhiAppError, SiddhiTypeError, Span, UndefinedNameError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
+from spdist.language.checked import CheckedAggregation
 from spdist.language.expressions import find_errors, uses_aggregator
 from spdist.language.scope import Scope, Source, undefined
+from spdist.language.scripts import Script
 from spdist.language.types import Schema, Type
 
 __all__ = ["Names"]
@@ -26,14 +28,16 @@ class Names:
         Signatures of functions and windows.
     streams, tables, windows, aggregations : dict of str to Schema
         By id.
-    durations : dict of str to tuple of str
-        The durations of each aggregation.
+    aggregated : dict of str to CheckedAggregation
+        The aggregations with what their names mean, by id.
     inner : dict of str to Schema, optional
         Inner streams of the partition that is being checked. Outside of partitions they are ordinary streams.
     unknown : set of str
         Streams that exist but whose attributes are not known because of an error: nothing more is said about them.
     errors : list of SiddhiAppError
         What was found.
+    scripts : dict of str to Script
+        The functions that the app defines, by name.
     """
 
     catalog: Catalog
@@ -41,10 +45,11 @@ class Names:
     tables: dict[str, Schema] = field(default_factory=dict)
     windows: dict[str, Schema] = field(default_factory=dict)
     aggregations: dict[str, Schema] = field(default_factory=dict)
-    durations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    aggregated: dict[str, CheckedAggregation] = field(default_factory=dict)
     inner: dict[str, Schema] | None = None
     unknown: set[str] = field(default_factory=set)
     errors: list[SiddhiAppError] = field(default_factory=list)
+    scripts: dict[str, Script] = field(default_factory=dict)
 
     def report(self, error: SiddhiAppError) -> None:
         """Keep `error`; checking goes on."""
@@ -63,12 +68,12 @@ class Names:
                 return known[stream.id]
         return None
 
-    def require(self, stream: ast.StreamRef) -> Schema | None:
-        """Return the attributes of what `stream` names; reports where it is not defined."""
+    def require(self, stream: ast.StreamRef, kind: type[UndefinedNameError] = UndefinedNameError) -> Schema | None:
+        """Return the attributes of what `stream` names; reports where it is not defined, as a `kind` of error."""
         schema = self.schema(stream)
         if schema is None and stream.id not in self.unknown:
             known = (*self.streams_of(stream), *self.windows, *self.tables, *self.aggregations)
-            error = undefined("stream, table, window or aggregation", stream.id, stream.span, known)
+            error = undefined("stream, table, window or aggregation", stream.id, stream.span, known, kind)
             if stream.fault and stream.name in self.streams:
                 error.hint = f"Put @OnError(action='STREAM') on the definition of '{stream.name}'."
             elif stream.inner and self.inner is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from spdist.errors import SiddhiSyntaxError
 from spdist.language import ast
 from spdist.language.build_apps import AppBuilder
+from spdist.language.lalr import Machine
 from spdist.language.places import Places, expand
 from spdist.language.syntax_help import explain, word_at
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from spdist.language.build_expressions import Branch
 
-__all__ = ["parse", "parse_expression", "parse_on_demand"]
+__all__ = ["parse", "parse_expression", "parse_on_demand", "read_time"]
 
 
 def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.SiddhiApp:
@@ -55,6 +56,15 @@ def parse_expression(text: str, variables: Mapping[str, str] | None = None) -> a
     return expression
 
 
+def read_time(text: str) -> int | None:
+    """Return a duration such as ``1 min 30 sec``, as annotations write it, in ms; None where it is none."""
+    try:
+        literal = parse_expression(text)
+    except SiddhiSyntaxError:
+        return None
+    return literal.milliseconds if isinstance(literal, ast.TimeLiteral) else None
+
+
 def parse_on_demand(text: str, variables: Mapping[str, str] | None = None) -> ast.OnDemandQuery:
     """Return the syntax tree of an on-demand query, such as ``from T on a > 1 select *``; see `parse`."""
     query: ast.OnDemandQuery = _parse(text, "on_demand", variables)
@@ -72,14 +82,26 @@ def _lark() -> Lark:
     )
 
 
+@cache
+def _machine() -> Machine | None:
+    try:
+        return Machine(_lark())
+    except AttributeError:
+        return None  # a lark with other insides: its own loop does the same, in twice the time
+
+
 def _parse(text: str, start: str, variables: Mapping[str, str] | None) -> Any:
     from lark import UnexpectedInput
 
     expanded, places = expand(text, variables)
-    try:
-        tree = _lark().parse(expanded, start=start)
-    except UnexpectedInput as error:
-        raise _located(error, expanded, places) from None
+    machine = _machine()
+    tree = None if machine is None else machine.run(expanded, start)
+    if tree is None:
+        # What is wrong, lark says best; a text that it takes after all is as good.
+        try:
+            tree = _lark().parse(expanded, start=start)
+        except UnexpectedInput as error:
+            raise _located(error, expanded, places) from None
     try:
         return AppBuilder(places, expanded).build(cast("Branch", tree))
     except RecursionError:

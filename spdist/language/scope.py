@@ -7,11 +7,20 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
 
-from spdist.errors import Span, UndefinedNameError
+from spdist.errors import (
+    AppValidationError,
+    SiddhiAppError,
+    Span,
+    UndefinedAttributeError,
+    UndefinedNameError,
+    UnknownExtensionError,
+)
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 
-__all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined"]
+__all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined", "unknown_extension"]
+
+_NO_NULL = "There is no null constant; write 'a is null'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,8 @@ class Scope:
         What ``in`` may name.
     star_order : tuple of int, optional
         The sources in the order of ``select *``; that of `sources` if not given.
+    missing : type
+        The error that a bare name raises which is nowhere: Siddhi has others where there are several sources.
     """
 
     sources: tuple[Source, ...]
@@ -89,6 +100,7 @@ class Scope:
     lists: bool = True
     tables: tuple[Source, ...] = ()
     star_order: tuple[int, ...] | None = None
+    missing: type[SiddhiAppError] = UndefinedAttributeError
 
     def resolve(self, variable: ast.Variable) -> Reference:
         """Return what `variable` means.
@@ -96,7 +108,9 @@ class Scope:
         Raises
         ------
         UndefinedNameError
-            No source has it, or more than one, or its source is not known (yet).
+            No source has it (UndefinedAttributeError), or its source is not known (yet).
+        AppValidationError
+            More than one source has it; or none of several.
         """
         if variable.stream is not None:
             source = self.find(variable.stream)
@@ -110,7 +124,7 @@ class Scope:
             raise self._no_attribute(variable, places)
         if len(found) > 1:
             forms = " or ".join(f"{self.sources[i].name}.{variable.name}" for i, _ in found)
-            raise UndefinedNameError(f"'{variable.name}' is ambiguous", span=variable.span, hint=f"Write {forms}.")
+            raise AppValidationError(f"'{variable.name}' is ambiguous", span=variable.span, hint=f"Write {forms}.")
         return self._reference(*found[0], None)
 
     def find(self, stream: ast.StreamRef) -> int:
@@ -122,9 +136,8 @@ class Scope:
         if named:
             hint = "Only elements before it can be named here, and the one whose filter this is."
             raise UndefinedNameError(f"'{stream.id}' is not known here", span=stream.span, hint=hint)
-        raise UndefinedNameError(
-            f"There is no source called '{stream.id}' here", span=stream.span, hint=self._source_hint(stream.id)
-        )
+        kind = UndefinedNameError if self.missing is UndefinedAttributeError else AppValidationError
+        raise kind(f"There is no source called '{stream.id}' here", span=stream.span, hint=self._source_hint(stream.id))
 
     def star(self) -> tuple[Reference, ...]:
         """Return what ``select *`` means: all attributes of all sources, in Siddhi's order."""
@@ -148,7 +161,12 @@ class Scope:
             The other side of its ``and`` or ``or``.
         """
         visible = tuple(range(position + 1)) + ((partner,) if partner is not None and partner > position else ())
-        return replace(self, unqualified=(position,), qualified=visible, lists=False)
+        # Siddhi sets up the right side of `and` and `or` before the left one, and looks for a bare name in all that is
+        # set up; it fails in another way where something is not.
+        end = max(position, partner) if partner is not None and partner > position else position
+        last = end == len(self.sources) - 1 and (partner is None or partner > position)
+        missing = AppValidationError if last else UndefinedNameError
+        return replace(self, unqualified=(position,), qualified=visible, lists=False, missing=missing)
 
     def with_table(self, table: Source) -> Scope:
         """Return this scope with a table that is only meant where its name is written, as in ``(T.a == a) in T``."""
@@ -165,15 +183,16 @@ class Scope:
         multiple = owner.multiple and index is None and self.lists
         return Reference(source, position, Type.OBJECT if multiple else owner.schema.types[position], index, multiple)
 
-    def _no_attribute(self, variable: ast.Variable, places: Iterable[int]) -> UndefinedNameError:
+    def _no_attribute(self, variable: ast.Variable, places: Iterable[int]) -> SiddhiAppError:
+        kind = UndefinedAttributeError if variable.stream is not None else self.missing
         owners = [self.sources[i] for i in places]
         names = [name for owner in owners for name in owner.schema.names]
         where = f"'{owners[0].name}' has" if len(owners) == 1 else "There is"
         message = f"{where} no attribute '{variable.name}'"
         if variable.name.lower() == "null":
-            return UndefinedNameError(message, span=variable.span, hint="There is no null constant; write 'a is null'.")
+            return kind(message, span=variable.span, hint=_NO_NULL)
         hint = suggestion(variable.name, names) or (f"It has: {', '.join(names)}." if len(owners) == 1 else None)
-        return UndefinedNameError(message, span=variable.span, hint=hint)
+        return kind(message, span=variable.span, hint=hint)
 
     def _source_hint(self, name: str) -> str | None:
         for source in self.sources:
@@ -211,6 +230,17 @@ def suggestion(name: str, known: Iterable[str]) -> str | None:
     return f"Did you mean '{folded[close[0]]}'?" if close else None
 
 
-def undefined(what: str, name: str, span: Span | None, known: Iterable[str]) -> UndefinedNameError:
+def undefined(
+    what: str,
+    name: str,
+    span: Span | None,
+    known: Iterable[str],
+    kind: type[UndefinedNameError] = UndefinedNameError,
+) -> UndefinedNameError:
     """Return the error for a name that is not known, with the most similar one that is."""
-    return UndefinedNameError(f"There is no {what} '{name}'", span=span, hint=suggestion(name, known))
+    return kind(f"There is no {what} '{name}'", span=span, hint=suggestion(name, known))
+
+
+def unknown_extension(what: str, id: str, span: Span | None, known: Iterable[str]) -> UnknownExtensionError:
+    """Return the error for a function, window or the like that nobody has registered, with the most similar one."""
+    return UnknownExtensionError(f"There is no {what} '{id}'", span=span, hint=suggestion(id, known))

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spdist.errors import UndefinedNameError
-from spdist.extension import Extension, find
+from spdist.extension import Extension, find, lookup
 from spdist.functions.aggregators import form_of
 from spdist.functions.forms import AggregatorForm, Code
 from spdist.language import ast
@@ -30,10 +29,7 @@ def aggregates_in(expression: ast.Expression) -> bool:
 
 
 def _known(call: ast.FunctionCall) -> Extension | None:
-    try:
-        return find("aggregator", call.id)
-    except UndefinedNameError:
-        return None
+    return lookup("aggregator", call.id)
 
 
 @dataclass(slots=True)
@@ -50,6 +46,8 @@ class Slots:
         The variable that holds the state: of the event's group, or of the whole query.
     everywhere : str
         Source of all states, for a RESET; empty where no RESET reaches them.
+    falls_back : bool
+        See `spdist.functions.aggregators.form_of`.
     """
 
     bindings: Bindings
@@ -62,6 +60,7 @@ class Slots:
     functions: list[str] = field(default_factory=list)
     on_reset: dict[int, Code] = field(default_factory=dict)
     asked: int = 0
+    falls_back: bool = True
 
     @property
     def all_reset(self) -> bool:
@@ -81,6 +80,10 @@ class Slots:
         return names
 
 
+#: Aggregators that do not look at what a value is.
+_ANYTHING = ("count", "distinctCount", "unionSet")
+
+
 class AggregateWriter:
     """Writes the aggregators of one generated function (`spdist.operators.expression.Aggregates`).
 
@@ -91,7 +94,7 @@ class AggregateWriter:
     writer : Callable
         Makes a writer of arguments from a frame.
     kind : str
-        Source of the event's kind: a variable, or ``"0"`` where all events are current.
+        Source of the event's kind: a variable, or ``"0"`` or ``"1"`` where all events are of that kind.
     parameters : str
         What the function of an aggregator that is updated when asked needs, and is called with.
     """
@@ -131,9 +134,9 @@ class AggregateWriter:
         reader = self.reader(frame)
         writer = ExpressionWriter(reader, frame, self.slots.bindings)
         arguments = tuple(writer.write(argument) for argument in call.args)
-        form = form_of(extension, tuple(a.type for a in arguments), self.slots.leaving)
+        form = form_of(extension, tuple(a.type for a in arguments), self.slots.leaving, self.slots.falls_back)
         if len(arguments) == 1:
-            argument = arguments[0]
+            argument = arguments[0] if extension.id in _ANYTHING else writer.certain(arguments[0])
         else:
             argument = Code(f"({', '.join(a.text for a in arguments)})", Type.OBJECT, nullable=False)
         if not argument.atom and arguments:
@@ -183,7 +186,9 @@ def _update(form: AggregatorForm, names: list[str], argument: Code, kind: str) -
     add = [line.format(*names, v=argument.value) for line in form.add]
     remove = [line.format(*names, v=argument.value) for line in form.remove]
     lines = add
-    if kind != "0":
+    if kind == str(EXPIRED):
+        lines = remove
+    elif kind != "0":
         lines = [f"if {kind} == {EXPIRED}:", *indent(remove), "else:", *indent(add)]
     if form.skips_null and argument.nullable:
         lines = [f"if {argument.value} is not None:", *indent(lines)]

@@ -17,6 +17,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final
 
+from spdist.language.ast import FunctionCall
+from spdist.language.catalog import Catalog
+from spdist.language.scope import Scope
+
 __all__ = [
     "CURRENT",
     "EXPIRED",
@@ -28,7 +32,9 @@ __all__ = [
     "Timers",
     "VirtualClock",
     "Window",
+    "WindowLoop",
     "WindowSetting",
+    "expiring",
 ]
 
 log = logging.getLogger(__name__)
@@ -51,15 +57,17 @@ class VirtualClock:
     """The time of an app in ms since epoch: it moves only when the app is told to.
 
     ``drawn`` counts the values that were made to be unique (such as UUIDs); it is part of the app's state, so that a
-    replay draws the same ones. ``identity`` keeps those of different apps, and of copies of an app, apart.
+    replay draws the same ones, and so are ``sequences``, where sequences of random numbers stand. ``identity`` keeps
+    those of different apps, and of copies of an app, apart.
     """
 
-    __slots__ = ("drawn", "identity", "now")
+    __slots__ = ("drawn", "identity", "now", "sequences")
 
     def __init__(self, now: int = 0, identity: str = "") -> None:
         self.now = now
         self.drawn = 0
         self.identity = identity
+        self.sequences: dict[str, int] = {}
 
 
 class Timer:
@@ -195,6 +203,10 @@ class WindowSetting:
         expired events are expected.
     partitioned : bool
         Whether this is the window of one partition key; Siddhi drops what it takes for empty there.
+    selected : tuple[int, ...]
+        The positions of the attributes that the query selects as they are; of all where no query selects.
+    prepared : Any
+        What `Window.prepare` gave, once for all partition keys.
     """
 
     constants: tuple[Any, ...]
@@ -206,15 +218,69 @@ class WindowSetting:
     shared: dict[str, Any] = field(default_factory=dict)
     findable: bool = False
     partitioned: bool = False
+    selected: tuple[int, ...] = ()
+    prepared: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLoop:
+    """A window written into a loop over single events (`spdist.operators.loops`).
+
+    Parameters
+    ----------
+    setup : tuple of str
+        Lines that get at the state of ``window``; a snapshot taken over replaces it, so they run for each batch.
+    lines : tuple of str
+        Lines that hold the event ``new`` which came ``at`` its time, and set ``gone`` to the arrivals that leave.
+    releases : bool
+        Whether the lines do all that is to be done, also releasing a batch; else the new event goes on at once.
+    """
+
+    setup: tuple[str, ...]
+    lines: tuple[str, ...]
+    releases: bool = False
 
 
 class Window(ABC):
     """Keeps events for a while; releases them as CURRENT when they enter and as EXPIRED when they leave.
 
-    ``slides`` is True where events leave one by one, False where they leave in batches with a RESET.
+    ``slides`` is True where events leave one by one, False where they leave in batches with a RESET. ``queues`` is True
+    where what is held is a queue: each CURRENT that is released has entered at its end, each EXPIRED has left at its
+    head, and nothing else changes it. Indexes follow such a window; of others they are made anew.
     """
 
     slides: ClassVar[bool] = True
+
+    @staticmethod
+    def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
+        """Return how a window with these arguments is written into a loop; None where it is called instead."""
+        return None
+
+    @staticmethod
+    def prepare(title: str, call: FunctionCall, scope: Scope, catalog: Catalog) -> Any:
+        """Return what all windows of this call share, such as arguments that are compiled; raises where one is wrong.
+
+        Parameters
+        ----------
+        title : str
+            For messages and tracebacks.
+        call : FunctionCall
+            The window as it is written.
+        scope : Scope
+            What its arguments may name.
+        catalog : Catalog
+            Signatures.
+        """
+        return None
+
+    queues: bool = False
+    #: Whether somebody can look into it; in a join, what cannot be looked into is followed by what holds nothing.
+    findable: ClassVar[bool] = True
+    #: How many of the events held somebody has looked at; counted only where it is not None.
+    looked: int | None = None
+
+    def look(self) -> None:  # noqa: B027 - most windows need not know
+        """Take note that somebody looks at everything held."""
 
     def __init__(self, setting: WindowSetting) -> None:
         self.clock = setting.clock
@@ -239,3 +305,15 @@ class Window(ABC):
     @abstractmethod
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
+
+
+def expiring(held: Sequence[Arrival], looked: int | None, now: int) -> list[Event]:
+    """Return what a batch window holds as EXPIRED events.
+
+    They expire now; but those that somebody has looked at since they were released keep their own timestamps: Siddhi
+    goes on with the pass over its queue that the look began.
+    """
+    seen = looked or 0
+    return [(EXPIRED, timestamp, row) for timestamp, row in held[:seen]] + [
+        (EXPIRED, now, row) for _, row in held[seen:]
+    ]

@@ -6,11 +6,14 @@ Keeps apart what operators tell apart: tuples from lists, deques, sets, and dict
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import msgpack
 
 from spdist.errors import StateError
+from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 
 __all__ = ["VERSION", "decode", "encode"]
 
@@ -19,8 +22,54 @@ VERSION = 1
 
 _MAGIC = b"spdist-state"
 _TUPLE, _DEQUE, _SET, _FROZENSET = 1, 2, 3, 4
-_CODES: dict[type, int] = {tuple: _TUPLE, deque: _DEQUE, set: _SET, frozenset: _FROZENSET}
-_MAKERS: dict[int, type] = {code: kind for kind, code in _CODES.items()}
+_LONG, _FLOAT, _MAP, _JSON_OBJECT, _JSON_ARRAY, _OPAQUE, _DECIMAL, _INTEGER, _HASH_SET = range(5, 14)
+_CODES: dict[type, int] = {
+    tuple: _TUPLE,
+    deque: _DEQUE,
+    set: _SET,
+    frozenset: _FROZENSET,
+    Long: _LONG,
+    Float: _FLOAT,
+    HashMap: _MAP,
+    JSONObject: _JSON_OBJECT,
+    JSONArray: _JSON_ARRAY,
+    Opaque: _OPAQUE,
+    Decimal: _DECIMAL,
+    HashSet: _HASH_SET,
+    int: _INTEGER,  # beyond 64 bits
+}
+
+
+def _map_of(made: HashMap, parts: list[Any]) -> HashMap:
+    for key, value in parts[1]:
+        made.put(key, value)
+    made.capacity = parts[0]
+    return made
+
+
+_MAKERS: dict[int, Callable[[Any], Any]] = {
+    **{code: kind for kind, code in _CODES.items() if code not in (_MAP, _JSON_OBJECT, _OPAQUE)},
+    _MAP: lambda parts: _map_of(HashMap(), parts),
+    _JSON_OBJECT: lambda parts: _map_of(JSONObject(), parts),
+    _OPAQUE: lambda parts: Opaque(*parts),
+}
+
+
+def _parts(value: Any) -> Any:
+    """Return plain data that `value` can be made of again."""
+    if isinstance(value, HashMap):
+        # In the order in which keys came: that of the iteration follows from it and from the capacity.
+        return [value.capacity, value.history()]
+    if isinstance(value, Opaque):
+        return [value.java_class, value.text]
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else str(value)
+    # Sets in one order, so that equal states are equal bytes whatever the order in which a process iterates.
+    return sorted(value, key=_pack) if type(value) in (set, frozenset) else list(value)
 
 
 def _pack(value: Any) -> bytes:
@@ -35,9 +84,7 @@ def _extend(value: Any) -> msgpack.ExtType:
             f"a value of type {type(value).__name__} cannot be part of stored state",
             hint="object attributes may hold strings, numbers, booleans, lists, tuples, sets and dictionaries",
         )
-    # Sets in one order, so that equal states are equal bytes whatever the order in which a process iterates.
-    parts = sorted(value, key=_pack) if isinstance(value, set | frozenset) else list(value)
-    return msgpack.ExtType(code, _pack(parts))
+    return msgpack.ExtType(code, _pack(_parts(value)))
 
 
 def _revive(code: int, data: bytes) -> Any:
@@ -57,7 +104,8 @@ def encode(value: Any) -> bytes:
     Parameters
     ----------
     value : Any
-        None, bool, int (64 bits), float, str, bytes, and lists, tuples, deques, sets and dictionaries of them.
+        None, bool, int, float, str, bytes, objects of `spdist.functions.objects`, and lists, tuples, deques, sets and
+        dictionaries of them.
 
     Raises
     ------

@@ -7,14 +7,14 @@ text stays visible: tracebacks and debuggers show the generated lines.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
 from types import CodeType
 from typing import Any
 
-__all__ = ["Bindings", "Frame", "build", "indent"]
+__all__ = ["Bindings", "Frame", "build", "indent", "when_needed"]
 
 
 class Bindings:
@@ -76,6 +76,19 @@ class Frame:
         """Return the assignments that are due now, and forget them."""
         due, self._pending = self._pending, []
         return due
+
+
+def when_needed(make: Callable[[], Callable[..., None]]) -> Callable[..., None]:
+    """Return a function that is made at its first call: of what an app can do, most runs use little."""
+    made: Callable[..., None] | None = None
+
+    def take(*arguments: Any) -> None:
+        nonlocal made
+        if made is None:
+            made = make()
+        made(*arguments)
+
+    return take
 
 
 def indent(lines: Iterable[str], levels: int = 1) -> list[str]:

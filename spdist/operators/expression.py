@@ -11,6 +11,8 @@ Source: io.siddhi.core.executor (condition, math, function), verified on the eng
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from spdist.errors import Span, UnsupportedFeatureError
@@ -18,8 +20,12 @@ from spdist.extension import find
 from spdist.functions import numbers
 from spdist.functions.forms import Code, Null
 from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.scope import Scope
+from spdist.language.scripts import Script
 from spdist.language.types import Type, promote
 from spdist.operators.codegen import Bindings, Frame
+from spdist.operators.scripts import script_function
 
 __all__ = ["Aggregates", "ExpressionWriter", "Reader", "unsupported"]
 
@@ -34,8 +40,18 @@ _COERCIONS = {
     Type.FLOAT: numbers.as_float,
     Type.DOUBLE: numbers.as_double,
 }
+_CERTAIN = {
+    Type.INT: numbers.sure_int,
+    Type.LONG: numbers.sure_long,
+    Type.FLOAT: numbers.sure_real,
+    Type.DOUBLE: numbers.sure_real,
+}
 #: Functions whose first argument decides which of the others is computed.
 _CHOOSING = ("ifThenElse",)
+#: Functions that never fail by themselves.
+_SAFE = frozenset({"cast", "coalesce", "convert", "default", "ifThenElse", "maximum", "minimum"})
+_SAFE |= {"currentTimeMillis", "eventTimestamp", "UUID"}
+_SAFE |= {f"instanceOf{name}" for name in ("Boolean", "Double", "Float", "Integer", "Long", "String")}
 _ORDERS = ("<", "<=", ">", ">=")
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
@@ -46,7 +62,10 @@ def unsupported(what: str, span: Span | None, hint: str | None = None) -> Unsupp
 
 
 class Reader(Protocol):
-    """How generated code gets at the attributes an expression may name."""
+    """How generated code gets at the attributes an expression may name; `catalog` knows the functions of the app."""
+
+    scope: Scope
+    catalog: Catalog
 
     def variable(self, variable: ast.Variable) -> Code:
         """Return the code of an attribute."""
@@ -106,6 +125,7 @@ class ExpressionWriter:
         self.bindings = bindings
         self.aggregates = aggregates
         self._lazy = 0
+        self._place = 0
 
     # What functions with a form of their own ask for (`spdist.functions.forms.Site`).
 
@@ -125,6 +145,10 @@ class ExpressionWriter:
         """Return source of the app's clock."""
         return "clock"
 
+    def place(self) -> int:
+        """Return where the call that is being written stands in the app's text."""
+        return self._place
+
     def write(self, expression: ast.Expression) -> Code:
         """Return the code of `expression`."""
         write = _WRITERS.get(type(expression))
@@ -136,8 +160,17 @@ class ExpressionWriter:
         """Return source of a bool that is true where the condition holds, and false where it does not or is null."""
         return self._truth(self.write(expression))
 
-    @staticmethod
-    def _truth(code: Code) -> str:
+    def certain(self, code: Code) -> Code:
+        """Return a number that is surely of its static type; a cast may have named a type that the value is not of."""
+        certain = None if code.exact else _CERTAIN.get(code.type)
+        if code.foreign is not None:
+            certain = partial(numbers.refuse_cast, str(code.type), str(code.foreign))
+            return self._converted(code, self.bind(certain, "refuse_cast"))
+        return code if certain is None else self._converted(code, self.bind(certain, certain.__name__))
+
+    def _truth(self, code: Code) -> str:
+        if not code.exact:
+            return f"{self.bind(numbers.sure_bool, 'sure_bool')}({code.text})"
         return f"({code.text} is True)" if code.nullable else code.text
 
     # Leaves.
@@ -161,21 +194,26 @@ class ExpressionWriter:
 
     def _not(self, node: ast.Not) -> Code:
         code = self.write(node.operand)
-        text = f"({code.text} is not True)" if code.nullable else f"(not {code.text})"
-        return Code(text, Type.BOOL, nullable=False)
+        if code.nullable and code.exact:
+            return Code(f"({code.text} is not True)", Type.BOOL, nullable=False, fallible=code.fallible)
+        return Code(f"(not {self._truth(code)})", Type.BOOL, nullable=False, fallible=code.fallible or not code.exact)
 
     def _logic(self, node: ast.Binary) -> Code:
-        left = self.condition(node.left)
+        left = self.write(node.left)
         # The right side is computed only where the left one leaves it open, and so are aggregators in it.
         self._lazy += 1
-        right = self.condition(node.right)
+        right = self.write(node.right)
         self._lazy -= 1
-        return Code(f"({left} {node.op} {right})", Type.BOOL, nullable=False)
+        fallible = any(c.fallible or not c.exact for c in (left, right))
+        text = f"({self._truth(left)} {node.op} {self._truth(right)})"
+        return Code(text, Type.BOOL, nullable=False, fallible=fallible)
 
     def _is_null(self, node: ast.IsNull) -> Code:
         code = self.write(node.operand)
         text = f"({code.text} is None)"
-        if code.nulls:
+        if code.fallible:
+            pass  # all of it is computed, since it may fail
+        elif code.nulls:
             text = f"({' or '.join(n.test for n in code.nulls)})"
         elif not code.nullable:
             text = "False"
@@ -206,29 +244,49 @@ class ExpressionWriter:
         taken = f"({name} := {code.value})"
         return (Null(f"{taken} is None", f"{taken} is not None"),), name
 
+    def _forced(self, left: Code, right: Code, divides: bool = False) -> tuple[tuple[Null, ...], Code, Code]:
+        """Return two operands of which each is computed although the other may be null: it may fail, as in Siddhi."""
+        forced: list[str] = []
+
+        def sure(code: Code, other_nulls: bool) -> Code:
+            if not (code.fallible and other_nulls):
+                return code
+            name = self.temporary()
+            forced.append(f"(({name} := {code.text}) is None)")
+            return replace(code, value=name, atom=True, nulls=())
+
+        left, right = sure(left, right.nullable or divides), sure(right, left.nullable)
+        tests = " | ".join(forced)
+        return ((Null(f"({tests})", f"not ({tests})"),) if forced else ()), left, right
+
     def _comparison(self, op: str, left: Code, right: Code) -> Code:
+        fallible = any(c.fallible or not c.exact for c in (left, right))
         left, right = _aligned(self, op, left, right)
+        forced, left, right = self._forced(left, right)
         left_nulls, left_value = self._strict(left)
         right_nulls, right_value = self._strict(right)
         nulls = _distinct(left_nulls + right_nulls)
         test = f"{left_value} {op} {right_value}"
-        if op in ("==", "!="):
+        if op in ("==", "!=") and not fallible:
             # None equals nothing but None, so one side that cannot be null, or was checked, settles it.
             if left.atom and left.nullable and (right_nulls or not right.nullable):
                 nulls = right_nulls
             elif right.atom and right.nullable and (left_nulls or not left.nullable):
                 nulls = left_nulls
+        nulls = forced + nulls
         if op == "!=":
             text = " or ".join([*(n.test for n in nulls), test])
         else:
             text = " and ".join([*(n.negated for n in nulls), test])
-        return Code(f"({text})", Type.BOOL, nullable=False)
+        return Code(f"({text})", Type.BOOL, nullable=False, fallible=fallible)
 
     def _arithmetic(self, op: str, left: Code, right: Code) -> Code:
         type = _result_type(left.type, right.type)
+        fallible = any(c.fallible or not c.exact or not c.type.numeric for c in (left, right))
+        forced, left, right = self._forced(left, right, divides=op in ("/", "%"))
         left_nulls, left_value = self._strict(self._operand(left, type))
         right_nulls, right_value = self._strict(self._operand(right, type))
-        nulls = left_nulls + right_nulls
+        nulls = forced + left_nulls + right_nulls
         if {left.type, right.type} & {Type.STRING, Type.BOOL}:
             value = f"{self.bind(numbers.no_number, 'no_number')}({left_value}, {right_value})"
         elif op in ("/", "%"):
@@ -237,7 +295,7 @@ class ExpressionWriter:
             value = self._quotient(op, type, left_value, right_value, right)
         else:
             value = self._rounded(f"({left_value} {op} {right_value})", type)
-        return Code(value, type, bool(nulls), nulls=_distinct(nulls))
+        return Code(value, type, bool(nulls), nulls=_distinct(nulls), fallible=fallible)
 
     def _operand(self, code: Code, type: Type) -> Code:
         """Return `code` as an operand of arithmetic in `type`."""
@@ -257,7 +315,7 @@ class ExpressionWriter:
 
     def _converted(self, code: Code, function: str) -> Code:
         nulls, value = self._strict(code)
-        return Code(f"{function}({value})", code.type, bool(nulls), nulls=nulls)
+        return Code(f"{function}({value})", code.type, bool(nulls), nulls=nulls, fallible=code.fallible)
 
     def _divisor(self, left: str, right: str, code: Code) -> tuple[tuple[Null, ...], str, str]:
         if code.literal is not None and _is_number(code.literal):
@@ -291,6 +349,9 @@ class ExpressionWriter:
     # Calls.
 
     def _call(self, node: ast.FunctionCall) -> Code:
+        script = self.reader.catalog.functions.get(node.id)
+        if isinstance(script, Script):
+            return self._script_call(node, script)
         if self.aggregates is not None and self.aggregates.knows(node):
             return self.aggregates.value(node, self._lazy > 0)
         if node.star:
@@ -298,12 +359,21 @@ class ExpressionWriter:
         extension = find("function", node.id)
         arguments = self._arguments(node)
         if extension.inline:
+            self._place = node.span.start if node.span is not None else 0
             code: Code = extension.implementation(self, arguments)
         else:
             name = self.bind(extension.implementation, node.name)
             code = Code(f"{name}({', '.join(a.text for a in arguments)})", self.reader.type_of(node))
-        if code.type is Type.BOOL and code.nullable:
-            return Code(f"({code.text} is True)", Type.BOOL, nullable=False)
+        fallible = node.id not in _SAFE or any(argument.fallible for argument in arguments)
+        if code.type is Type.BOOL and (code.nullable or not code.exact):
+            return Code(self._truth(code), Type.BOOL, nullable=False, fallible=fallible or not code.exact)
+        return replace(code, fallible=True) if fallible else code
+
+    def _script_call(self, node: ast.FunctionCall, script: Script) -> Code:
+        data = ", ".join(argument.text for argument in self._arguments(node))
+        code = Code(f"{self.bind(script_function(script), script.name)}([{data}])", script.returns, fallible=True)
+        if script.returns is Type.BOOL:
+            return Code(self._truth(code), Type.BOOL, nullable=False, fallible=True)
         return code
 
     def _arguments(self, node: ast.FunctionCall) -> tuple[Code, ...]:
@@ -316,7 +386,9 @@ class ExpressionWriter:
         return tuple(arguments)
 
     def _in(self, node: ast.In) -> Code:
-        raise unsupported(f"'in {node.table}'", node.span)
+        from spdist.operators.membership import membership  # it writes expressions itself
+
+        return membership(self, node)
 
 
 _WRITERS: dict[type, Callable[[ExpressionWriter, Any], Code]] = {
@@ -350,6 +422,7 @@ def _result_type(left: Type, right: Type) -> Type:
 
 def _aligned(writer: ExpressionWriter, op: str, left: Code, right: Code) -> tuple[Code, Code]:
     """Return both sides of a comparison as Java compares them: with the int or long widened to the other's type."""
+    left, right = writer.certain(left), writer.certain(right)
     pair = {left.type, right.type}
     if pair == {Type.INT, Type.FLOAT} or (pair == {Type.LONG, Type.FLOAT} and op in _ORDERS):
         widened = writer._float_of
@@ -360,13 +433,6 @@ def _aligned(writer: ExpressionWriter, op: str, left: Code, right: Code) -> tupl
                 return writer._constant(float(code.literal), Type.DOUBLE)
             return writer._converted(code, "float")
     else:
-        return _certain(writer, left), _certain(writer, right)
+        return left, right
     left, right = (widened(c) if c.type in (Type.INT, Type.LONG) else c for c in (left, right))
-    return _certain(writer, left), _certain(writer, right)
-
-
-def _certain(writer: ExpressionWriter, code: Code) -> Code:
-    """Return a number that is surely of its static type; a cast may have named a type that the value is not of."""
-    if code.exact or code.type not in _COERCIONS:
-        return code
-    return writer._converted(code, writer.bind(_COERCIONS[code.type], f"as_{code.type}"))
+    return left, right

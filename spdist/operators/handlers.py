@@ -1,4 +1,4 @@
-"""Filters and stream functions in front of a window or a selector.
+"""Filters, stream functions and stream processors in front of a window or a selector.
 
 Source: io.siddhi.core.query.processor.filter.FilterProcessor and stream.function.StreamFunctionProcessor.
 """
@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from spdist.extension import find
+from spdist.extension import find, is_registered
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.scope import Scope
-from spdist.operators.base import Arrival, Event, Row, VirtualClock
-from spdist.operators.codegen import Bindings, Frame, build, indent
-from spdist.operators.expression import ExpressionWriter
+from spdist.operators.arguments import MakeArguments, compile_arguments
+from spdist.operators.base import CURRENT, Arrival, Event, Row, VirtualClock
+from spdist.operators.codegen import Bindings, Frame, build, indent, when_needed
+from spdist.operators.expression import ExpressionWriter, unsupported
+from spdist.operators.parameters import constant_values
+from spdist.operators.processors import Processors, ProcessorSetting
 from spdist.operators.readers import RowReader
 
-__all__ = ["FilterPlan", "Flow", "StreamFunctionPlan", "plan_handlers"]
+__all__ = ["FilterPlan", "Flow", "StreamFunctionPlan", "StreamProcessorPlan", "plan_handlers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,15 @@ class FilterPlan:
 
     @cached_property
     def _makers(self) -> dict[str, Any]:
-        bindings = Bindings()
-        lines = [line for form in ("one", "many", "events") for line in self._source(form, bindings)]
-        return build(f"{self.title} filter", lines, bindings.names)
+        return {}
+
+    def _made(self, form: str, target: Any, clock: VirtualClock) -> Any:
+        """Return the function of a form, written when it is first asked for."""
+        if form not in self._makers:
+            bindings = Bindings()
+            source = self._source(form, bindings)
+            self._makers[form] = build(f"{self.title} filter", source, bindings.names)["make"]
+        return self._makers[form](target, clock)
 
     def _source(self, form: str, bindings: Bindings) -> list[str]:
         frame = Frame()
@@ -60,13 +69,15 @@ class FilterPlan:
             event = "(kind, ts, row)" if form == "events" else "(ts, row)"
             loop = [f"for {event[1:-1]} in chunk:", *indent([*tests, f"passed.append({event})"])]
             body = ["def take(chunk):", *indent(["passed = []", *loop, "if passed:", "    go_on(passed)"])]
-        return [f"def make_{form}(go_on, clock):", *indent([*body, "return take"])]
+        return ["def make(go_on, clock):", *indent([*body, "return take"])]
 
-    def before(self, target: Flow, clock: VirtualClock) -> Flow:
+    def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
         """Return a flow that lets what meets the conditions go on to `target`."""
-        makers = self._makers
-        events = None if target.events is None else makers["make_events"](target.events, clock)
-        return Flow(makers["make_one"](target.one, clock), makers["make_many"](target.many, clock), events)
+        many = when_needed(lambda: self._made("many", target.many, clock))
+        if target.events is None:
+            return Flow(self._made("one", target.one, clock), many)
+        one = when_needed(lambda: self._made("one", target.one, clock))
+        return Flow(one, many, self._made("events", target.events, clock))
 
 
 @dataclass(frozen=True)
@@ -79,14 +90,10 @@ class StreamFunctionPlan:
     catalog: Catalog
 
     @cached_property
-    def _arguments(self) -> Any:
-        bindings, frame = Bindings(), Frame()
-        writer = ExpressionWriter(RowReader(self.scope, self.catalog, frame), frame, bindings)
-        values = "".join(f"{writer.write(argument).text}, " for argument in self.call.args)
-        body = ["def arguments(ts, row):", *indent([*frame.assignments(), f"return ({values})"]), "return arguments"]
-        return build(f"{self.title} {self.call.id}", ["def make(clock):", *indent(body)], bindings.names)["make"]
+    def _arguments(self) -> MakeArguments:
+        return compile_arguments(f"{self.title} {self.call.id}", self.call.args, self.scope, self.catalog)
 
-    def before(self, target: Flow, clock: VirtualClock) -> Flow:
+    def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
         """Return a flow that appends the function's values and goes on to `target`."""
         function = find("stream function", self.call.id).implementation
         arguments = self._arguments(clock)
@@ -115,7 +122,50 @@ class StreamFunctionPlan:
         return Flow(one, many, None if forward is None else events)
 
 
-Plan = FilterPlan | StreamFunctionPlan
+@dataclass(frozen=True)
+class StreamProcessorPlan:
+    """A stream processor: a handler with state, made anew for each instance of a query."""
+
+    title: str
+    call: ast.FunctionCall
+    scope: Scope
+    catalog: Catalog
+
+    @cached_property
+    def _arguments(self) -> MakeArguments:
+        return compile_arguments(f"{self.title} {self.call.id}", self.call.args, self.scope, self.catalog)
+
+    def before(self, target: Flow, clock: VirtualClock, processors: Processors | None = None) -> Flow:
+        """Return a flow that goes through a new processor, which is added to `processors`, and on to `target`."""
+        if processors is None:
+            raise unsupported(f"'#{self.call.id}' here", self.call.span)
+
+        def emit(chunk: list[Event]) -> None:
+            if target.events is not None:
+                target.events(chunk)
+            elif len(chunk) == 1:
+                target.one(*chunk[0][1:])
+            else:
+                target.many([(timestamp, row) for _, timestamp, row in chunk])
+
+        processor = find("stream processor", self.call.id).implementation(
+            ProcessorSetting(
+                constants=constant_values(self.call.args),
+                arguments=self._arguments(clock),
+                clock=clock,
+                timer=processors.timer,
+                emit=emit,
+            )
+        )
+        processors.made.append(processor)
+        return Flow(
+            lambda timestamp, row: processor.take([(CURRENT, timestamp, row)]),
+            lambda arrivals: processor.take([(CURRENT, timestamp, row) for timestamp, row in arrivals]),
+            None if target.events is None else processor.take,
+        )
+
+
+Plan = FilterPlan | StreamFunctionPlan | StreamProcessorPlan
 
 
 def plan_handlers(title: str, handlers: Sequence[ast.Handler], scope: Scope, catalog: Catalog) -> list[Plan]:
@@ -133,6 +183,7 @@ def plan_handlers(title: str, handlers: Sequence[ast.Handler], scope: Scope, cat
             conditions.append(handler.condition)
         else:
             close()
-            plans.append(StreamFunctionPlan(title, handler.call, scope, catalog))
+            kind = StreamProcessorPlan if is_registered("stream processor", handler.call.id) else StreamFunctionPlan
+            plans.append(kind(title, handler.call, scope, catalog))
     close()
     return plans

@@ -10,15 +10,46 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
-from spdist.operators.base import Arrival, Row
+from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.operators.faults import error_text
 
-__all__ = ["Failures", "Junction", "ObserverFailed"]
+__all__ = ["Drive", "Failures", "Junction", "Loop", "LoopMaker", "ObserverFailed", "Straight"]
 
 log = logging.getLogger(__name__)
 
 ReceiveOne = Callable[[int, Row], None]
 ReceiveMany = Callable[[Sequence[Arrival]], None]
+#: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
+Loop = Callable[[Sequence[int], Sequence[Row]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What a loop over events needs of the app and of the stream.
+
+    Parameters
+    ----------
+    clock : VirtualClock
+        The app's time.
+    heap : list
+        The timers, first due first.
+    move : Callable[[int], None]
+        Lets time pass until an event's timestamp, where a timer is due by then.
+    failed : Callable
+        Takes the event that a query failed on, and the error.
+    """
+
+    clock: VirtualClock
+    heap: list[Any]
+    move: Callable[[int], None]
+    failed: Callable[[Sequence[Arrival], Exception], None]
+
+
+#: Makes the loop of a stream's only receiver, as it is watched now; see `spdist.operators.loops`.
+LoopMaker = Callable[[Drive], Loop]
 
 
 class ObserverFailed(BaseException):
@@ -52,6 +83,23 @@ class Failures:
             log.info(brief, len(events), where, error)
 
 
+@runtime_checkable
+class Straight(Protocol):
+    """What takes a query's results with nothing in between: a stream, or a table."""
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Take one event."""
+        ...
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Take the events of one chunk."""
+        ...
+
+    def only_watched(self) -> Callable[[int, Row], None] | None:
+        """Return the only one who gets the events, where that is an observer; else None."""
+        ...
+
+
 class Junction:
     """One stream of a running app.
 
@@ -63,22 +111,66 @@ class Junction:
         Where events are counted that a query failed on.
     fault : Junction, optional
         The fault stream ``!id``, which gets the event and the error instead (``@OnError(action='STREAM')``).
+    keep : Callable, optional
+        Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
     """
 
-    __slots__ = ("_many", "_one", "failures", "fault", "id", "observers")
+    __slots__ = ("_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
 
-    def __init__(self, id: str, failures: Failures, fault: Junction | None = None) -> None:
+    def __init__(
+        self,
+        id: str,
+        failures: Failures,
+        fault: Junction | None = None,
+        keep: Callable[[Sequence[Arrival], Exception], None] | None = None,
+    ) -> None:
         self.id = id
         self.failures = failures
         self.fault = fault
+        self.keep = keep
         self.observers: list[Callable[[int, Row], None]] = []
         self._one: list[ReceiveOne] = []
         self._many: list[ReceiveMany] = []
+        self._loops: list[LoopMaker | None] = []
 
-    def subscribe(self, one: ReceiveOne, many: ReceiveMany) -> None:
-        """Add a receiver, after those already there: `one` takes single events, `many` the events of one chunk."""
+    def subscribe(self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None) -> None:
+        """Add a receiver, after those already there.
+
+        Parameters
+        ----------
+        one, many : Callable
+            Take single events, and the events of one chunk.
+        loop : Callable, optional
+            Makes what takes many single events faster than `one` does.
+        """
         self._one.append(one)
         self._many.append(many)
+        self._loops.append(loop)
+
+    def loop(self, clock: VirtualClock, heap: list[Any], move: Callable[[int], None]) -> Loop:
+        """Return what takes many single events, as the stream is read and watched now; see `Drive`."""
+        maker = self._loops[0] if len(self._loops) == 1 and not self.observers else None
+        if maker is not None:
+            return maker(Drive(clock, heap, move, self.failed))
+        alone = len(self._one) == 1 and not self.observers
+        receive = self._one[0] if alone else self.one
+
+        def take(timestamps: Sequence[int], rows: Sequence[Row]) -> None:
+            for timestamp, row in zip(timestamps, rows, strict=True):
+                if heap and heap[0][0] <= timestamp:
+                    move(timestamp)
+                elif timestamp > clock.now:
+                    clock.now = timestamp
+                try:
+                    receive(timestamp, row)
+                except Exception as error:
+                    self.failed(((timestamp, row),), error)
+
+        return take
+
+    def only_watched(self) -> Callable[[int, Row], None] | None:
+        """Return the observer of a stream that nobody reads and one observer watches; else None."""
+        return self.observers[0] if len(self.observers) == 1 and not self._one else None
 
     def one(self, timestamp: int, row: Row) -> None:
         """Deliver one event."""
@@ -86,7 +178,7 @@ class Junction:
             for receive in self._one:
                 receive(timestamp, row)
         except Exception as error:
-            self._failed(((timestamp, row),), error)
+            self.failed(((timestamp, row),), error)
             return
         if self.observers:
             self._observe(((timestamp, row),))
@@ -97,7 +189,7 @@ class Junction:
             for receive in self._many:
                 receive(arrivals)
         except Exception as error:
-            self._failed(arrivals, error)
+            self.failed(arrivals, error)
             return
         if self.observers:
             self._observe(arrivals)
@@ -110,9 +202,12 @@ class Junction:
         except Exception as error:
             raise ObserverFailed(error) from error
 
-    def _failed(self, arrivals: Sequence[Arrival], error: Exception) -> None:
-        if self.fault is None:
+    def failed(self, arrivals: Sequence[Arrival], error: Exception) -> None:
+        """Do with events that a receiver failed on what the stream's ``@OnError`` says; by default they are counted."""
+        if self.fault is not None:
+            told = error_text(error)
+            self.fault.many([(timestamp, (*row, told)) for timestamp, row in arrivals])
+        elif self.keep is not None:
+            self.keep(arrivals, error)
+        else:
             self.failures.add(f"stream '{self.id}'", arrivals, error)
-            return
-        told = f"{type(error).__name__}: {error}"
-        self.fault.many([(timestamp, (*row, told)) for timestamp, row in arrivals])

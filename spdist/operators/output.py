@@ -5,29 +5,62 @@ Source: io.siddhi.core.query.output.callback.InsertIntoStreamCallback, described
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
+from spdist.language.checked import CheckedQuery
 from spdist.operators.base import EXPIRED, Arrival, Event, Row
-from spdist.operators.junction import Junction, ObserverFailed
+from spdist.operators.junction import Junction, ObserverFailed, Straight
 from spdist.operators.selector import Sink
+from spdist.operators.stores import Store, Target
 
-__all__ = ["Held", "QueryObserver", "insert_into"]
+__all__ = ["Held", "QueryObserver", "Streams", "insert_into", "sink_for"]
 
 #: Takes the timestamp of a chunk's last event, its current events and its expired events.
 QueryObserver = Callable[[int, list[Arrival], list[Arrival]], None]
 
 
-def insert_into(junction: Junction, observers: list[QueryObserver]) -> Sink:
-    """Return what inserts results into a stream, where expired ones count as new events.
+class Streams(Protocol):
+    """Where a query lives, as far as its results need it."""
+
+    def junction(self, stream_id: str) -> Junction:
+        """Return a stream."""
+        ...
+
+
+def sink_for(
+    checked: CheckedQuery, place: Streams, stores: Mapping[str, Store], observers: list[QueryObserver]
+) -> Sink:
+    """Return where a query's results go: into a stream or a named window.
 
     Parameters
     ----------
-    junction : Junction
-        The stream.
+    checked : CheckedQuery
+        The query.
+    place : Streams
+        Where the instance of the query lives.
+    stores : Mapping[str, Store]
+        What the app keeps rows in, by id.
     observers : list of QueryObserver
         Those who watch the query; the list may grow later.
     """
-    insert_one, insert_many = junction.one, junction.many
+    store: object = stores.get(checked.target)
+    if store is not None and isinstance(store, Target):
+        return insert_into(store, observers)
+    return insert_into(place.junction(checked.target), observers)
+
+
+def insert_into(target: Target, observers: list[QueryObserver]) -> Sink:
+    """Return what inserts results into a stream or named window, where expired ones count as new events.
+
+    Parameters
+    ----------
+    target : Target
+        The stream or window.
+    observers : list of QueryObserver
+        Those who watch the query; the list may grow later.
+    """
+    insert_one, insert_many = target.one, target.many
 
     def one(kind: int, timestamp: int, row: Row) -> None:
         if observers:
@@ -43,7 +76,10 @@ def insert_into(junction: Junction, observers: list[QueryObserver]) -> Sink:
         else:
             insert_many([(timestamp, row) for _, timestamp, row in events])
 
-    return Sink(one, many)
+    def straight() -> Straight | None:
+        return target if isinstance(target, Straight) and not observers else None
+
+    return Sink(one, many, straight)
 
 
 def _show(observers: list[QueryObserver], events: list[Event]) -> None:
@@ -63,11 +99,12 @@ class Held:
     two elements of a pattern read the same stream.
     """
 
-    __slots__ = ("_chunks", "_open", "sink", "target")
+    __slots__ = ("_chunks", "_open", "holds", "sink", "target")
 
     def __init__(self, target: Sink) -> None:
         self.target = target
         self.sink = Sink(self._one, self._many)
+        self.holds = False
         self._open: list[Event] | None = None
         self._chunks: list[list[Event]] = []
 
@@ -85,17 +122,20 @@ class Held:
 
     def begin(self) -> None:
         """Begin a new chunk; what is put out from now on is held."""
+        self.holds = True
         if self._open:
             self._chunks.append(self._open)
         self._open = []
 
     def drop(self) -> None:
         """Stop holding, and forget what was held."""
+        self.holds = False
         self._open = None
         self._chunks.clear()
 
     def deliver(self) -> None:
         """Stop holding, and put out what was held, chunk by chunk."""
+        self.holds = False
         if self._open:
             self._chunks.append(self._open)
         self._open = None

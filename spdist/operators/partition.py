@@ -9,22 +9,27 @@ Source: io.siddhi.core.partition.PartitionRuntimeImpl and PartitionStreamReceive
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-from spdist.errors import SiddhiTypeError
 from spdist.functions.numbers import text_of, text_of_float32
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedPartition
-from spdist.language.parser import parse_expression
+from spdist.language.parser import read_time
 from spdist.language.scope import Scope, Source
 from spdist.language.types import Schema, Type
-from spdist.operators.base import Arrival, Row, Timer, VirtualClock
+from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter
-from spdist.operators.junction import Junction, ReceiveMany, ReceiveOne
-from spdist.operators.query import Place, QueryInstance, QueryPlan, plan_query
+from spdist.operators.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.loops import by_key
+from spdist.operators.plans import Place, QueryInstance, QueryPlan, ReceiveEvents, without_kinds
+from spdist.operators.purging import PurgeTimes
+from spdist.operators.query import SingleStreamPlan, plan_query
 from spdist.operators.readers import RowReader
+from spdist.operators.stores import Store, tables_of
 
 __all__ = ["PartitionPlan", "PartitionRuntime"]
 
@@ -46,9 +51,11 @@ class PartitionPlan:
     ranks : Sequence[int]
         The place in the app of each query, then of the partition itself.
     streams : Mapping[str, Schema]
-        The app's streams.
+        The app's streams and named windows.
     catalog : Catalog
         Signatures.
+    stores : Mapping[str, Store]
+        What the app keeps rows in, by id.
     """
 
     def __init__(
@@ -58,20 +65,32 @@ class PartitionPlan:
         ranks: Sequence[int],
         streams: Mapping[str, Schema],
         catalog: Catalog,
+        stores: Mapping[str, Store],
     ) -> None:
         self.name = f"partition_{position}"
         self.inner = tuple(checked.inner)
         self.queries: list[QueryPlan] = [
-            plan_query(query, rank, catalog) for query, rank in zip(checked.queries, ranks, strict=False)
+            plan_query(query, rank, catalog, stores) for query, rank in zip(checked.queries, ranks, strict=False)
         ]
         self.rank = ranks[-1]
         self.keys = {id: self._compiled_keys(key, streams[id], catalog) for id, key in checked.keys.items()}
+        #: Streams whose events may have several keys, and where the key is a string attribute, its position.
+        self.ranged = frozenset(id for id, key in checked.keys.items() if key.value is None)
+        self.attributes = {
+            id: schema.names.index(key.value.name)
+            for id, key in checked.keys.items()
+            if isinstance(key.value, ast.Variable)
+            and key.value.name in (schema := streams[id]).names
+            and schema.types[schema.names.index(key.value.name)] is Type.STRING
+        }
         self.purge_interval, self.idle_period = _purging(checked.partition)
         outer = [id for plan in self.queries for id in plan.inputs if id not in checked.inner]
+        #: What it reads of the app; the named windows among it.
         self.inputs: tuple[str, ...] = tuple(dict.fromkeys(outer))
+        self.windows = frozenset(id for id in self.inputs if id in stores)
 
     def _compiled_keys(self, key: ast.PartitionKey, schema: Schema, catalog: Catalog) -> Keys:
-        scope = Scope((Source(key.stream.id, key.stream.id, schema),))
+        scope = Scope((Source(key.stream.id, key.stream.id, schema),), tables=tables_of(catalog))
         frame, bindings = Frame(), Bindings()
         writer = ExpressionWriter(RowReader(scope, catalog, frame), frame, bindings)
         if key.value is not None:
@@ -105,18 +124,10 @@ def _purging(partition: ast.Partition) -> tuple[int, int | None]:
         if (purge.get("enable") or "").lower() == "true":
             idle, interval = purge.get("idle.period"), purge.get("interval")
             return (
-                _PURGE_INTERVAL_MS if interval is None else _duration(interval, purge),
-                None if idle is None else _duration(idle, purge),
+                _PURGE_INTERVAL_MS if interval is None else (read_time(interval) or _PURGE_INTERVAL_MS),
+                None if idle is None else read_time(idle),
             )
     return _PURGE_INTERVAL_MS, None
-
-
-def _duration(text: str, annotation: ast.Annotation) -> int:
-    literal = parse_expression(text)
-    if not isinstance(literal, ast.TimeLiteral):
-        hint = "For example: @purge(enable='true', interval='10 sec', idle.period='1 hour')"
-        raise SiddhiTypeError(f"'{text}' is no duration", span=annotation.span, hint=hint)
-    return literal.milliseconds
 
 
 class PartitionInstance:
@@ -134,6 +145,7 @@ class PartitionInstance:
         self.entries: dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]] = {
             id: ([], []) for id in runtime.plan.inputs
         }
+        self.event_entries: dict[str, list[ReceiveEvents]] = {id: [] for id in runtime.plan.windows}
         for plan in runtime.plan.queries:
             query = plan.instance(self)
             self.queries.append(query)
@@ -143,10 +155,18 @@ class PartitionInstance:
                 else:
                     self.entries[stream_id][0].append(one)
                     self.entries[stream_id][1].append(many)
+                    if stream_id in self.event_entries:
+                        self.event_entries[stream_id].append(without_kinds(many))
+            for window_id, receive in query.event_receivers.items():
+                self.event_entries[window_id].append(receive)
 
     def junction(self, stream_id: str) -> Junction:
         """Return an inner stream of this key, or a stream of the app."""
         return self.inner.get(stream_id) or self._outer.junction(stream_id)
+
+    def is_fed(self, stream_id: str) -> bool:
+        """Tell whether events of a stream can come from inside the app."""
+        return stream_id in self.inner or self._outer.is_fed(stream_id)
 
     def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
         """Return a timer of an operator of this key."""
@@ -181,7 +201,7 @@ class PartitionRuntime:
 
     Notes
     -----
-    Siddhi looks for idle keys at the interval after *every* event; here once per interval, counted from the first key.
+    When idle keys are looked for is in `PurgeTimes`; a wake-up is asked for only where a look can find one.
     """
 
     def __init__(self, plan: PartitionPlan, place: Place) -> None:
@@ -191,26 +211,51 @@ class PartitionRuntime:
         self.instances: dict[str, PartitionInstance] = {}
         self.created = 0
         self.purge = place.timer((plan.rank, 0), self._purge)
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {id: self._receiver(id) for id in plan.inputs}
+        self.looks = PurgeTimes(plan.purge_interval)
+        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {
+            id: self._receiver(id) for id in plan.inputs if id not in plan.windows
+        }
+        self.event_receivers = {id: self._event_receiver(id) for id in plan.inputs if id in plan.windows}
+
+    @property
+    def loops(self) -> Mapping[str, LoopMaker]:
+        """What takes many single events of a stream faster than `receivers` do, by stream id."""
+        if self.plan.idle_period is not None:
+            return {}
+        return {id: maker for id in self.plan.keys if (maker := self._loop(id)) is not None}
+
+    def _loop(self, stream_id: str) -> LoopMaker | None:
+        readers = [i for i, plan in enumerate(self.plan.queries) if stream_id in plan.inputs]
+        query = self.plan.queries[readers[0]] if len(readers) == 1 else None
+        if stream_id in self.plan.ranged or not isinstance(query, SingleStreamPlan):
+            return None
+        plan, inner = query.loop, query.checked.target in self.plan.inner
+        if plan is None:
+            return None
+        finding = by_key(self.plan.attributes.get(stream_id), readers[0], inner)
+        names = {"instances": self.instances, "create": self._create, "keys": self.plan.keys[stream_id]}
+        sink = None if inner else query.sink(self.place)
+        return lambda drive: plan.keyed(finding, names, sink, drive)
 
     def _receiver(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
         keys = self.plan.keys.get(stream_id)
         if keys is None:
             return self._broadcasting(stream_id)
         instances, create, purges = self.instances, self._create, self.plan.idle_period is not None
-        clock = self.clock
+        use = self._use
 
         def one(timestamp: int, row: Row) -> None:
             for key in keys(timestamp, row):
                 instance = instances.get(key) or create(key)
                 if purges:
-                    instance.used = clock.now
+                    use(instance)
                 for receive in instance.entries[stream_id][0]:
                     receive(timestamp, row)
 
         def send(key: str, run: list[Arrival]) -> None:
             instance = instances.get(key) or create(key)
-            instance.used = clock.now
+            if purges:
+                use(instance)
             for receive in instance.entries[stream_id][1]:
                 receive(run)
 
@@ -229,6 +274,31 @@ class PartitionRuntime:
 
         return one, many
 
+    def _event_receiver(self, window_id: str) -> ReceiveEvents:
+        """Return what takes the chunks of a named window: runs of one key go to its instance, as those of a stream."""
+        keys = self.plan.keys.get(window_id)
+
+        def everywhere(chunk: list[Event]) -> None:
+            for instance in tuple(self.instances.values()):
+                for receive in instance.event_entries[window_id]:
+                    receive(chunk)
+
+        if keys is None:
+            return everywhere
+        keys_of = keys
+
+        def by_key(chunk: list[Event]) -> None:
+            keyed = [(key, event) for event in chunk for key in keys_of(event[1], event[2])]
+            for key, run in groupby(keyed, key=itemgetter(0)):
+                instance = self.instances.get(key) or self._create(key)
+                if self.plan.idle_period is not None:
+                    self._use(instance)
+                events = [event for _, event in run]
+                for receive in instance.event_entries[window_id]:
+                    receive(events)
+
+        return by_key
+
     def _broadcasting(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
         def one(timestamp: int, row: Row) -> None:
             for instance in tuple(self.instances.values()):
@@ -246,12 +316,25 @@ class PartitionRuntime:
         instance = self.instances[key] = self._made(self.created)
         self.created += 1
         instance.start()
-        if self.plan.idle_period is not None and not self.purge.due:
-            self.purge.notify_at(self.clock.now + self.plan.purge_interval)
         return instance
 
     def _made(self, number: int) -> PartitionInstance:
         return PartitionInstance(self, number)
+
+    def _use(self, instance: PartitionInstance) -> None:
+        """Note that a key got an event, and see to it that idle keys are looked for."""
+        instance.used = self.clock.now
+        if not self.looks.note(instance.used) and self.purge.due:
+            return
+        due = self._next_purge()
+        if not self.purge.due or due < self.purge.due[0]:
+            self.purge.cancel()
+            self.purge.notify_at(due)
+
+    def _next_purge(self) -> int:
+        """Return the first look at which the key that is idle for longest would be found so."""
+        assert self.plan.idle_period is not None
+        return self.looks.after(min(instance.used for instance in self.instances.values()) + self.plan.idle_period)
 
     def _purge(self, due: int) -> None:
         assert self.plan.idle_period is not None
@@ -259,7 +342,7 @@ class PartitionRuntime:
         for key in idle:
             self.instances.pop(key).end()
         if self.instances:
-            self.purge.notify_at(due + self.plan.purge_interval)
+            self.purge.notify_at(self._next_purge())
 
     def snapshot(self) -> Any:
         """Return the states of all keys, by key."""
@@ -267,11 +350,12 @@ class PartitionRuntime:
             key: [instance.number, instance.used, [query.snapshot() for query in instance.queries]]
             for key, instance in self.instances.items()
         }
-        return [keys, self.created, self.purge.snapshot()]
+        return [keys, self.created, self.looks.snapshot(), self.purge.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        keys, self.created, due = state
+        keys, self.created, looks, due = state
+        self.looks.restore(looks)
         self.instances.clear()
         for key, (number, used, queries) in keys.items():
             instance = self.instances[key] = self._made(number)

@@ -302,46 +302,143 @@ class Automaton:
         for waiting in self.waiting:
             waiting.begin()
 
-    def one(self, stream_id: str, timestamp: int, row: Row) -> None:
-        """Take one event of a stream that one element reads."""
-        state = self._prepare(stream_id, timestamp)[0]
-        for partial in state.offer(timestamp, row):
-            self.matched(partial)
+    def offering(self, stream_id: str, begin: Callable[[], None] | None = None) -> Callable[[int, Row], None]:
+        """Return what takes one event of a stream and offers it to the elements that read it, last element first.
+
+        `begin`, given where several elements read the stream, is called before what an element puts out, and where
+        absences wait, before each element.
+        """
+        readers = tuple(reversed(self.readers[stream_id]))
+        # What an earlier element leads to counts only where the last one that reads this stream completes the pattern.
+        completes = begin is None or readers[0].is_last
+        prepare, matched = self._preparing(stream_id), self.matched
+        absences = begin is not None and bool(self.waiting)
+        first = readers[-1]
+        swiftly = self._swiftly(stream_id, begin)
+        if swiftly is not None:
+            return swiftly
+        guard = first.condition.guard if first.is_plain_first and not absences else None
+        watched = first.watched
+
+        def take(timestamp: int, row: Row) -> None:
+            # A result left over from an event that failed is shown by the common way only.
+            refused = guard is not None and not watched.returned and not guard(timestamp, row)
+            prepare(timestamp, refused)
+            for state in readers:
+                if absences:
+                    begin()  # type: ignore[misc]
+                elif (not state.pending and state.idles) or (refused and state is first):
+                    continue
+                complete = state.offer(timestamp, row)
+                if complete and completes:
+                    if begin is not None:
+                        begin()
+                    for partial in complete:
+                        matched(partial)
+
+        return take
 
     def many(self, stream_id: str, arrivals: Sequence[Arrival]) -> None:
         """Take the events of one chunk of a stream that one element reads; matches come out after the last one."""
         complete: list[Partial] = []
+        state, prepare = self.readers[stream_id][0], self._preparing(stream_id)
         for timestamp, row in arrivals:
-            complete += self._prepare(stream_id, timestamp)[0].offer(timestamp, row)
+            prepare(timestamp, False)
+            complete += state.offer(timestamp, row)
         for partial in complete:
             self.matched(partial)
 
-    def each(self, stream_id: str, timestamp: int, row: Row) -> Iterator[None]:
-        """Take one event of a stream that several elements read, last element first; yield before each of them."""
-        states = self._prepare(stream_id, timestamp)
-        # What an earlier element leads to counts only where the last one that reads this stream completes the pattern.
-        completes = states[-1].is_last
-        for state in reversed(states):
-            yield
-            for partial in state.offer(timestamp, row):
-                if completes:
-                    self.matched(partial)
+    def _preparing(self, stream_id: str) -> Callable[[int, bool], None]:
+        """Return what drops what is too old, and lets new partials join, before an event of a stream is offered.
 
-    def _prepare(self, stream_id: str, timestamp: int) -> list[State]:
-        """Drop what is too old and let new partials join; return the states that read the stream."""
-        if self.plan.input.within is not None:
-            for state in self.states:
-                state.expire(timestamp)
-        readers = self.readers[stream_id]
-        if self.plan.strict:
-            for state in reversed(self.units):
-                state.reset()
-            for state in self.units:
-                state.update()
-        else:
+        It is told whether the first element will refuse the event by itself: an attempt of a sequence that would start
+        with it ends at once then, so none is made.
+        """
+        expiring = tuple(state for state in self.states if state.expires)
+        units, readers = tuple(self.units), tuple(self.readers[stream_id])
+        first = readers[0]
+
+        def relaxed(timestamp: int, _refused: bool) -> None:
+            for state in expiring:
+                low, high = state.calm
+                if state.new or not low <= timestamp <= high:
+                    state.expire(timestamp)
             for state in readers:
-                state.update()
-        return readers
+                if state.new or state.restless:
+                    state.update()
+
+        def strict(timestamp: int, refused: bool) -> None:
+            for state in expiring:
+                state.expire(timestamp)
+            if refused:
+                first.pending, first.new = [], []
+            for state in reversed(units):
+                if (state.pending or not state.idles) and not (refused and state is first):
+                    state.reset()
+            for state in units:
+                if (state.new or state.restless) and not (refused and state is first):
+                    state.update()
+
+        return strict if self.plan.strict else relaxed
+
+    def _swiftly(self, stream_id: str, begin: Callable[[], None] | None) -> Callable[[int, Row], None] | None:
+        """Return what `offering` does where attempts begin with every event that the first element likes; else None.
+
+        The elements after it are plain, in sequences also counted ones: their attempts move on or end with each event.
+        """
+        readers, strict = self.readers[stream_id], self.plan.strict
+        first, others = readers[0], tuple(state for state in self.units if state is not readers[0])
+        guard = first.condition.guard
+        settled = guard is not None and first.condition.rest is None
+        simple = all(state.is_replaced for state in (others if strict else readers[1:]))
+        begins = first.is_plain_first and first.every is first and first in self.units
+        if not (settled and simple and begins) or self.waiting:
+            return None
+        expiring = tuple(state for state in self.states if state.expires)
+        if strict and expiring:
+            return None
+        later, watched, size = tuple(reversed(readers[1:])), first.watched, first.size
+        completes, matched = begin is None or readers[-1].is_last, self.matched
+
+        def take(timestamp: int, row: Row) -> None:
+            accepted = guard(timestamp, row)  # type: ignore[misc]
+            # A result left over from an event that failed is shown with an attempt, even if that ends at once.
+            offered = accepted or watched.returned
+            if strict:
+                for state in others:
+                    if state.new:
+                        state.pending, state.new = state.new, []
+                    elif state.pending:
+                        state.pending = []
+                if offered:
+                    first.pending, first.new = first.new or [Partial([None] * size)], []
+                elif first.new or first.pending:
+                    first.pending, first.new = [], []
+            else:
+                for state in expiring:
+                    low, high = state.calm
+                    if state.new or not low <= timestamp <= high:
+                        state.expire(timestamp)
+                for state in readers:
+                    if state.new:
+                        state.update()
+            for state in later:
+                if state.pending or not state.idles:
+                    complete = state.offer(timestamp, row)
+                    if complete and completes:
+                        if begin is not None:
+                            begin()
+                        for partial in complete:
+                            matched(partial)
+            if offered and first.pending:
+                complete = first.accept(timestamp, row) if accepted else first.offer(timestamp, row)
+                if complete and completes:
+                    if begin is not None:
+                        begin()
+                    for partial in complete:
+                        matched(partial)
+
+        return take
 
     def snapshot(self) -> Any:
         """Return partials, where they wait, and flags."""

@@ -6,6 +6,7 @@ processors, described in our own words.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from spdist.operators.base import Arrival, Row
@@ -26,10 +27,18 @@ class CountState(State):
         self.least = least
         self.most = most
         self.starts_over = False
+        self.following = slice(slot + 1, slot + 3)
+        self.nothing = [None] * len(range(size)[self.following])
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether, before an event of a sequence, what has arrived simply takes the place of what waited."""
+        return not self.is_start
 
     def add(self, partial: Partial) -> None:
         """Let a partial wait here; where nothing need come, it has enough at once."""
-        super().add(partial)
+        if not (self.strict and self.new):
+            self.new.append(partial)
         if self.least == 0 and partial.slots[self.slot] is None:
             self._enough(partial)
 
@@ -48,10 +57,10 @@ class CountState(State):
         """Offer an event to the partials that collect here."""
         complete: list[Partial] = []
         kept: list[Partial] = []
-        following = slice(self.slot + 1, self.slot + 3)
+        following, nothing = self.following, self.nothing
         for partial in self.pending:
             slots = partial.slots
-            if any(held is not None for held in slots[following]):
+            if slots[following] != nothing:
                 continue  # the next state's event has come
             fits = self.test is None or self.test(slots, timestamp, row)
             leaves = False
@@ -74,14 +83,14 @@ class CountState(State):
         partial.timestamp = event[0]
         count = len(chain)
         leaves = False
-        if count >= self.least:
-            if self.strict:
-                if self.next is not None:
-                    self.next.add(partial)
-                if count != self.most:
-                    self.add(partial)
-            elif count == self.least:
-                leaves = self._enough(partial)
+        if self.strict:
+            if count >= self.least and self.next is not None:
+                self.next.add(partial)
+            if count != self.most:
+                # Also before it has its least number: Siddhi forgets it then, so that such a sequence never matches.
+                self.add(partial)
+        elif count == self.least:
+            leaves = self._enough(partial)
         return leaves or (count >= self.least and count == self.most)
 
     def _enough(self, partial: Partial) -> bool:
@@ -107,6 +116,11 @@ class LogicalState(State):
     def __init__(self, slot: int, size: int, condition: Condition, strict: bool, needs_both: bool) -> None:
         super().__init__(slot, size, condition, strict)
         self.needs_both = needs_both
+
+    @cached_property
+    def idles(self) -> bool:
+        """Return False: each side looks after the other one too."""
+        return False
 
     def add(self, partial: Partial) -> None:
         """Let a partial wait at both sides."""
@@ -163,13 +177,12 @@ class LogicalState(State):
         return complete
 
     def _came(self, partial: Partial, timestamp: int) -> None:
-        if self.needs_both:
-            if self.partner.lets_pass(partial):
-                self._moved(partial, timestamp)
+        if self.needs_both and not self.partner.lets_pass(partial):
             return
         self._moved(partial, timestamp)
         if self.partner.is_last and self.watched is self.partner:
-            # A pattern that is nothing but this pair looks for results at one side only; ``or`` tells that side.
+            # A pattern that is nothing but this pair looks for results at one side only, so that side is told. Siddhi
+            # does so for ``or``; an ``and`` that its first side completes is lost there.
             self.partner.returned = True
 
     def lets_pass(self, partial: Partial) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from spdist.operators.base import Row
@@ -34,9 +35,11 @@ class Condition:
     guard : Callable[[int, Row], bool], optional
         The part of it that looks at the event only.
     rest : Callable[[Slots, int, Row], bool], optional
-        What is left of it where `guard` holds, and, for a state with an index, the keys are equal.
-    event_key : Callable[[int, Row], Any], optional
-        A value of the event that must equal…
+        What is left of it where `guard` holds.
+    fitting : Callable[[dict, int, Row], list], optional
+        For a state with an index: those of the partials with the event's key which meet the rest; None where all do.
+    event_key : int, optional
+        The attribute of the event that must equal…
     partial_key : Callable[[Slots], Any], optional
         … a value of the partial, which does not change while the partial waits. Null equals nothing.
     """
@@ -44,11 +47,15 @@ class Condition:
     test: Callable[[Slots, int, Row], bool] | None = None
     guard: Callable[[int, Row], bool] | None = None
     rest: Callable[[Slots, int, Row], bool] | None = None
-    event_key: Callable[[int, Row], Any] | None = None
+    fitting: Callable[[dict[int, Any], int, Row], list[Any]] | None = None
+    event_key: int | None = None
     partial_key: Callable[[Slots], Any] | None = None
 
 
 ANYTHING = Condition()
+
+_NOT_KNOWN = (1, 0)
+_FOR_EVER = (-(2**63), 2**63)
 
 
 class Partial:
@@ -71,7 +78,10 @@ class Partial:
 
     def restart(self, first: int) -> Partial:
         """Return a copy without what came at slot `first` and later."""
-        return Partial([*self.slots[:first], *[None] * (len(self.slots) - first)], self.timestamp)
+        slots = self.slots
+        return Partial(
+            [*slots[:first], *[None] * (len(slots) - first)] if first else [None] * len(slots), self.timestamp
+        )
 
 
 class State:
@@ -112,6 +122,9 @@ class State:
         # What it remembers.
         self.pending: list[Partial] = []
         self.new: list[Partial] = []
+        # From when to when nothing in `pending` is too old, so that it need not be looked at.
+        self.calm = _NOT_KNOWN
+        self.oldest: Partial | None = None
         self.initialized = False
         self.returned = False
 
@@ -128,6 +141,38 @@ class State:
     def is_absent(self) -> bool:
         """Whether the state waits for an event not to come."""
         return False
+
+    @cached_property
+    def idles(self) -> bool:
+        """Whether nothing happens here as long as no partial waits: that need not be asked then."""
+        return not self.is_start and not self.is_absent
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether, before an event of a sequence, what has arrived simply takes the place of what waited."""
+        return self._is_plain and not self.is_start
+
+    @cached_property
+    def restless(self) -> bool:
+        """Whether `update` does something also where no partial has arrived."""
+        return not self._is_plain
+
+    @property
+    def _is_plain(self) -> bool:
+        return type(self) is State
+
+    @property
+    def is_plain_first(self) -> bool:
+        """Whether an event that this first state refuses by itself leaves nothing here and brings nothing out.
+
+        Where the state that it watches for results takes several events or none, what was refused may be a result.
+        """
+        return self._is_plain and self.is_start and self.tells is None and self.watched._is_plain
+
+    @property
+    def expires(self) -> bool:
+        """Whether partials that wait here may become too old; in a plain first state their first event is missing."""
+        return self.within is not None and not (self.is_start and type(self) is State)
 
     def add(self, partial: Partial) -> None:
         """Let a partial wait here."""
@@ -152,11 +197,12 @@ class State:
         """Tell whether ``within`` has passed since the partial's first event."""
         if self.within is None:
             return False
+        slots = partial.slots
         for slot in self.start_slots:
-            held = partial.slots[slot]
+            held = slots[slot]
             if held is not None:
-                first = held[0] if isinstance(held, list) else held
-                if abs(first[0] - time) > self.within:
+                first = held[0][0] if isinstance(held, list) else held[0]
+                if not -self.within <= first - time <= self.within:
                     return True
         return False
 
@@ -227,6 +273,27 @@ class State:
                 self._unfit(partial, kept)
         # What a state lets through may put partials into `new`, never into `pending`.
         self.pending = kept
+        return complete
+
+    def accept(self, timestamp: int, row: Row) -> list[Partial]:
+        """Give an event that fits all partials to them; return those that are complete now, in order.
+
+        For a first state that is plain, and where attempts start over.
+        """
+        complete: list[Partial] = []
+        watched, following, size = self.watched, self.next, self.size
+        for partial in self.pending:
+            partial.slots[self.slot] = (timestamp, row)
+            partial.timestamp = timestamp
+            if following is None:
+                self.returned = True
+            else:
+                following.add(partial)
+            self.new.append(Partial([None] * size, timestamp))
+            if watched.returned:
+                watched.returned = False
+                complete.append(partial)
+        self.pending = []
         return complete
 
     def _unfit(self, partial: Partial, kept: list[Partial]) -> None:
@@ -302,8 +369,19 @@ class IndexedState(State):
             arrived, self.pending = self.pending, []
             self._index(arrived)
 
+    @cached_property
+    def idles(self) -> bool:
+        """Return False: what waits here is not in ``pending``."""
+        return False
+
+    @property
+    def _is_plain(self) -> bool:
+        return True
+
     def _index(self, partials: Iterable[Partial]) -> None:
         assert self.condition.partial_key is not None
+        if not self.order:
+            self.calm = _NOT_KNOWN
         for partial in partials:
             self.order[id(partial)] = partial
             key = self.condition.partial_key(partial.slots)
@@ -312,6 +390,8 @@ class IndexedState(State):
 
     def _forget(self, partial: Partial) -> None:
         assert self.condition.partial_key is not None
+        if partial is self.oldest:
+            self.calm = _NOT_KNOWN
         del self.order[id(partial)]
         key = self.condition.partial_key(partial.slots)
         if key is not None:
@@ -322,26 +402,37 @@ class IndexedState(State):
 
     def expire(self, time: int) -> None:
         """Drop the partials that are too old; where a repeated group holds this state, its last one starts over."""
-        order = self.order
-        while order:
-            partial = next(iter(order.values()))
-            if not self.too_old(partial, time):
+        too_old = self.too_old
+        fallen: list[Partial] = []
+        for partial in self.order.values():
+            if not too_old(partial, time):
                 break
+            fallen.append(partial)
+        for partial in fallen:
             self._forget(partial)
-            self.pending.append(partial)
         # What is in `pending` now is too old: the common rules apply to it and to what has just arrived.
-        super().expire(time)
+        self.pending = fallen
+        if fallen or self.new:
+            super().expire(time)
+        self.oldest = next(iter(self.order.values()), None)
+        self.calm = self._calm()
+
+    def _calm(self) -> tuple[int, int]:
+        """Return from when to when what waits longest is not too old."""
+        if self.oldest is None or self.within is None:
+            return _NOT_KNOWN if self.within is None else _FOR_EVER
+        starts = [self.oldest.slots[slot] for slot in self.start_slots]
+        times = [held[0][0] if isinstance(held, list) else held[0] for held in starts if held is not None]
+        return (max(times) - self.within, min(times) + self.within) if times else _NOT_KNOWN
 
     def offer(self, timestamp: int, row: Row) -> list[Partial]:
         """Offer an event to the partials that share its value."""
         condition = self.condition
-        assert condition.event_key is not None
-        bucket = self.by_key.get(condition.event_key(timestamp, row))
+        bucket = self.by_key.get(row[condition.event_key])  # type: ignore[index]
         if bucket is None or (condition.guard is not None and not condition.guard(timestamp, row)):
             return []
-        rest = condition.rest
-        fitting = [p for p in bucket.values() if rest is None or rest(p.slots, timestamp, row)]
         complete: list[Partial] = []
+        fitting = list(bucket.values()) if condition.fitting is None else condition.fitting(bucket, timestamp, row)
         for partial in fitting:
             self._forget(partial)
             partial.slots[self.slot] = (timestamp, row)
@@ -359,4 +450,5 @@ class IndexedState(State):
         """Take over the partials that waited here."""
         self.order.clear()
         self.by_key.clear()
+        self.calm = _NOT_KNOWN
         self._index(partials)

@@ -6,83 +6,35 @@ junctions of its place. Joins and other kinds of input are further plans with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from spdist.extension import find
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
-from spdist.operators.base import EXPIRED, Arrival, Row, Timer, VirtualClock, Window, WindowSetting
-from spdist.operators.codegen import Bindings, Frame
+from spdist.operators.arguments import prepared_window
+from spdist.operators.base import EXPIRED, Arrival, Row, Window, WindowSetting
+from spdist.operators.codegen import Bindings, Frame, when_needed
 from spdist.operators.expression import Reader, unsupported
 from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
-from spdist.operators.junction import Failures, Junction, ReceiveMany, ReceiveOne
-from spdist.operators.output import Held, QueryObserver, insert_into
+from spdist.operators.join import JoinPlan
+from spdist.operators.junction import LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.loops import LoopPlan
+from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
 from spdist.operators.pattern import Automaton, PatternPlan
 from spdist.operators.pattern_states import Partial
+from spdist.operators.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
 from spdist.operators.readers import ElementReader, RowReader
-from spdist.operators.selector import Selection, SelectorState
+from spdist.operators.selector import SelectorState
+from spdist.operators.stores import Store
 
-__all__ = ["Place", "QueryInstance", "QueryPlan", "plan_query"]
-
-
-class Place(Protocol):
-    """Where an instance lives: the app, or one key of a partition."""
-
-    clock: VirtualClock
-    failures: Failures
-
-    def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
-        """Return a timer of the operator with this rank; `key` is the number of a partition key, in order of coming."""
-        ...
-
-    def junction(self, stream_id: str) -> Junction:
-        """Return a stream: an inner one of this place, or one of the app."""
-        ...
+__all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "plan_query"]
 
 
-class QueryInstance(Protocol):
-    """One instance of a query."""
-
-    @property
-    def receivers(self) -> Mapping[str, tuple[ReceiveOne, ReceiveMany]]:
-        """What the streams that the query reads deliver to, by stream id."""
-        ...
-
-    def start(self) -> None:
-        """Begin: waiting elements of patterns count from now."""
-        ...
-
-    def snapshot(self) -> Any:
-        """Return the state as plain data."""
-        ...
-
-    def restore(self, state: Any) -> None:
-        """Take over the state of a snapshot."""
-        ...
-
-
-class QueryPlan(Protocol):
-    """A query that is compiled and not bound to a place."""
-
-    name: str
-    #: Those who watch the query's results; may grow at any time.
-    observers: list[QueryObserver]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Ids of the streams it reads, each once."""
-        ...
-
-    def instance(self, place: Place) -> QueryInstance:
-        """Return a new instance."""
-        ...
-
-
-def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog) -> QueryPlan:
+def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog, stores: Mapping[str, Store]) -> QueryPlan:
     """Compile a query.
 
     Parameters
@@ -93,6 +45,8 @@ def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog) -> QueryPlan:
         Its place in the app: among timers due at the same time the query written first is first.
     catalog : Catalog
         Signatures.
+    stores : Mapping[str, Store]
+        What the app keeps rows in, by id.
 
     Raises
     ------
@@ -100,72 +54,37 @@ def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog) -> QueryPlan:
         The query uses what is not run (yet).
     """
     query = checked.query
-    if query.rate is not None:
-        raise unsupported(f"'output {query.rate.kind}'", query.rate.span)
-    if not isinstance(query.output, ast.InsertInto):
-        raise unsupported(f"'{_verb(query.output)}'", query.output.span)
     if isinstance(query.input, ast.SingleInput):
-        return SingleStreamPlan(checked, query.input, rank, catalog)
+        return SingleStreamPlan(checked, query.input, rank, catalog, stores)
     if isinstance(query.input, ast.PatternInput):
-        return StatePlan(checked, query.input, rank, catalog)
-    kind = "a join" if isinstance(query.input, ast.JoinInput) else "an anonymous stream"
-    raise unsupported(kind, query.input.span)
+        return StatePlan(checked, query.input, rank, catalog, stores)
+    if isinstance(query.input, ast.JoinInput):
+        return JoinPlan(checked, query.input, rank, catalog, stores)
+    raise unsupported("an anonymous stream", query.input.span)
 
 
-def _verb(output: ast.Output) -> str:
-    words = {"Delete": "delete", "Update": "update", "Return": "return"}
-    return words.get(type(output).__name__, type(output).__name__)
-
-
-class _Plan:
-    """What plans of all kinds of input share."""
-
-    def __init__(self, checked: CheckedQuery, rank: int, catalog: Catalog) -> None:
-        self.checked = checked
-        self.rank = rank
-        self.catalog = catalog
-        self.name = checked.name
-        self.observers: list[QueryObserver] = []
-        self.events = checked.query.output.events or "current"
-
-    def selection(
-        self,
-        reader: Callable[[Frame, Bindings], Reader],
-        row: str,
-        leaving: bool,
-        filters: tuple[ast.Expression, ...] = (),
-    ) -> Selection:
-        """Return how the query's results are computed."""
-        return Selection(
-            title=self.name,
-            clause=self.checked.query.select,
-            output=self.checked.output,
-            target=self.checked.target,
-            catalog=self.catalog,
-            reader=reader,
-            row=row,
-            events=self.events,
-            leaving=leaving,
-            partitioned=self.checked.partition is not None,
-            filters=filters,
-        )
-
-    def timer(self, place: Place) -> Callable[[Callable[[int], None]], Timer]:
-        """Return what makes the timers of one instance of this query, in the order of its operators."""
-        numbers = count()
-        return lambda wake: place.timer((self.rank, next(numbers)), wake)
-
-
-class SingleStreamPlan(_Plan):
+class SingleStreamPlan(Plan):
     """A query over one stream, with filters, stream functions and at most one window."""
 
-    def __init__(self, checked: CheckedQuery, input: ast.SingleInput, rank: int, catalog: Catalog) -> None:
-        super().__init__(checked, rank, catalog)
+    def __init__(
+        self,
+        checked: CheckedQuery,
+        input: ast.SingleInput,
+        rank: int,
+        catalog: Catalog,
+        stores: Mapping[str, Store],
+    ) -> None:
+        super().__init__(checked, rank, catalog, stores)
         self.input = input
         self.scope = checked.scope
+        #: Whether it reads a named window, which hands over expired events too.
+        self.reads_window = self.scope.sources[0].kind == "window"
         before = plan_handlers(self.name, input.before, self.scope, catalog)
         after = plan_handlers(self.name, input.after, self.scope, catalog)
         self.window = None if input.window is None else find("window", input.window.id).implementation
+        self.prepared = None
+        if self.window is not None and input.window is not None:
+            self.prepared = prepared_window(self.name, input.window, self.scope, catalog)
         last = after if self.window is not None else before
         # The filters next to the selector are written into it.
         filters: tuple[ast.Expression, ...] = ()
@@ -173,7 +92,9 @@ class SingleStreamPlan(_Plan):
             filters = last[-1].conditions
             last.pop()
         self.before, self.after = before, after
-        self.chosen = self.selection(self._reader, "row", self._leaving, filters)
+        self.chosen = self.selection(
+            self._reader, "row", self._leaving, filters, falls_back=not self.reads_window or self.events != "current"
+        )
         self.shared: dict[str, Any] = {}
 
     @property
@@ -183,31 +104,63 @@ class SingleStreamPlan(_Plan):
 
     @property
     def _leaving(self) -> bool:
-        return self.window is not None and (bool(self.window.slides) or self.events != "current")
+        if self.window is None:
+            return self.reads_window
+        return bool(self.window.slides) or self.events != "current"
 
     def _reader(self, frame: Frame, _bindings: Bindings) -> Reader:
         return RowReader(self.scope, self.catalog, frame)
+
+    @cached_property
+    def loop(self) -> LoopPlan | None:
+        """How the query is written into a loop over single events; None where it is not."""
+        filters = tuple(c for stage in self.before if isinstance(stage, FilterPlan) for c in stage.conditions)
+        if self.reads_window or any(not isinstance(stage, FilterPlan) for stage in self.before):
+            return None
+        window = None if self.window is None else self.window.loop(self._arguments[0])
+        if window is not None and window.releases:
+            return LoopPlan(self.chosen, filters, window)
+        if self.after or self.events != "current" or self.chosen.conditions_aggregate or self.rate is not None:
+            return None
+        return LoopPlan(self.chosen, filters, window) if window is not None or self.window is None else None
 
     def instance(self, place: Place) -> SingleStreamQuery:
         """Return a new instance."""
         return SingleStreamQuery(self, place)
 
+    @cached_property
+    def _arguments(self) -> tuple[tuple[Any, ...], tuple[int | None, ...]]:
+        """The window's arguments: the values of literals, and the positions of attributes."""
+        assert self.input.window is not None
+        arguments = self.input.window.args
+        return constant_values(arguments), attribute_positions(arguments, self.scope.sources[0].schema.names)
+
+    @cached_property
+    def _selected(self) -> tuple[int, ...]:
+        items = self.checked.query.select.items
+        plain = [item.expression for item in items if isinstance(item.expression, ast.Variable)]
+        if not items:
+            return tuple(range(len(self.scope.sources[0].schema)))
+        return tuple(self.scope.resolve(variable).attribute for variable in plain)
+
     def make_window(self, place: Place, target: Flow) -> Window | None:
         """Return the query's window, releasing to `target`."""
-        call = self.input.window
-        if self.window is None or call is None:
+        if self.window is None:
             return None
         assert target.events is not None
+        constants, attributes = self._arguments
         window: Window = self.window(
             WindowSetting(
-                constants=constant_values(call.args),
-                attributes=attribute_positions(call.args, self.scope.sources[0].schema.names),
+                constants=constants,
+                attributes=attributes,
                 expects_expired=self.events != "current",
                 clock=place.clock,
                 timer=self.timer(place),
                 emit=target.events,
                 shared=self.shared,
                 partitioned=self.checked.partition is not None,
+                selected=self._selected,
+                prepared=self.prepared,
             )
         )
         return window
@@ -218,54 +171,80 @@ class SingleStreamQuery:
 
     State
     -----
-    The selector's totals and what the window holds.
+    The selector's totals, what the window and stream processors hold and what the rate limit holds back.
     """
 
     def __init__(self, plan: SingleStreamPlan, place: Place) -> None:
         self.plan = plan
         self.totals = SelectorState()
-        sink = insert_into(place.junction(plan.checked.target), plan.observers)
+        self.limit = plan.limit(place)
+        self.sink = sink = self.limit.sink
+        self.processors = plan.processors(place)
 
         def select(form: str) -> Any:
             return plan.chosen.make(form, self.totals, sink, place.clock)
 
-        if plan.window is None:
-            flow = Flow(select("one"), select("arrivals"))
+        if plan.window is None and not plan.reads_window:
+            flow = Flow(select("one"), when_needed(lambda: select("arrivals")))
         else:
             flow = Flow(_unused, _unused, select("events"))
         for stage in reversed(plan.after):
-            flow = stage.before(flow, place.clock)
+            flow = stage.before(flow, place.clock, self.processors)
         self.window = plan.make_window(place, flow)
         if self.window is not None:
             flow = Flow(self.window.one, self.window.many)
         for stage in reversed(plan.before):
-            flow = stage.before(flow, place.clock)
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {plan.inputs[0]: (flow.one, flow.many)}
+            flow = stage.before(flow, place.clock, self.processors)
+        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {}
+        self.event_receivers: Mapping[str, ReceiveEvents] = {}
+        if plan.reads_window:
+            assert flow.events is not None
+            self.event_receivers = {plan.inputs[0]: flow.events}
+        else:
+            self.receivers = {plan.inputs[0]: (flow.one, flow.many)}
+
+    @property
+    def loops(self) -> Mapping[str, LoopMaker]:
+        """What takes many single events of a stream faster than `receivers` do, by stream id."""
+        plan = self.plan.loop
+        return {} if plan is None else {self.plan.inputs[0]: lambda drive: plan.loop(self, self.sink, drive)}
 
     def start(self) -> None:
-        """Begin; nothing waits before the first event."""
+        """Begin: a rate limit by time and stream processors count from now."""
+        self.limit.start()
+        self.processors.start()
 
     def snapshot(self) -> Any:
-        """Return the totals and the window's content."""
-        return [self.totals.snapshot(), None if self.window is None else self.window.snapshot()]
+        """Return the totals, the window's content and what the rate limit and stream processors hold."""
+        window = None if self.window is None else self.window.snapshot()
+        return [self.totals.snapshot(), window, self.limit.snapshot(), self.processors.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        totals, window = state
+        totals, window, limit, processors = state
+        self.processors.restore(processors)
         self.totals.restore(totals)
         if self.window is not None:
             self.window.restore(window)
+        self.limit.restore(limit)
 
 
 def _unused(*_: Any) -> None:
     raise AssertionError("events reach a windowed query's selector through its window only")
 
 
-class StatePlan(_Plan):
+class StatePlan(Plan):
     """A query over a pattern or sequence."""
 
-    def __init__(self, checked: CheckedQuery, input: ast.PatternInput, rank: int, catalog: Catalog) -> None:
-        super().__init__(checked, rank, catalog)
+    def __init__(
+        self,
+        checked: CheckedQuery,
+        input: ast.PatternInput,
+        rank: int,
+        catalog: Catalog,
+        stores: Mapping[str, Store],
+    ) -> None:
+        super().__init__(checked, rank, catalog, stores)
         self.pattern = PatternPlan(self.name, input, checked.scope, catalog)
         self.chosen = self.selection(self._reader, "p", leaving=input.within is not None)
 
@@ -287,14 +266,16 @@ class StateQuery:
 
     State
     -----
-    The selector's totals and the automaton's partial matches.
+    The selector's totals, the automaton's partial matches and what the rate limit holds back.
     """
 
     def __init__(self, plan: StatePlan, place: Place) -> None:
         self.totals = SelectorState()
-        self.held = Held(insert_into(place.junction(plan.checked.target), plan.observers))
+        self.limit = plan.limit(place)
+        self.held = Held(self.limit.sink)
+        self.event_receivers: Mapping[str, ReceiveEvents] = {}
         select = plan.chosen.make("one", self.totals, self.held.sink, place.clock)
-        select_events = plan.chosen.make("events", self.totals, self.held.sink, place.clock)
+        select_events = when_needed(lambda: plan.chosen.make("events", self.totals, self.held.sink, place.clock))
 
         def matched(partial: Partial) -> None:
             if partial.expired:
@@ -312,36 +293,46 @@ class StateQuery:
         automaton, held = self.automaton, self.held
         if len(automaton.readers[stream_id]) == 1:
 
-            def one(timestamp: int, row: Row) -> None:
-                automaton.one(stream_id, timestamp, row)
-
             def many(arrivals: Sequence[Arrival]) -> None:
                 automaton.many(stream_id, arrivals)
 
-            return one, many
+            return automaton.offering(stream_id), many
+
+        offer = automaton.offering(stream_id, held.begin)
+
+        def one(timestamp: int, row: Row) -> None:
+            try:
+                offer(timestamp, row)
+            except BaseException:
+                held.drop()
+                raise
+            if held.holds:
+                held.deliver()
 
         def each(arrivals: Sequence[Arrival]) -> None:
             try:
                 for timestamp, row in arrivals:
-                    for _ in automaton.each(stream_id, timestamp, row):
-                        held.begin()
+                    offer(timestamp, row)
             except BaseException:
                 held.drop()
                 raise
-            held.deliver()
+            if held.holds:
+                held.deliver()
 
-        return lambda timestamp, row: each(((timestamp, row),)), each
+        return one, each
 
     def start(self) -> None:
-        """Begin: waiting elements count from now."""
+        """Begin: waiting elements and a rate limit by time count from now."""
+        self.limit.start()
         self.automaton.start()
 
     def snapshot(self) -> Any:
-        """Return the totals and the partial matches."""
-        return [self.totals.snapshot(), self.automaton.snapshot()]
+        """Return the totals, the partial matches and what the rate limit holds."""
+        return [self.totals.snapshot(), self.automaton.snapshot(), self.limit.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        totals, automaton = state
+        totals, automaton, limit = state
         self.totals.restore(totals)
         self.automaton.restore(automaton)
+        self.limit.restore(limit)

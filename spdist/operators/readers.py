@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spdist.functions.forms import Code
+from spdist.functions.numbers import text_of
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.expressions import type_of
@@ -13,12 +14,21 @@ from spdist.language.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.codegen import Bindings, Frame
 
-__all__ = ["ElementReader", "RowReader", "output_scope"]
+__all__ = ["ElementReader", "RowReader", "key_part", "output_scope"]
 
 
-def output_scope(name: str, schema: Schema) -> Scope:
-    """Return the scope of what a query puts out, for ``having`` and ``order by``."""
-    return Scope((Source(name, name, schema, "stream", False),))
+def output_scope(name: str, schema: Schema, tables: tuple[Source, ...] = ()) -> Scope:
+    """Return the scope of what a query puts out, for ``having`` and ``order by``; ``in`` may name `tables`."""
+    return Scope((Source(name, name, schema, "stream", False),), tables=tables)
+
+
+def key_part(code: Code, bindings: Bindings) -> str:
+    """Return source of a part of a group's key: values are one group where Java writes them alike."""
+    if code.type is Type.STRING:
+        return f"('null' if {code.text} is None else {code.text})"
+    if code.type in (Type.INT, Type.LONG, Type.BOOL):
+        return code.text
+    return f"{bindings.bind(text_of, 'text_of')}({code.text})"
 
 
 class RowReader:

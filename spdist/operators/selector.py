@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from spdist.functions.forms import Code
-from spdist.functions.numbers import text_of
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.types import Schema, Type
+from spdist.language.types import Schema
 from spdist.operators.aggregates import AggregateWriter, ResetWriter, Slots, aggregates_in
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Event, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter, Reader
-from spdist.operators.readers import RowReader, output_scope
+from spdist.operators.junction import Straight
+from spdist.operators.readers import RowReader, key_part, output_scope
+from spdist.operators.stores import tables_of
 
-__all__ = ["Selection", "SelectorState", "Sink"]
+__all__ = ["Selection", "SelectorState", "SelectorWriter", "Sink", "is_aggregator"]
 
 #: Takes one event, or the events of one chunk.
 SinkOne = Callable[[int, int, Row], None]
@@ -33,10 +33,14 @@ SinkMany = Callable[[list[Event]], None]
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where a selector's output goes: one event, or several as one chunk."""
+    """Where a selector's output goes: one event, or several as one chunk.
+
+    ``straight`` tells, where nobody watches the query, what takes ``(timestamp, row)`` in place of `one`: a stream.
+    """
 
     one: SinkOne
     many: SinkMany
+    straight: Callable[[], Straight | None] = lambda: None
 
 
 class SelectorState:
@@ -99,6 +103,12 @@ class Selection:
         Whether the query stands in a partition: there aggregators of ``having`` know groups, elsewhere they do not.
     filters : tuple of Expression
         Conditions that events must meet first.
+    keyed : bool
+        Whether results carry the key of their group as a fourth part, for a rate limit.
+    every_row : bool
+        Whether a chunk gives every row and its RESETs, for a snapshot: nothing is ordered or skipped by group then.
+    falls_back : bool
+        See `spdist.functions.aggregators.form_of`.
     """
 
     title: str
@@ -112,12 +122,20 @@ class Selection:
     leaving: bool
     partitioned: bool = False
     filters: tuple[ast.Expression, ...] = ()
+    keyed: bool = False
+    every_row: bool = False
+    falls_back: bool = True
     bindings: Bindings = field(default_factory=Bindings)
 
     @cached_property
     def makers(self) -> dict[str, Callable[..., Any]]:
         """Hold the functions that were made from source, by the form of input; see `make`."""
         return {}
+
+    @cached_property
+    def conditions_aggregate(self) -> bool:
+        """Whether ``having`` has aggregators of its own."""
+        return self.clause.having is not None and aggregates_in(self.clause.having)
 
     def make(self, form: str, state: SelectorState, sink: Sink, clock: VirtualClock) -> Callable[..., None]:
         """Return a function that takes input, keeping totals in `state` and giving results to `sink`.
@@ -130,20 +148,32 @@ class Selection:
         """
         maker = self.makers.get(form)
         if maker is None:
-            source = _SelectorWriter(self, form).source()
+            source = SelectorWriter(self, form).source()
             maker = self.makers[form] = build(f"{self.title} {form}", source, self.bindings.names)["make"]
         function: Callable[..., None] = maker(state, sink.one, sink.many, clock)
         return function
 
 
-class _SelectorWriter:
-    """Writes one generated function of a selector."""
+class SelectorWriter:
+    """Writes one generated function of a selector, or its part of a loop (see `spdist.operators.loops`).
 
-    def __init__(self, selection: Selection, form: str) -> None:
+    Parameters
+    ----------
+    selection : Selection
+        What is written.
+    form : str
+        A form of `Selection.make`; or ``"each"``, for one current event inside a loop, or ``"gone"``, for one that has
+        left a window there.
+    emission : tuple of str
+        For ``"each"``: what hands the result ``o`` over.
+    """
+
+    def __init__(self, selection: Selection, form: str, emission: tuple[str, ...] = ()) -> None:
         self.selection = selection
         self.clause = selection.clause
         self.form = form
-        self.kind = "kind" if form == "events" else str(CURRENT)
+        self.emission = emission or (f"emit_one({CURRENT}, ts, o)",)
+        self.kind = {"events": "kind", "gone": str(EXPIRED)}.get(form, str(CURRENT))
         self.skip = "return" if form == "one" else "continue"
         self.grouped = bool(self.clause.group_by)
         having = (self.clause.having,) if self.clause.having is not None else ()
@@ -151,10 +181,13 @@ class _SelectorWriter:
         self.having_by_group = self.having_aggregates and self.grouped and selection.partitioned
         self.totalled = any(aggregates_in(i.expression) for i in self.clause.items)
         self.aggregated = self.having_aggregates or self.totalled
+        # Whether a chunk gives one result only, or one for each group.
+        self.collapses = (self.aggregated or self.grouped) and not selection.every_row
         self.parameters = f"ts, {selection.row}"
         everywhere = "groups.values()" if self.grouped else "(totals,)"
-        self.slots = Slots(selection.bindings, selection.leaving, "g", everywhere)
-        self.conditions = Slots(selection.bindings, selection.leaving, "h", "")
+        falls_back = selection.falls_back
+        self.slots = Slots(selection.bindings, selection.leaving, "g", everywhere, falls_back=falls_back)
+        self.conditions = Slots(selection.bindings, selection.leaving, "h", "", falls_back=falls_back)
 
     # The whole.
 
@@ -162,51 +195,63 @@ class _SelectorWriter:
         """Return the source of ``make``, which returns the function."""
         body = self._function()
         fresh = f"[{', '.join(self.slots.initial)}]"
-        setup = []
-        if self.totalled and self.grouped:
-            setup += ["groups = state.groups", "def fresh():", f"    return {fresh}"]
-        elif self.totalled:
-            setup += ["g = totals = state.totals", "if not g:", f"    g[:] = {fresh}"]
-        if self.having_by_group:
-            setup += ["having = state.having"]
-        elif self.having_aggregates:
+        setup = self.bound()
+        if self.totalled and not self.grouped:
+            setup += ["if not g:", f"    g[:] = {fresh}"]
+        if self.having_aggregates and not self.having_by_group:
             first = f"[{', '.join(self.conditions.initial)}]"
             setup += ["h = state.having.setdefault(None, [])", "if not h:", f"    h[:] = {first}"]
         return [
             "def make(state, emit_one, emit_many, clock):",
             *indent(setup),
-            *indent(self.slots.functions),
-            *indent(self.conditions.functions),
+            *indent(self.functions()),
             *indent(body),
             "    return take",
         ]
 
+    def bound(self) -> list[str]:
+        """Return what gets at the totals of ``state``."""
+        lines = []
+        if self.totalled:
+            lines += ["groups = state.groups" if self.grouped else "g = totals = state.totals"]
+        if self.having_by_group:
+            lines += ["having = state.having"]
+        return lines
+
+    def functions(self) -> list[str]:
+        """Return the functions that the code calls; to be asked for after the code was written."""
+        lines = []
+        if self.totalled and self.grouped:
+            lines += ["def fresh():", f"    return [{', '.join(self.slots.initial)}]"]
+        return [*lines, *self.slots.functions, *self.conditions.functions]
+
     def _function(self) -> list[str]:
         if self.form == "one":
-            return [f"def take({self.parameters}):", *indent(self._event())]
+            return [f"def take({self.parameters}):", *indent(self.event())]
         loop = f"for {'kind, ' if self.form == 'events' else ''}{self.parameters} in chunk:"
         before, after = self._around()
-        return ["def take(chunk):", *indent(before), f"    {loop}", *indent(self._event(), 2), *indent(after)]
+        return ["def take(chunk):", *indent(before), f"    {loop}", *indent(self.event(), 2), *indent(after)]
 
     def _around(self) -> tuple[list[str], list[str]]:
         """Return what stands before the loop over a chunk, and what hands the results over after it."""
-        if self.aggregated and not self.grouped:
+        if self.collapses and not self.grouped:
             if self._shows_nothing_of_one:
                 return [], []
             return ["last = None"], ["if last is not None:", "    emit_one(*last)"]
-        rows = "list(out.values())" if self.grouped else "out"
+        rows, empty = ("list(out.values())", "{}") if self.collapses else ("out", "[]")
         arrange = self._arrangement()
         if arrange is None:
-            return [f"out = {'{}' if self.grouped else '[]'}"], ["if out:", f"    emit_many({rows})"]
+            return [f"out = {empty}"], ["if out:", f"    emit_many({rows})"]
         name = self.selection.bindings.bind(arrange, "arranged")
         return (
-            [f"out = {'{}' if self.grouped else '[]'}"],
+            [f"out = {empty}"],
             ["if out:", f"    out = {name}({rows})", "    if out:", "        emit_many(out)"],
         )
 
     # One event.
 
-    def _event(self) -> list[str]:
+    def event(self) -> list[str]:
+        """Return what is done with one event."""
         frame = Frame()
         reader = self.selection.reader(frame, self.selection.bindings)
         lines = self._filtering(frame, reader)
@@ -218,6 +263,9 @@ class _SelectorWriter:
         items, updates = self._items(frame, reader)
         row = self._row(items, frame, reader)
         having, refused = self._having()
+        if self.form == "gone":
+            nothing = early and not self.totalled and not self.selection.filters
+            return [] if nothing else [*lines, *updates, *([] if early else row), *self._forgetting()]
         if early:
             # Nothing but totals is wanted of this kind, and computing its row could not fail.
             lines += [*updates, *self._forgetting(), *expected, *row, *having, *refused]
@@ -239,25 +287,17 @@ class _SelectorWriter:
     def _grouping(self, frame: Frame, reader: Reader) -> list[str]:
         if not self.grouped:
             return []
-        parts = [self._key_part(reader.variable(variable)) for variable in self.clause.group_by]
+        parts = [key_part(reader.variable(variable), self.selection.bindings) for variable in self.clause.group_by]
         key = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
         lines = [*frame.assignments(), f"key = {key}"]
         if self.totalled:
             lines += ["g = groups.get(key)", "if g is None:", "    g = groups[key] = fresh()"]
         return lines
 
-    def _key_part(self, code: Code) -> str:
-        """Return source of a part of a group's key: values are one group where Java writes them alike."""
-        if code.type is Type.STRING:
-            return f"('null' if {code.text} is None else {code.text})"
-        if code.type in (Type.INT, Type.LONG, Type.BOOL):
-            return code.text
-        return f"{self.selection.bindings.bind(text_of, 'text_of')}({code.text})"
-
     @cached_property
     def _items_are_plain(self) -> bool:
         return all(
-            isinstance(i.expression, ast.Variable | ast.Literal) or _is_aggregator(i.expression)
+            isinstance(i.expression, ast.Variable | ast.Literal) or is_aggregator(i.expression)
             for i in self.clause.items
         )
 
@@ -297,7 +337,7 @@ class _SelectorWriter:
         if self.clause.having is None:
             return [], []
         frame = Frame()
-        scope = output_scope(self.selection.target, self.selection.output)
+        scope = output_scope(self.selection.target, self.selection.output, tables_of(self.selection.catalog))
 
         def reader(of: Frame) -> Reader:
             return RowReader(scope, self.selection.catalog, of, "o", "h")
@@ -314,17 +354,18 @@ class _SelectorWriter:
     def _unless_expected(self) -> list[str]:
         """Return what skips events of a kind that is not put out."""
         events = self.selection.events
-        if self.kind == str(CURRENT):
-            return [self.skip] if events == "expired" else []
+        if self.kind != "kind":
+            return [] if events in ("all", "expired" if self.kind == str(EXPIRED) else "current") else [self.skip]
         if events == "all":
             return []
         return [f"if kind != {CURRENT if events == 'current' else EXPIRED}:", f"    {self.skip}"]
 
     def _forgetting(self) -> list[str]:
         """Return what drops a group whose last event has left."""
-        if not (self.grouped and self.totalled and self.form == "events"):
+        if not (self.grouped and self.totalled and self.form in ("events", "gone")):
             return []
-        return [f"if kind and {' and '.join(f'({e})' for e in self.slots.empty)}:", "    groups.pop(key, None)"]
+        leaves = "" if self.form == "gone" else "kind and "
+        return [f"if {leaves}{' and '.join(f'({e})' for e in self.slots.empty)}:", "    groups.pop(key, None)"]
 
     def _resetting(self) -> list[str]:
         """Return what a RESET does."""
@@ -336,6 +377,8 @@ class _SelectorWriter:
             if strict and self.grouped:
                 strict = [f"for g in {self.slots.everywhere}:", *indent(strict)]
             lines = [*strict, *self._asking()]
+        if self.selection.every_row and not self.grouped:
+            lines = [*lines, f"out.append(({RESET}, ts, ()))"]
         return [f"if kind == {RESET}:", *indent([*lines, self.skip])]
 
     def _asking(self) -> list[str]:
@@ -345,7 +388,7 @@ class _SelectorWriter:
         reader = self.selection.reader(frame, self.selection.bindings)
         writer = ExpressionWriter(reader, frame, self.selection.bindings, ResetWriter(self.slots))
         for item in self.clause.items:
-            if aggregates_in(item.expression) and not _is_aggregator(item.expression):
+            if aggregates_in(item.expression) and not is_aggregator(item.expression):
                 text = writer.write(item.expression).text
                 lines += [*frame.assignments(), text]
         return lines
@@ -355,15 +398,18 @@ class _SelectorWriter:
     @property
     def _shows_nothing_of_one(self) -> bool:
         """Whether ``limit 0`` or an ``offset`` swallows a single result."""
-        return _constant(self.clause.limit) == 0 or (_constant(self.clause.offset) or 0) > 0
+        offset = 0 if self.selection.every_row and self.grouped else _constant(self.clause.offset) or 0
+        return _constant(self.clause.limit) == 0 or offset > 0
 
     def _collecting(self) -> list[str]:
-        if self.form == "one":
-            return [] if self._shows_nothing_of_one else [f"emit_one({CURRENT}, ts, o)"]
-        result = f"({self.kind}, ts, o)"
-        if self.grouped:
-            return [f"out[key] = {result}"]
-        return [f"last = {result}"] if self.aggregated else [f"out.append({result})"]
+        result = f"({self.kind}, ts, o{', key' if self.selection.keyed else ''})"
+        if self.form in ("one", "each"):
+            if self._shows_nothing_of_one:
+                return []
+            return [f"emit_many([{result}])"] if self.selection.keyed else [*self.emission]
+        if not self.collapses:
+            return [f"out.append({result})"]
+        return [f"out[key] = {result}" if self.grouped else f"last = {result}"]
 
     def _arrangement(self) -> Callable[[list[Event]], list[Event]] | None:
         limit, offset = _constant(self.clause.limit), _constant(self.clause.offset)
@@ -371,6 +417,9 @@ class _SelectorWriter:
         scope = output_scope(self.selection.target, self.selection.output)
         for by in self.clause.order_by:
             order.append((scope.resolve(by.variable).attribute, by.descending))
+        if self.selection.every_row and self.grouped:
+            # Siddhi arranges what is left over of the chunk, and only limits the results.
+            return None if limit is None else lambda events: events[:limit]
         if not order and limit is None and not offset:
             return None
 
@@ -384,7 +433,8 @@ class _SelectorWriter:
         return arranged
 
 
-def _is_aggregator(expression: ast.Expression) -> bool:
+def is_aggregator(expression: ast.Expression) -> bool:
+    """Tell whether an expression is an aggregator, and not only contains one."""
     return isinstance(expression, ast.FunctionCall) and aggregates_in(
         ast.FunctionCall(expression.name, namespace=expression.namespace)
     )
@@ -403,7 +453,7 @@ def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Eve
         else:
             runs.append([event])
     for run in runs:
-        for position, descending in reversed(order):
+        for position, descending in reversed(order) if run[0][0] != RESET else ():
             run.sort(key=_sort_key(position, descending), reverse=descending)
     return [event for run in runs for event in run]
 
@@ -422,7 +472,9 @@ def _sort_key(position: int, descending: bool) -> Callable[[Event], tuple[Any, .
 def _limited(events: list[Event], limit: int) -> list[Event]:
     """Keep the first `limit` events; as in Siddhi expired ones count but are never cut."""
     kept: list[Event] = []
+    counted = 0
     for event in events:
-        if event[0] == EXPIRED or len(kept) < limit:
+        if event[0] != CURRENT or counted < limit:
             kept.append(event)
+            counted += event[0] != RESET
     return kept

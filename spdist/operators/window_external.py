@@ -34,6 +34,8 @@ class ExternalTimeWindow(Window):
     Source: io.siddhi.core.query.processor.stream.window.ExternalTimeWindowProcessor.
     """
 
+    queues = True
+
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         assert setting.attributes[0] is not None

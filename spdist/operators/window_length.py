@@ -10,7 +10,18 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import window
 from spdist.language import ast
 from spdist.language.types import Type
-from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, Window, WindowSetting
+from spdist.operators.base import (
+    CURRENT,
+    EXPIRED,
+    RESET,
+    Arrival,
+    Event,
+    Row,
+    Window,
+    WindowLoop,
+    WindowSetting,
+    expiring,
+)
 from spdist.operators.parameters import INTEGER, Parameter, is_constant, overloads
 
 __all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow", "SortWindow"]
@@ -34,10 +45,22 @@ class LengthWindow(Window):
     Source: io.siddhi.core.query.processor.stream.window.LengthWindowProcessor.
     """
 
+    queues = True
+
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         self.length: int = setting.constants[0]
         self.held: deque[Arrival] = deque()
+
+    @staticmethod
+    def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
+        """Return how the window is written into a loop."""
+        if constants[0] < 1:
+            return None
+        return WindowLoop(
+            ("held = window.held", "length = window.length"),
+            ("gone = (held.popleft(),) if len(held) >= length else ()", "held.append((at, new))"),
+        )
 
     def one(self, timestamp: int, row: Row) -> None:
         """Release EXPIRED(oldest) where the window is full, then CURRENT(new), as one chunk."""
@@ -92,8 +115,9 @@ class LengthBatchWindow(Window):
 
     State
     -----
-    ``batch``: the open batch; ``before``: the one released last, kept where expired events are expected; ``reset``:
-    the event that the next RESET copies; ``count``: events in the open batch.
+    ``batch``: the open batch; ``before``: the one released last, kept where expired events are expected; where
+    they are not but somebody looks into the window, all batches, for ever; ``reset``: the event that the next RESET
+    copies; ``count``: events in the open batch.
 
     Notes
     -----
@@ -102,16 +126,29 @@ class LengthBatchWindow(Window):
 
     slides = False
 
+    @staticmethod
+    def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
+        """Return how events are collected in a loop; the last one of a batch is given to `one`."""
+        if constants[0] < 1 or any(constants[1:]):
+            return None
+        collect = ("    window.batch.append((at, new))", "    window.count += 1")
+        test = "if window.reset is not None and window.count + 1 < length:"
+        return WindowLoop(
+            ("length = window.length",), (test, *collect, "else:", "    window.one(at, new)"), releases=True
+        )
+
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         self.length: int = setting.constants[0]
         self.passes_current = len(setting.constants) > 1 and bool(setting.constants[1])
         self.expects_expired = setting.expects_expired
         self.keeps = setting.expects_expired or setting.findable
+        self.queues = self.keeps and self.length > 0
         self.batch: list[Arrival] = []
         self.before: list[Arrival] = []
         self.reset: Row | None = None
         self.count = 0
+        self.looked = 0
 
     def one(self, timestamp: int, row: Row) -> None:
         """Add one event; a full batch is released as one chunk."""
@@ -150,7 +187,13 @@ class LengthBatchWindow(Window):
             return []
         chunk = self._closing()
         chunk += [(CURRENT, at, held) for at, held in self.batch]
-        self.before = self.batch if self.keeps else []
+        if self.keeps:
+            # Siddhi takes nothing off where it expects no expired events: who looks into the window finds all batches.
+            if self.expects_expired:
+                self.before = self.batch
+                self.looked = 0
+            else:
+                self.before += self.batch
         self.batch = []
         self.count = 0
         return chunk
@@ -162,7 +205,9 @@ class LengthBatchWindow(Window):
         chunk: list[Event] = []
         if self.count == self.length + 1:
             chunk = self._closing()
-            self.before = []
+            if self.expects_expired:
+                self.before = []
+                self.looked = 0
             self.count = 1
         chunk.append((CURRENT, timestamp, row))
         if self.keeps:
@@ -172,11 +217,15 @@ class LengthBatchWindow(Window):
     def _closing(self) -> list[Event]:
         """Return what stands before a new batch: the batch before as EXPIRED, where it is expected, and the RESET."""
         now = self.clock.now
-        chunk: list[Event] = [(EXPIRED, now, held) for _, held in self.before] if self.expects_expired else []
+        chunk = expiring(self.before, self.looked, now) if self.expects_expired else []
         if self.reset is not None:
             chunk.append((RESET, now, self.reset))
             self.reset = None
         return chunk
+
+    def look(self) -> None:
+        """Take note that the batch was looked at."""
+        self.looked = len(self.before)
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the batch released last."""
@@ -184,11 +233,11 @@ class LengthBatchWindow(Window):
 
     def snapshot(self) -> Any:
         """Return the open batch, the one before, and the counters."""
-        return [self.batch, self.before, self.reset, self.count]
+        return [self.batch, self.before, self.reset, self.count, self.looked]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        self.batch, self.before, self.reset, self.count = state
+        self.batch, self.before, self.reset, self.count, self.looked = state
 
 
 @window("batch", overloads("batch", (), (_LENGTH,)))
@@ -213,10 +262,11 @@ class BatchWindow(Window):
         super().__init__(setting)
         self.length: int = setting.constants[0] if setting.constants else 0
         self.expects_expired = setting.expects_expired
-        self.keeps = setting.expects_expired or setting.findable
-        self.forgets = setting.partitioned and not self.keeps
+        self.queues = self.keeps = setting.expects_expired
+        self.forgets = setting.partitioned and not (self.keeps or setting.findable)
+        self.looked = 0
         self.before: list[Arrival] = []
-        self.reset: Row | None = None
+        self.reset: Arrival | None = None
 
     def one(self, timestamp: int, row: Row) -> None:
         """Take one event as a batch."""
@@ -227,14 +277,15 @@ class BatchWindow(Window):
         chunk: list[Event] = []
         if self.expects_expired and self.before:
             now = self.clock.now
-            chunk = [(EXPIRED, now, row) for _, row in self.before]
+            chunk = expiring(self.before, self.looked, now)
             chunk += self._resetting(None)
         self.before = list(arrivals) if self.keeps else []
+        self.looked = 0
         size = self.length or max(len(arrivals), 1)
         chunks = []
         for start in range(0, len(arrivals), size):
             piece = arrivals[start : start + size]
-            chunk += self._resetting(piece[0][1])
+            chunk += self._resetting(piece[0])
             chunk += [(CURRENT, timestamp, row) for timestamp, row in piece]
             chunks.append(chunk)
             chunk = []
@@ -243,11 +294,15 @@ class BatchWindow(Window):
         for released in chunks:
             self.emit(released)
 
-    def _resetting(self, following: Row | None) -> list[Event]:
+    def _resetting(self, following: Arrival | None) -> list[Event]:
         """Return the RESET that is due, and remember the one that `following` makes due."""
-        due: list[Event] = [] if self.reset is None else [(RESET, self.clock.now, self.reset)]
+        due: list[Event] = [] if self.reset is None else [(RESET, *self.reset)]
         self.reset = following
         return due
+
+    def look(self) -> None:
+        """Take note that the batch was looked at."""
+        self.looked = len(self.before)
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the batch released last."""
@@ -255,11 +310,11 @@ class BatchWindow(Window):
 
     def snapshot(self) -> Any:
         """Return the batch released last and the event the next RESET copies."""
-        return [self.before, self.reset]
+        return [self.before, self.reset, self.looked]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        self.before, self.reset = state
+        self.before, self.reset, self.looked = state
 
 
 _SORTABLE = frozenset({Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE})

@@ -8,7 +8,18 @@ from typing import Any
 
 from spdist.extension import window
 from spdist.language.types import Type
-from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, Window, WindowSetting
+from spdist.operators.base import (
+    CURRENT,
+    EXPIRED,
+    RESET,
+    Arrival,
+    Event,
+    Row,
+    Window,
+    WindowLoop,
+    WindowSetting,
+    expiring,
+)
 from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
 
 __all__ = ["DelayWindow", "TimeBatchWindow", "TimeLengthWindow", "TimeWindow"]
@@ -34,6 +45,8 @@ class TimeWindow(Window):
     Source: io.siddhi.core.query.processor.stream.window.TimeWindowProcessor.
     """
 
+    queues = True
+
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         self.span: int = setting.constants[0]
@@ -41,6 +54,24 @@ class TimeWindow(Window):
         self.held: deque[Arrival] = deque()
         self.latest = _NEVER
         self.timer = setting.timer(self._wake)
+
+    @staticmethod
+    def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
+        """Return how the window is written into a loop."""
+        return WindowLoop(
+            ("held, span = window.held, window.span",),
+            (
+                "gone = ()",
+                "if held and held[0][0] + span <= clock.now:",
+                "    gone = []",
+                "    while held and held[0][0] + span <= clock.now:",
+                "        gone.append(held.popleft())",
+                "held.append((at, new))",
+                "if at > window.latest:",
+                "    window.latest = at",
+                "    window.timer.notify_at(at + span)",
+            ),
+        )
 
     def one(self, timestamp: int, row: Row) -> None:
         """Release what is due as EXPIRED, then CURRENT(new), as one chunk."""
@@ -110,6 +141,12 @@ class TimeLengthWindow(TimeWindow):
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         self.length: int = setting.constants[1]
+        self.queues = self.length > 0  # else events pass that it never holds
+
+    @staticmethod
+    def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
+        """Return None: the window is called."""
+        return None
 
     def one(self, timestamp: int, row: Row) -> None:
         """Release what is due and what is pushed out as EXPIRED, then CURRENT(new), as one chunk."""
@@ -143,8 +180,9 @@ class TimeBatchWindow(Window):
 
     State
     -----
-    ``batch``: the open period; ``before``: the period released last, kept where expired events are expected; ``reset``:
-    the event that the next RESET copies. The end of the open period is shared by all partition keys: in a partition
+    ``batch``: the open period; ``before``: the period released last, kept where expired events are expected; where
+    they are not but somebody looks into the window, all periods, for ever; ``reset``: the event that the next RESET
+    copies. The end of the open period is shared by all partition keys: in a partition
     only the key that opened the first period is woken, and others are released when they get an event too late
     (Siddhi keeps ``nextEmitTime`` on the operator and not in the key's state).
 
@@ -155,6 +193,15 @@ class TimeBatchWindow(Window):
 
     slides = False
 
+    @staticmethod
+    def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
+        """Return how events are collected in a loop; the first and the last one of a period are given to `one`."""
+        if constants[-1] is True:
+            return None
+        test = "if window.reset is not None and clock.now < shared.get('end', clock.now):"
+        lines = (test, "    window.batch.append((at, new))", "else:", "    window.one(at, new)")
+        return WindowLoop(("shared = window.shared",), lines, releases=True)
+
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         self.span: int = setting.constants[0]
@@ -163,10 +210,12 @@ class TimeBatchWindow(Window):
         self.start: int | None = next((o for o in options if not isinstance(o, bool)), None)
         self.expects_expired = setting.expects_expired
         self.keeps = setting.expects_expired or setting.findable
+        self.queues = self.keeps
+        self.looked = 0
         self.shared = setting.shared
         self.batch: list[Arrival] = []
         self.before: list[Arrival] = []
-        self.reset: Row | None = None
+        self.reset: Arrival | None = None
         self.timer = setting.timer(lambda _due: self.many(()))
 
     def one(self, timestamp: int, row: Row) -> None:
@@ -179,7 +228,7 @@ class TimeBatchWindow(Window):
         ends = self._period_ends(now)
         chunk: list[Event] = []
         if arrivals and self.reset is None:
-            self.reset = arrivals[0][1]
+            self.reset = arrivals[0]
         if self.passes_current:
             chunk += [(CURRENT, timestamp, row) for timestamp, row in arrivals]
             if self.keeps:
@@ -210,17 +259,23 @@ class TimeBatchWindow(Window):
     def _closing(self, now: int) -> list[Event]:
         chunk: list[Event] = []
         if self.expects_expired:
-            chunk += [(EXPIRED, now, row) for _, row in self.before]
-        self.before = []
+            chunk += expiring(self.before, self.looked, now)
+            self.before = []
+            self.looked = 0
         if self.reset is not None:
-            chunk.append((RESET, now, self.reset))
+            chunk.append((RESET, *self.reset))
             self.reset = None
         if self.batch:
             chunk += [(CURRENT, timestamp, row) for timestamp, row in self.batch]
             if self.keeps:
-                self.before = self.batch
+                # Siddhi takes nothing off where it expects no expired events, though the window is looked into.
+                self.before += self.batch
             self.batch = []
         return chunk
+
+    def look(self) -> None:
+        """Take note that the batch was looked at."""
+        self.looked = len(self.before)
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the period released last."""
@@ -228,11 +283,11 @@ class TimeBatchWindow(Window):
 
     def snapshot(self) -> Any:
         """Return the open period, the one before, its end, and the wake-ups asked for."""
-        return [self.batch, self.before, self.reset, self.shared.get("end"), self.timer.snapshot()]
+        return [self.batch, self.before, self.reset, self.looked, self.shared.get("end"), self.timer.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        self.batch, self.before, self.reset, end, due = state
+        self.batch, self.before, self.reset, self.looked, end, due = state
         if end is not None:
             self.shared["end"] = end
         self.timer.restore(due)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 
+from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, Layout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Publishing, Strategy, Topic, Topology
 
@@ -20,8 +21,6 @@ STATE_COLOURS = {"RUNNING": "#2da44e", "DEPLOYING": "#bf8700", "WAITING": "#8b94
 _PLAIN = "#8b949e"
 _OUTSIDE = "#2f81f7"
 
-_CHARACTER = 6.7  # px of a character at 12 px, on average
-_SMALL = 5.6  # at 10 px
 _CAPITAL = 6.9  # of a capital at 10 px
 _ROW = 20.0
 _HEAD = 30.0
@@ -69,13 +68,7 @@ def to_svg(topology: Topology, placement: Facts | None = None, states: Facts | N
     picture = _Picture(topology, placement or {}, states or {})
     layout = lay_out(picture.boxes(), picture.edges(), gap=_GAP)
     body = [*picture.draw_edges(layout), *picture.draw_boxes(layout)]
-    width, height = round(layout.width), round(layout.height)
-    label = escape(f"Topology of {topology.app}", quote=True)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{label}" font-family="system-ui, Helvetica, Arial, sans-serif" font-size="12" '
-        f'fill="currentColor" style="max-width:100%;height:auto">\n' + "\n".join(body) + "\n</svg>"
-    )
+    return svg.picture(layout, f"Topology of {topology.app}", body)
 
 
 def to_html(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
@@ -142,12 +135,13 @@ class _Picture:
 
     def _topic_box(self, topic: Topic) -> Box:
         words = self.roles[topic.name].words
-        width = max(len(self._inside(topic.name)) * _CHARACTER, *(len(line) * _SMALL for line in words)) + 30
+        width = max(len(self._inside(topic.name)) * svg.CHARACTER, *(len(line) * svg.SMALL for line in words)) + 30
         return Box(f"t:{topic.name}", width, 28 + 13.0 * len(words))
 
     def _group_box(self, group: ExecutionGroup) -> Box:
         rows = [
-            len(self._short(i.name)) * _CHARACTER + len(self._beside(i.name)) * _SMALL + 50 for i in group.instances
+            len(self._short(i.name)) * svg.CHARACTER + len(self._beside(i.name)) * svg.SMALL + 50
+            for i in group.instances
         ]
         head = len(self._short(group.name)) * 7.4 + 60
         height = max(_HEAD + _ROW * len(group.instances) + 8, 32.0 * (len(group.inputs) + 1))
@@ -197,14 +191,14 @@ class _Picture:
         colour = _OUTSIDE if role.fed or role.read else _PLAIN
         middle = x + box.width / 2
         lines = [
-            _text(middle, y + 32 + 13 * number, line, anchor="middle", small=True)
+            svg.text(middle, y + 32 + 13 * number, line, anchor="middle", small=True)
             for number, line in enumerate(role.words)
         ]
         return (
             f"<g><title>topic {escape(topic.name)}</title>"
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
             f'rx="{box.height / 2.6:.1f}" fill="{colour}" fill-opacity="0.12" stroke="{colour}" stroke-width="1.4"/>'
-            f"{_text(middle, y + 18, self._inside(topic.name), anchor='middle')}{''.join(lines)}</g>"
+            f"{svg.text(middle, y + 18, self._inside(topic.name), anchor='middle')}{''.join(lines)}</g>"
         )
 
     def _draw_group(self, group: ExecutionGroup, box: Box, x: float, y: float) -> str:
@@ -215,8 +209,8 @@ class _Picture:
             f"<g><title>{escape(group.name)}: {escape(group.why)}</title>",
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="5" fill="{colour}" '
             f'fill-opacity="0.10" stroke="{colour}" stroke-width="1.6"/>',
-            _text(x + 12, y + 20, self._short(group.name), bold=True),
-            _text(x + box.width - 12, y + 20, f"× {group.parallel}", anchor="end", small=True),
+            svg.text(x + 12, y + 20, self._short(group.name), bold=True),
+            svg.text(x + box.width - 12, y + 20, f"× {group.parallel}", anchor="end", small=True),
             f'<line x1="{x:.1f}" y1="{y + _HEAD:.1f}" x2="{x + box.width:.1f}" y2="{y + _HEAD:.1f}" stroke="{colour}" '
             'stroke-opacity="0.5"/>',
         ]
@@ -232,8 +226,8 @@ class _Picture:
         return (
             f'<g><title>{told}</title><circle cx="{x + 17:.1f}" cy="{y + 10:.1f}" r="4" '
             + (f'fill="{colour}"/>' if state else f'fill="none" stroke="{colour}" stroke-width="1.2"/>')
-            + _text(x + 28, y + 14, self._short(name))
-            + _text(x + width - 12, y + 14, self._beside(name), anchor="end", small=True)
+            + svg.text(x + 28, y + 14, self._short(name))
+            + svg.text(x + width - 12, y + 14, self._beside(name), anchor="end", small=True)
             + "</g>"
         )
 
@@ -242,40 +236,13 @@ class _Picture:
         leads = {box.id: box.lead for box in self.boxes()}
         labels = self._labels()
         for edge, path in layout.paths.items():
-            yield _arrow(_curve(path, leads[edge.target] if edge in labels else 0.0), path[-1])
+            yield svg.arrow(svg.curve(path, leads[edge.target] if edge in labels else 0.0), path[-1])
         for corners in layout.loops.values():
-            yield _arrow("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), corners[-1])
+            yield svg.arrow("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), corners[-1])
         for edge, path in {**layout.paths, **layout.loops}.items():
             if edge in labels:
                 x, y = path[-1]
                 one = labels[edge]
-                yield _text(x - 12, y - 4, one.strategy.value, anchor="end", small=True)
+                yield svg.text(x - 12, y - 4, one.strategy.value, anchor="end", small=True)
                 if one.strategy is Strategy.FIELD_GROUPING:
-                    yield _text(x - 12, y + 11, f"by {one.key}", anchor="end", small=True)
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", small: bool = False, bold: bool = False) -> str:
-    style = ' font-size="10" fill-opacity="0.75"' if small else ""
-    style += ' font-weight="600"' if bold else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{escape(text)}</text>'
-
-
-def _curve(path: tuple[tuple[float, float], ...], label: float) -> str:
-    """Return a smooth line through `path` that ends level, over the length of its label."""
-    (x, y), *rest = path
-    end_x, end_y = rest[-1]
-    turn = end_x - label - 14
-    line = [f"M{x:.1f},{y:.1f}"]
-    for next_x, next_y in [*rest[:-1], (turn, end_y)]:
-        bend = max((next_x - x) / 2, 0.0)
-        line.append(f"C{x + bend:.1f},{y:.1f} {next_x - bend:.1f},{next_y:.1f} {next_x:.1f},{next_y:.1f}")
-        x, y = next_x, next_y
-    return f"{' '.join(line)} H{end_x - 7:.1f}"
-
-
-def _arrow(line: str, tip: tuple[float, float]) -> str:
-    return (
-        f'<path d="{line}" fill="none" stroke="currentColor" stroke-opacity="0.55" stroke-width="1.3" '
-        'stroke-linejoin="round"/>'
-        f'<path d="M{tip[0]:.1f},{tip[1]:.1f}l-8,-4v8z" fill-opacity="0.7"/>'
-    )
+                    yield svg.text(x - 12, y + 11, f"by {one.key}", anchor="end", small=True)

@@ -204,6 +204,7 @@ class GroupRuntime:
             merge_wait_ms=config.merge_wait_ms,
             tick_interval_ms=config.tick_interval_ms,
             max_batch_events=config.max_batch_events,
+            scripts=self.host.config.script.python_enabled,
         )
 
     def _ensure_topics(self) -> None:

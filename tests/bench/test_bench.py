@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.bench.workloads import Workload
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -15,3 +17,19 @@ def test_the_benchmark_prints_ratios() -> None:
     assert done.returncode == 0, done.stderr
     assert "× plain Python filter" in done.stdout
     assert "× raw SQLite inserts" in done.stdout
+
+
+def test_the_workloads_run() -> None:
+    command = [sys.executable, "-m", "tests.bench.engine", "--no-peer", "--count", "300", "--rounds", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    for name in ("filter_projection", "length_window_avg", "pattern_every", "sequence", "time_batch"):
+        assert int(told[name][0].replace(",", "")) > 0
+    assert "pattern_every, keys" in done.stdout
+
+
+def test_events_are_drawn_as_the_peer_draws_them() -> None:
+    stream, time, row = next(Workload.load("length_batch").drawn())
+    # By hand: 64-bit x * 6364136223846793005 + 1442695040888963407, its upper 31 bits, from the seed 1.
+    assert (stream, time, row) == ("S", 1_000_000, ("S74", 50.94074249267578, 197))

@@ -103,7 +103,7 @@ def test_an_unknown_query_is_told() -> None:
 
 
 def test_times_and_rows_of_a_batch_must_be_as_many() -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="2 timestamps for 1 rows"):
         app().send_batch("S", [1, 2], [(1,)])
 
 

@@ -3,10 +3,15 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import (
+    AppValidationError,
+    DuplicateAnnotationError,
     DuplicateDefinitionError,
     SiddhiAppError,
+    SiddhiSyntaxError,
     SiddhiTypeError,
+    UndefinedAttributeError,
     UndefinedNameError,
+    UnknownExtensionError,
     UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
@@ -48,7 +53,7 @@ def test_definitions_are_known_by_kind(catalog: Catalog) -> None:
 
 
 def test_the_same_definition_twice_is_one(catalog: Catalog) -> None:
-    assert len(app("define stream S (a int); @async define stream S (a int);", catalog).streams) == 1
+    assert len(app("define stream S (a int); define stream S (a int);", catalog).streams) == 1
 
 
 @pytest.mark.parametrize(
@@ -57,16 +62,19 @@ def test_the_same_definition_twice_is_one(catalog: Catalog) -> None:
         ("define stream S (a int); define stream S (a long);", DuplicateDefinitionError, "'S' is defined twice"),
         ("define stream S (a int); define table S (a int);", DuplicateDefinitionError, "'S' is defined twice"),
         ("define stream S (a int); define trigger S at 'start';", DuplicateDefinitionError, "'S' is defined twice"),
-        ("define window W (a int) weekly(1);", UndefinedNameError, "no window 'weekly'"),
+        ("define window W (a int) weekly(1);", UnknownExtensionError, "no window 'weekly'"),
         ("define window W (a int) length('2');", SiddhiTypeError, "constant int"),
-        ("define window W (a int) sort(2, b);", UndefinedNameError, "no attribute 'b'"),
+        ("define window W (a int) sort(2, b);", UndefinedAttributeError, "no attribute 'b'"),
         ("define trigger T at every 0 sec;", SiddhiTypeError, "every 0 ms"),
-        ("define trigger T at 'noon';", SiddhiTypeError, "'noon' is no time of a trigger"),
-        ("define function f[cobol] return int { x };", UnsupportedFeatureError, "'cobol'"),
+        ("define stream S (a int); @async define stream S (a int);", DuplicateDefinitionError, "'S' is defined twice"),
+        ("define trigger T at 'start'; define trigger T at 'start';", DuplicateDefinitionError, "'T' is defined twice"),
+        ("@info(name='x') define trigger T at 'start';", SiddhiSyntaxError, "takes no annotations"),
+        ("define trigger T at 'noon';", SiddhiTypeError, "'noon' is no time of a trigger: 'noon' has 1 fields"),
+        ("define function f[cobol] return int { x };", UnknownExtensionError, "script:cobol"),
         (
             "define function f[js] return int { x }; define stream S (a int); from S select f(a) as b insert into O;",
-            UnsupportedFeatureError,
-            "'js'",
+            UnknownExtensionError,
+            "script:js",
         ),
     ],
 )
@@ -97,12 +105,12 @@ def test_aggregations(text: str, catalog: Catalog) -> None:
         ("from Missing select sum(b) as t aggregate every sec", UndefinedNameError, "'Missing'"),
         ("from T select a aggregate every sec", SiddhiTypeError, "reads a stream, not 'T'"),
         ("from S[b] select sum(b) as t aggregate every sec", SiddhiTypeError, "A filter needs a bool"),
-        ("from S select sum(b) as t group by z aggregate every sec", UndefinedNameError, "no attribute 'z'"),
+        ("from S select sum(b) as t group by z aggregate every sec", UndefinedAttributeError, "no attribute 'z'"),
         ("from S select sum(b) as t aggregate by b every sec", SiddhiTypeError, "'b' is no time"),
         ("from S select sum(b + 1) as t aggregate every sec", SiddhiTypeError, "'sum' takes an attribute here"),
         ("from S select stdDev(b) as t aggregate every sec", UndefinedNameError, "no 'stdDev'"),
         ("from S select a, b as a aggregate every sec", DuplicateDefinitionError, "'a' is selected twice"),
-        ("from S select sum(b) as t aggregate every week", UnsupportedFeatureError, "no weeks"),
+        ("from S select sum(b) as t aggregate every week", SiddhiSyntaxError, "'week' is no duration"),
         ("from S select sum(b) as t aggregate every day ... sec", SiddhiTypeError, "are reversed"),
     ],
 )
@@ -118,7 +126,8 @@ def test_refused_aggregations(text: str, kind: type[SiddhiAppError], message: st
         "@app:playback(idle.time='1 sec', increment='1 sec') @app:statistics('true') define stream S (a int);",
         "@PrimaryKey('a', 'b') @Index('a') @Index('b') define table T (a int, b int);",
         "@source(ref='x') @sink(type='log', @map(type='json')) define stream S (a int);",
-        "@sink(type='log', @distribution(strategy='partitioned', partitionKey='a')) define stream S (a int);",
+        "@sink(type='log', @distribution(strategy='partitioned', partitionKey='a', @destination(x='y'))) "
+        "define stream S (a int);",
         "@whatever(x='y', @nested) define stream S (a int);",
     ],
 )
@@ -129,31 +138,48 @@ def test_annotations(text: str, catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "part"),
     [
-        ("@app:name('x') @app:Name('y') define stream S (a int);", DuplicateDefinitionError, "@app:Name('y')"),
+        ("@app:name('x') @app:Name('y') define stream S (a int);", DuplicateAnnotationError, "@app:Name('y')"),
         (
             "@app:playback(idle.time='1 sec') define stream S (a int);",
-            SiddhiTypeError,
+            AppValidationError,
             "@app:playback(idle.time='1 sec')",
         ),
-        ("@app:async define stream S (a int);", UnsupportedFeatureError, "@app:async"),
+        ("@app:async define stream S (a int);", SiddhiTypeError, "@app:async"),
+        ("@app:playback('true') define stream S (a int);", AppValidationError, "@app:playback('true')"),
+        (
+            "@app:playback(idle.time='soon', increment='1 sec') define stream S (a int);",
+            SiddhiSyntaxError,
+            "idle.time='soon'",
+        ),
+        ("@app:statistics(interval='x') define stream S (a int);", SiddhiTypeError, "@app:statistics(interval='x')"),
+        ("@async(workers='0') define stream S (a int);", SiddhiTypeError, "@async(workers='0')"),
+        ("@async @async define stream S (a int);", DuplicateAnnotationError, "@async"),
+        ("@OnError define stream S (a int);", SiddhiTypeError, "@OnError"),
+        ("@OnError('STREAM') define stream S (a int);", SiddhiTypeError, "@OnError('STREAM')"),
+        (
+            "@OnError(action='STREAM') define stream S (_error int);",
+            DuplicateDefinitionError,
+            "@OnError(action='STREAM')",
+        ),
         ("@OnError(action='PANIC') define stream S (a int);", SiddhiTypeError, "@OnError(action='PANIC')"),
         ("@source(topic='x') define stream S (a int);", SiddhiTypeError, "@source(topic='x')"),
         ("@sink(type='log', @map(x='y')) define stream S (a int);", SiddhiTypeError, "@map(x='y')"),
         (
-            "@sink(type='log', @distribution(strategy='nearest')) define stream S (a int);",
-            UndefinedNameError,
-            "@distribution(strategy='nearest')",
+            "@sink(type='log', @distribution(strategy='nearest', @destination(x='y'))) define stream S (a int);",
+            UnknownExtensionError,
+            "@distribution(strategy='nearest', @destination(x='y'))",
         ),
         (
-            "@sink(type='log', @distribution(strategy='partitioned', partitionKey='b')) define stream S (a int);",
-            UndefinedNameError,
-            "@distribution(strategy='partitioned', partitionKey='b')",
+            "@sink(type='log', @distribution(strategy='partitioned', partitionKey='b', @destination(x='y'))) "
+            "define stream S (a int);",
+            AppValidationError,
+            "@distribution(strategy='partitioned', partitionKey='b', @destination(x='y'))",
         ),
-        ("@PrimaryKey('b') define table T (a int);", UndefinedNameError, "@PrimaryKey('b')"),
-        ("@PrimaryKey define table T (a int);", SiddhiTypeError, "@PrimaryKey"),
-        ("@PrimaryKey('a') @primarykey('a') define table T (a int);", DuplicateDefinitionError, "@primarykey('a')"),
-        ("@Index('b') define table T (a int);", UndefinedNameError, "@Index('b')"),
-        ("@Index('a', 'b') define table T (a int, b int);", SiddhiTypeError, "@Index('a', 'b')"),
+        ("@PrimaryKey('b') define table T (a int);", UndefinedAttributeError, "@PrimaryKey('b')"),
+        ("@PrimaryKey define table T (a int);", AppValidationError, "@PrimaryKey"),
+        ("@PrimaryKey('a') @primarykey('a') define table T (a int);", DuplicateAnnotationError, "@primarykey('a')"),
+        ("@Index('b') define table T (a int);", UndefinedAttributeError, "@Index('b')"),
+        ("@Index('a', 'b') define table T (a int, b int);", AppValidationError, "@Index('a', 'b')"),
         ("@IndexBy('a') define table T (a int);", UnsupportedFeatureError, "@IndexBy('a')"),
     ],
 )

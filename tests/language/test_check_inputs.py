@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import (
+    AppValidationError,
+    SiddhiAppError,
+    SiddhiSyntaxError,
+    SiddhiTypeError,
+    UndefinedAttributeError,
+    UndefinedNameError,
+    UndefinedSideError,
+    UnknownExtensionError,
+    UnsupportedFeatureError,
+)
 from spdist.language.catalog import Catalog
 from spdist.language.checker import CheckedQuery, check
 from spdist.language.parser import parse
@@ -64,14 +74,14 @@ def test_single_streams(text: str, schema: str, catalog: Catalog) -> None:
         ("from A#window.length(2)[id] insert into O", SiddhiTypeError, "A filter needs a bool, this is a string"),
         ("from A[x.v > 1] insert into O", UndefinedNameError, "no source called 'x'"),
         ("from A[sum(v) > 1] insert into O", UnsupportedFeatureError, "Aggregators in filters"),
-        ("from D[x > 1.0]#pol2Cart(w, 1.0) insert into O", UndefinedNameError, "no attribute 'x'"),
+        ("from D[x > 1.0]#pol2Cart(w, 1.0) insert into O", UndefinedAttributeError, "no attribute 'x'"),
         ("from D#pol2Cart(k, 1.0)[x > 1.0] select y insert into O", SiddhiTypeError, "two doubles"),
         ("from D#pol2Cart(w, 1.0)#pol2Cart(w, 1.0) insert into O", SiddhiTypeError, "already has an attribute 'x'"),
-        ("from A#length(2) insert into O", UndefinedNameError, "no stream function 'length'"),
-        ("from A#window.weekly(2) insert into O", UndefinedNameError, "no window 'weekly'"),
+        ("from A#length(2) insert into O", UnknownExtensionError, "no stream function 'length'"),
+        ("from A#window.weekly(2) insert into O", UnknownExtensionError, "no window 'weekly'"),
         ("from A#window.length(v) insert into O", SiddhiTypeError, "constant int"),
         ("from A#window.length(2, 3) insert into O", SiddhiTypeError, "constant int"),
-        ("from A#window.time(q) insert into O", UndefinedNameError, "no attribute 'q'"),
+        ("from A#window.time(q) insert into O", UndefinedAttributeError, "no attribute 'q'"),
         ("from W#window.length(2) insert into O", SiddhiTypeError, "'W' takes no window"),
         ("from (from A select v return) insert into O", UnsupportedFeatureError, "A query inside"),
     ],
@@ -116,19 +126,19 @@ def test_joins(text: str, schema: str, catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("from A join B on A.v == B.v select id", UndefinedNameError, "'id' is ambiguous"),
-        ("from A as x join D on A.v == k select x.id", UndefinedNameError, "no source called 'A'"),
+        ("from A join B on A.v == B.v select id", AppValidationError, "'id' is ambiguous"),
+        ("from A as x join D on A.v == k select x.id", AppValidationError, "no source called 'A'"),
         ("from A[x.v > 1] as x join D select x.id", UndefinedNameError, "no source called 'x'"),
         ("from A join D on A.v select A.id", SiddhiTypeError, "'on' needs a bool"),
         ("from A join D on sum(k) > 2 select A.id", UnsupportedFeatureError, "Aggregators in join conditions"),
-        ("from A join Missing select A.id", UndefinedNameError, "'Missing'"),
+        ("from A join Missing select A.id", UndefinedSideError, "'Missing'"),
         ("from T join T as t select T.id", SiddhiTypeError, "Two tables"),
         ("from A join W#window.length(2) select A.id", SiddhiTypeError, "'W' takes no window"),
-        ("from A join G on A.id == G.id select A.id", SiddhiTypeError, "needs 'within … per …'"),
-        ("from A join D within 1L per 'days' select A.id", SiddhiTypeError, "joins with an aggregation"),
-        ("from A join G within true per 'sec' select A.id", SiddhiTypeError, "'within' takes a time"),
-        ("from A join G within 1L per 5 select A.id", SiddhiTypeError, "'per' takes a string"),
-        ("from A join G within 1L per 'months' select A.id", UndefinedNameError, "'G' has no 'months'"),
+        ("from A join G on A.id == G.id select A.id", SiddhiTypeError, "read with 'within … per …'"),
+        ("from A join G within true per 'sec' select A.id", SiddhiTypeError, "'within' takes one text"),
+        ("from A join G within 1L, 2L per 5 select A.id", SiddhiTypeError, "'per' takes a string"),
+        ("from A join G within 1L, 2 per 'sec' select A.id", SiddhiTypeError, "'within' takes times"),
+        ("from A join G within 1L, 2L per 'weeks' select A.id", AppValidationError, "'weeks' is no duration"),
     ],
 )
 def test_refused_joins(text: str, kind: type[SiddhiAppError], message: str, catalog: Catalog) -> None:
@@ -187,14 +197,14 @@ def test_sources_of_a_pattern(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("from e1=A -> e2=B select v as x", UndefinedNameError, "'v' is ambiguous"),
-        ("from e1=A -> not B for 1 sec select v as x", UndefinedNameError, "'v' is ambiguous"),
-        ("from e1=A -> e2=B select e1.v as x group by id", UndefinedNameError, "'id' is ambiguous"),
+        ("from e1=A -> e2=B select v as x", AppValidationError, "'v' is ambiguous"),
+        ("from e1=A -> not B for 1 sec select v as x", AppValidationError, "'v' is ambiguous"),
+        ("from e1=A -> e2=B select e1.v as x group by id", AppValidationError, "'id' is ambiguous"),
         ("from e1=A[v > e2.v] -> e2=B select e1.v", UndefinedNameError, "'e2' is not known here"),
-        ("from e1=A -> e2=D[k > v] select e1.v", UndefinedNameError, "'e2' has no attribute 'v'"),
-        ("from e1=A[A.v > 3] -> e2=D select e1.v", UndefinedNameError, "no source called 'A'"),
-        ("from e1=A -> e2=D select c.v as x", UndefinedNameError, "no source called 'c'"),
-        ("from e1=A -> e2=D select c[0] is null as x", UndefinedNameError, "no source called 'c'"),
+        ("from e1=A -> e2=D[k > v] select e1.v", AppValidationError, "'e2' has no attribute 'v'"),
+        ("from e1=A[A.v > 3] -> e2=D select e1.v", AppValidationError, "no source called 'A'"),
+        ("from e1=A -> e2=D select c.v as x", AppValidationError, "no source called 'c'"),
+        ("from e1=A -> e2=D select c[0] is null as x", AppValidationError, "no source called 'c'"),
         ("from e1=A -> e2=T select e1.v", SiddhiTypeError, "'T' is no stream"),
         ("from e1=A -> e2=Missing[zz > 1] select e1.v, e2.q", UndefinedNameError, "'Missing'"),
         ("from e1=A -> e2=B[v] select e1.v", SiddhiTypeError, "A filter needs a bool"),
@@ -214,3 +224,15 @@ def test_star_of_a_pattern_with_equal_names_is_refused(catalog: Catalog) -> None
     found = error("from e1=A -> e2=B select * insert into O", catalog)
     assert found.message == "'select *' has more than one 'id', 'v'"
     assert found.hint == "Select them by name: e1.id as …"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from not A or e2=D select e2.k as k",
+        "from e2=D or not A select e2.k as k",
+        "from not A and not D select 1 as k",
+    ],
+)
+def test_an_endless_absence_stands_beside_an_event(text: str, catalog: Catalog) -> None:
+    assert type(error(f"{text} insert into O;", catalog)) is SiddhiSyntaxError

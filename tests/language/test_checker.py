@@ -3,10 +3,13 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import (
+    AppValidationError,
     DuplicateDefinitionError,
     SiddhiAppError,
     SiddhiTypeError,
+    UndefinedAttributeError,
     UndefinedNameError,
+    UnknownExtensionError,
     UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
@@ -89,9 +92,9 @@ def test_all_errors_are_reported_in_the_order_of_the_text(catalog: Catalog) -> N
     from A#window.length('2') select v insert into Out3;"""
     errors = errors_of(text, catalog)
     assert [type(error) for error in errors] == [
-        UndefinedNameError,
+        UndefinedAttributeError,
         SiddhiTypeError,
-        UndefinedNameError,
+        UnknownExtensionError,
         DuplicateDefinitionError,
         UndefinedNameError,
         SiddhiTypeError,
@@ -126,17 +129,17 @@ def test_what_is_not_understood_causes_no_further_errors(catalog: Catalog) -> No
     ("text", "kind"),
     [
         ("from M select v insert into Out; from A insert into M;", UndefinedNameError),
-        ("@info(name='q') from A insert into O; @info(name='q') from A insert into P;", DuplicateDefinitionError),
+        ("@info(name='q') from A insert into O; @info(name='q') from A insert into P;", AppValidationError),
         (
             "@info(name='q') from A insert into O; "
             "partition with (id of A) begin @info(name='q') from A insert into P; end;",
-            DuplicateDefinitionError,
+            AppValidationError,
         ),
-        ("@info(name='query_2') from A insert into O; from A insert into P;", DuplicateDefinitionError),
+        ("@info(name='query_2') from A insert into O; from A insert into P;", AppValidationError),
         ("partition with (id of Missing) begin from A insert into O; end;", UndefinedNameError),
         ("partition with (id of M) begin from A insert into M; end;", UndefinedNameError),
-        ("partition with (street of A) begin from A insert into O; end;", UndefinedNameError),
-        ("partition with (id of A, v of A) begin from A insert into O; end;", DuplicateDefinitionError),
+        ("partition with (street of A) begin from A insert into O; end;", UndefinedAttributeError),
+        ("partition with (id of A, v of A) begin from A insert into O; end;", AppValidationError),
         ("partition with (v as 'x' of A) begin from A insert into O; end;", SiddhiTypeError),
         ("partition with (sum(v) of A) begin from A insert into O; end;", UnsupportedFeatureError),
         ("partition with (id of A) begin from #I insert into O; from A insert into #I; end;", UndefinedNameError),

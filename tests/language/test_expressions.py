@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError
+from spdist.errors import AppValidationError, SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.expressions import find_errors, is_aggregator, resolve_call, type_of, uses_aggregator
@@ -83,7 +83,7 @@ def test_types(text: str, kind: Type, catalog: Catalog) -> None:
         ("not b == i", SiddhiTypeError, "not b == i"),
         ("i in T", SiddhiTypeError, "i"),
         ("(U.k == s) in U", UndefinedNameError, "(U.k == s) in U"),
-        ("(T.k == n) in T", UndefinedNameError, "n"),
+        ("(T.k == n) in T", AppValidationError, "n"),
         ("x + 1", UndefinedNameError, "x"),
         ("R.i", UndefinedNameError, "R"),
         ("R[0] is null", UndefinedNameError, "R"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.errors import UndefinedNameError
+from spdist.errors import SiddhiAppError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.parser import parse, parse_expression
 from spdist.language.scope import Reference, Scope, Source, pattern_elements, suggestion
@@ -50,7 +50,7 @@ def test_names_mean_an_attribute_of_a_source(text: str, reference: Reference) ->
     ],
 )
 def test_what_is_not_known_is_said_with_what_is(text: str, message: str, hint: str) -> None:
-    with pytest.raises(UndefinedNameError) as caught:
+    with pytest.raises(SiddhiAppError) as caught:
         Scope((LEFT, RIGHT, INNER)).resolve(variable(text))
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert caught.value.span is not None

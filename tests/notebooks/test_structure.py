@@ -28,7 +28,7 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def test_the_notebooks_of_the_house_are_there() -> None:
-    assert {"manager", "quickstart", "worker"} <= {path.stem for path in NOTEBOOKS}
+    assert {"01_siddhiql_in_virtual_time", "manager", "quickstart", "worker"} <= {path.stem for path in NOTEBOOKS}
 
 
 @every_notebook

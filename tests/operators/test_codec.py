@@ -72,7 +72,7 @@ def test_equal_sets_are_equal_bytes_in_every_process() -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("value", [object(), 1j, type("Text", (str,), {})("x"), 2**64, -(2**63) - 1])
+@pytest.mark.parametrize("value", [object(), 1j, type("Text", (str,), {})("x")])
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(StateError, match="cannot be"):
         encode({"deep": [value]})

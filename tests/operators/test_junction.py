@@ -68,7 +68,7 @@ def test_a_fault_stream_gets_the_event_and_the_error() -> None:
     junction = Junction("S", failures, fault)
     junction.subscribe(*receiver("failing", seen, fails_on=5))
     junction.one(1, (5, "x"))
-    assert seen == [("fault", [(1, (5, "x", "ValueError: no 5"))])]
+    assert seen == [("fault", [(1, (5, "x", "message : no 5\n cause :null"))])]
     assert failures.count == 0
 
 

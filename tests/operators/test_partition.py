@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spdist.engine.local import LocalApp, run
-from spdist.errors import SiddhiTypeError
+from spdist.errors import AppValidationError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
@@ -50,7 +50,7 @@ def test_a_forgotten_key_wakes_no_more() -> None:
     purge = "@purge(enable='true', interval='100', idle.period='100 millisec')"
     query = "from S#window.time(1 sec) select v insert expired events into Out;"
     text = f"{STREAM} {purge} partition with (k of S) begin {query} end;"
-    with pytest.raises(SiddhiTypeError, match="'100' is no duration"):
+    with pytest.raises(AppValidationError, match="'100' is no time"):
         app(text)
     made, seen = app(text.replace("interval='100'", "interval='100 millisec'"))
     made.send("S", 1000, event("x"))
@@ -120,3 +120,17 @@ def test_keys_are_part_of_a_snapshot() -> None:
         each.advance(3000)
     assert seen[3:] == also_seen
     assert len(also_seen) == 5
+
+
+def test_each_event_begins_looks_for_idle_keys_of_its_own() -> None:
+    purge = "@purge(enable='true', interval='1 sec', idle.period='2 sec')"
+    made, seen = app(
+        f"{STREAM} {purge} partition with (k of S) begin from S select k, count() as n insert into Out; end;"
+    )
+    made.send("S", 1000, event("x"))
+    made.send("S", 1300, event("y"))
+    made.send(
+        "S", 3350, event("x")
+    )  # looks at 3000 and at 3300: x is idle since 1000, more than 2 s only at the second
+    made.send("S", 3350, event("y"))
+    assert [row for _, row in seen] == [("x", 1), ("y", 1), ("x", 1), ("y", 2)]

@@ -17,8 +17,6 @@ STREAMS = "define stream S (v int, k string);\ndefine stream T (v int, k string)
     ("text", "part"),
     [
         ("from every e1=S#log('x') -> e2=T select e1.v insert into Out;", "log"),
-        ("from S#window.length(1) as a join T#window.length(1) as b select a.v insert into Out;", "join"),
-        ("define trigger Tick at every 1 sec;", "Tick"),
         ("from S select v return;", "return"),
     ],
 )

@@ -26,7 +26,7 @@ _ITEMS = (
     "id", "v", "v * 2 - 1 as twice", "eventTimestamp() as ts", "UUID() as u", "sum(v) as s", "avg(w) as a",
     "count() as n",
     "min(v) as lo", "max(w) as hi", "stdDev(w) as sd", "distinctCount(id) as d",
-    "minForever(v) as never",
+    "minForever(v) as never", "sum(cast(id, 'double')) as fails",
 )  # fmt: skip
 _PATTERNS = (
     "every e1=A -> e2=B[id == e1.id]",
@@ -70,7 +70,12 @@ def queries(draw: st.DrawFn) -> str:
     items = draw(st.lists(st.sampled_from(_ITEMS), min_size=1, max_size=4, unique=True))
     window = draw(st.none() | st.sampled_from(_WINDOWS))
     source = "A" + draw(st.sampled_from(["", "[v > 0]"])) + (f"#window.{window}" if window else "")
+    if window:
+        source += draw(st.sampled_from(["", "", "[v != 2]"]))
     grouping = draw(st.sampled_from(["", "", " group by id"]))
+    if "v" in items:
+        grouping += draw(st.sampled_from(["", "", " having v < 4"]))
+    grouping += draw(st.sampled_from(["", "", "", " limit 1", " offset 1"]))
     kind = draw(st.sampled_from(["", "all events ", "expired events "]))
     return f"from {source} select {', '.join(items)}{grouping} insert {kind}into Out;"
 

@@ -30,7 +30,8 @@ from tests.engine.memory_transport import MemoryTransport
 
 INPUT = Schema.of([("k", "string"), ("v", "long")])
 END = 20_000
-HEAD = "@app:name('App') @app:playback define stream S (k string, v long); define stream R (k string, v long);"
+HEAD = "@app:name('App') @app:playback define stream S (k string, v long); define stream R (k string, v long);\
+ @PrimaryKey('k') define table T (k string, v long); define window W (k string, v long) time(2 sec);"
 #: The last group only makes the planner publish `Out`; it is not run.
 TAIL = "@dist(execGroup='last') from Out select * insert into End;"
 
@@ -68,6 +69,19 @@ APPS = {
         @dist(execGroup='a') from R#window.time(700 milliseconds) select k, count() as v insert all events into M;
         @dist(execGroup='b') from every e1=S -> e2=M[v > 0] within 900 milliseconds
             select e1.k as k, e1.v + e2.v as v insert into Out;""",
+    "a join of a stream with what another group makes of it": """
+        @dist(execGroup='a') from S[v > 1] select k, v + 100 as v insert into M;
+        @dist(execGroup='b') from S#window.time(900 milliseconds) as s join M#window.length(4) as m on s.k == m.k
+            select s.k as k, s.v + m.v as v insert into Out;""",
+    "a table that one group keeps and looks into": """
+        @dist(execGroup='a') from S#window.lengthBatch(2) select k, sum(v) as v group by k insert into M;
+        @dist(execGroup='b') from M update or insert into T set T.v = T.v + v on T.k == k;
+        @dist(execGroup='b') from R[(T.k == k and T.v > 3) in T] join T on R.k == T.k
+            select R.k as k, R.v + T.v as v insert into Out;""",
+    "limited rates over a named window": """
+        @dist(execGroup='a') from S select k, v output last every 2 events insert into M;
+        @dist(execGroup='b') from M insert into W;
+        @dist(execGroup='b') from W select k, sum(v) as v group by k output first every 1 sec insert into Out;""",
     "stateless copies in turn, then one window": """
         @dist(execGroup='a', parallel='3') from S select k, v insert into M;
         @dist(execGroup='b') from M#window.lengthBatch(4) select k, sum(v) as v insert into Out;""",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config.sections import Log, Spark, StatePersistence, Transports
+from spdist.config.sections import Log, Script, Spark, StatePersistence, Transports
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,7 @@ class HostSettings:
     spark: Spark
     transports: Transports
     state_persistence: StatePersistence
+    script: Script = field(default_factory=Script)
 
 
 def settings_in(root: Path, **spark: Any) -> HostSettings:

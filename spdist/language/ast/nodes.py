@@ -10,6 +10,16 @@ from spdist.errors import Span
 __all__ = ["Annotation", "AnnotationElement", "Node", "find_annotations"]
 
 
+#: By kind of node: the names of what it consists of, without its place.
+_PARTS: dict[type, tuple[str, ...]] = {}
+
+
+def _parts(kind: type[Node]) -> tuple[str, ...]:
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(part.name for part in fields(kind) if part.name != "span")
+    return _PARTS[kind]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """Anything that stands in an app's text."""
@@ -18,8 +28,8 @@ class Node:
 
     def children(self) -> Iterator[Node]:
         """Yield the nodes directly below this one, in the order of the text."""
-        for part in fields(self):
-            value = getattr(self, part.name)
+        for name in _parts(type(self)):
+            value = getattr(self, name)
             if isinstance(value, Node):
                 yield value
             elif isinstance(value, tuple):

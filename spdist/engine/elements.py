@@ -1,0 +1,101 @@
+"""The queries and partitions of a local app, in the order of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spdist.engine.home import Home
+from spdist.language.catalog import Catalog
+from spdist.language.checked import CheckedApp, CheckedPartition
+from spdist.language.scope import undefined
+from spdist.operators.named_window import NamedWindow
+from spdist.operators.partition import PartitionPlan, PartitionRuntime
+from spdist.operators.plans import QueryInstance, QueryPlan, without_kinds
+from spdist.operators.query import SingleStreamQuery, plan_query
+from spdist.operators.stores import KeptStore
+from spdist.operators.triggers import PURGE_RANK
+
+__all__ = ["Elements"]
+
+
+class Elements:
+    """What runs in an app, subscribed to what it reads.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    known : Catalog
+        Signatures, and the stores that conditions look into.
+    stores : mapping of str to KeptStore
+        Tables, named windows and aggregations by id.
+    home : Home
+        Where queries outside of partitions live.
+
+    State
+    -----
+    That of the queries and partitions.
+    """
+
+    def __init__(self, checked: CheckedApp, known: Catalog, stores: Mapping[str, KeptStore], home: Home) -> None:
+        self.plans: dict[str, QueryPlan] = {}
+        self._queries: dict[str, QueryInstance] = {}
+        self._partitions: list[PartitionRuntime] = []
+        self._checked = checked
+        self._stores = stores
+        self._home = home
+        read = {**checked.streams, **checked.windows}
+        rank = 0
+        for element in checked.elements:
+            if isinstance(element, CheckedPartition):
+                position = len(self._partitions)
+                purge = PURGE_RANK + len(checked.aggregated) + position
+                ranks = [*range(rank, rank + len(element.queries)), purge]
+                plan = PartitionPlan(element, position, ranks, read, known, stores)
+                rank += len(element.queries)
+                self.plans |= {query.name: query for query in plan.queries}
+                runtime = PartitionRuntime(plan, home)
+                self._partitions.append(runtime)
+                self._subscribe(runtime)
+            else:
+                query = self.plans[element.name] = plan_query(element, rank, known, stores)
+                rank += 1
+                instance = self._queries[element.name] = query.instance(home)
+                self._subscribe(instance)
+
+    def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
+        loops = element.loops if isinstance(element, SingleStreamQuery | PartitionRuntime) else {}
+        for stream_id, (one, many) in element.receivers.items():
+            if stream_id in self._checked.windows:
+                self.window(stream_id).subscribe(without_kinds(many))
+            else:
+                self._home.junction(stream_id).subscribe(one, many, loops.get(stream_id))
+        for window_id, receive in element.event_receivers.items():
+            self.window(window_id).subscribe(receive)
+
+    def window(self, window_id: str) -> NamedWindow:
+        """Return a named window; raises UndefinedNameError where there is none."""
+        window = self._stores.get(window_id)
+        if not isinstance(window, NamedWindow):
+            raise undefined("window", window_id, None, self._checked.windows)
+        return window
+
+    def start(self) -> None:
+        """Begin: waiting elements of patterns count from now."""
+        for query in self._queries.values():
+            query.start()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as plain data: ``queries`` and ``partitions``."""
+        return {
+            "queries": {name: query.snapshot() for name, query in self._queries.items()},
+            "partitions": [partition.snapshot() for partition in self._partitions],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the state of a snapshot."""
+        for name, query in self._queries.items():
+            query.restore(state["queries"][name])
+        for partition, stored in zip(self._partitions, state["partitions"], strict=True):
+            partition.restore(stored)

@@ -1,0 +1,87 @@
+"""Where the queries outside of partitions live: an app's streams, clock and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spdist.language import ast
+from spdist.language.checked import CheckedApp
+from spdist.language.scope import undefined
+from spdist.operators.base import Arrival, Timer, Timers, VirtualClock
+from spdist.operators.faults import ErrorStore
+from spdist.operators.junction import Failures, Junction
+
+__all__ = ["BEFORE_ALL_TIME", "Home"]
+
+BEFORE_ALL_TIME = -(2**63)
+
+
+class Home:
+    """The app as a place (`spdist.operators.plans.Place`).
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    identity : str
+        Keeps the UUIDs that copies of an app draw apart.
+    errors : ErrorStore
+        Takes what streams with ``@OnError(action='STORE')`` lose.
+    """
+
+    def __init__(self, checked: CheckedApp, identity: str, errors: ErrorStore) -> None:
+        self.name = checked.name
+        self.clock = VirtualClock(BEFORE_ALL_TIME, identity)
+        self.timers = Timers(self.clock)
+        self.failures = Failures()
+        self.errors = errors
+        ids = list(checked.streams)
+        stored = _stored(checked)
+        self._fed = _fed(checked)
+        faults = {id: Junction(id, self.failures) for id in ids if id.startswith("!")}
+        self.junctions = {
+            id: faults.get(id)
+            or Junction(id, self.failures, faults.get(f"!{id}"), self._keeper(id) if id in stored else None)
+            for id in ids
+        }
+
+    def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
+        """Return a timer; see `Timer`."""
+        return Timer(self.timers, (*rank, key), wake)
+
+    def junction(self, stream_id: str) -> Junction:
+        """Return a stream; raises UndefinedNameError where there is none."""
+        junction = self.junctions.get(stream_id)
+        if junction is None:
+            raise undefined("stream", stream_id, None, self.junctions)
+        return junction
+
+    def is_fed(self, stream_id: str) -> bool:
+        """Tell whether events of a stream can come from inside the app: from queries, triggers or sources."""
+        return stream_id in self._fed
+
+    def _keeper(self, stream_id: str) -> Callable[[Sequence[Arrival], Exception], None]:
+        def keep(arrivals: Sequence[Arrival], error: Exception) -> None:
+            self.errors.add(self.clock, self.name, stream_id, "stream", error, arrivals)
+
+        return keep
+
+
+def _stored(checked: CheckedApp) -> set[str]:
+    """Return the streams whose failing events are stored."""
+    return {
+        definition.name
+        for definition in checked.app.definitions
+        for annotation in ast.find_annotations(definition.annotations, "OnError")
+        if (annotation.get("action") or "").upper() == "STORE"
+    }
+
+
+def _fed(checked: CheckedApp) -> set[str]:
+    """Return the streams whose events do not only come by being sent."""
+    inside = (query for partition in checked.partitions for query in partition.queries)
+    fed = {query.target for query in (*checked.queries, *inside)}
+    for definition in checked.app.definitions:
+        if not isinstance(definition, ast.StreamDefinition) or ast.find_annotations(definition.annotations, "source"):
+            fed.add(definition.name)
+    return fed | {id for id in checked.streams if id.startswith("!")}

@@ -1,0 +1,63 @@
+"""What an app keeps rows in: tables, named windows and aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from spdist.engine.home import Home
+from spdist.extension import catalog
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.checked import CheckedApp
+from spdist.operators.aggregation import Aggregation
+from spdist.operators.named_window import NamedWindow
+from spdist.operators.stores import KeptStore
+from spdist.operators.table import make_table
+from spdist.operators.triggers import PURGE_RANK
+
+__all__ = ["catalog_of", "make_stores"]
+
+
+def catalog_of(checked: CheckedApp, stores: Mapping[str, Any]) -> Catalog:
+    """Return what the expressions of an app may call, its own functions first, and look into."""
+    known = catalog()
+    return replace(known, stores=stores, functions={**known.functions, **checked.scripts})
+
+
+def make_stores(checked: CheckedApp, home: Home, time_zone: str = "GMT") -> dict[str, KeptStore]:
+    """Return the stores of an app by id; aggregations read their streams from now on, before all queries.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    home : Home
+        Its streams, clock and timers.
+    time_zone : str
+        In which the hours, days, months and years of aggregations begin.
+    """
+    stores: dict[str, KeptStore] = {}
+    for position, definition in enumerate(checked.app.definitions):
+        if isinstance(definition, ast.WindowDefinition):
+            schema = checked.windows[definition.name]
+            joined = definition.name in _joined(checked)
+            stores[definition.name] = NamedWindow(definition, schema, (-1, 1 + position), home, joined)
+        elif isinstance(definition, ast.TableDefinition):
+            stores[definition.name] = make_table(definition)
+    known = catalog_of(checked, stores)
+    for position, (id, aggregated) in enumerate(checked.aggregated.items()):
+        aggregation = stores[id] = Aggregation(aggregated, PURGE_RANK + position, known, home, time_zone)
+        for stream_id, (one, many) in aggregation.receivers.items():
+            home.junction(stream_id).subscribe(one, many, aggregation.loop)
+    return stores
+
+
+def _joined(checked: CheckedApp) -> set[str]:
+    """Return what joins look into."""
+    inside = (query for partition in checked.partitions for query in partition.queries)
+    inputs = [query.query.input for query in (*checked.queries, *inside)]
+    return {
+        side.input.stream.id for join in inputs if isinstance(join, ast.JoinInput) for side in (join.left, join.right)
+    }

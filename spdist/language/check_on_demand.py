@@ -1,0 +1,271 @@
+"""Queries put to a running app: what they read, what they select, and what they change.
+
+Other than in the queries of an app, ``having`` and ``order by`` may name attributes that are not selected; they are
+selected under hidden names then. An alias is accepted and means nothing, as in Siddhi.
+
+Source: io.siddhi.core.util.parser.OnDemandQueryParser, verified on the engine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from spdist.errors import DuplicateDefinitionError, OnDemandQueryError, SiddhiAppError, SiddhiSyntaxError
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.check_changes import check_change, refuse_schema
+from spdist.language.check_queries import check_items
+from spdist.language.check_ranges import check_range
+from spdist.language.checked import CheckedApp
+from spdist.language.names import Names
+from spdist.language.scope import Scope, Source, suggestion
+from spdist.language.types import Schema
+
+__all__ = ["CheckedOnDemand", "check_on_demand"]
+
+_NOTHING = Schema(())
+_NodeType = TypeVar("_NodeType", bound=ast.Node)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOnDemand:
+    """An on-demand query with what its names mean.
+
+    Parameters
+    ----------
+    query : OnDemandQuery
+        As written.
+    store : str
+        Id of what it reads or changes.
+    scope : Scope
+        What its condition and its selection may name: the store; nothing where it only changes a table.
+    select : Selection
+        What is computed: ``having`` and ``order by`` name outputs only, for hidden ones are added.
+    output : Schema
+        What that puts out, hidden attributes included.
+    shown : Schema
+        What the result has.
+    """
+
+    query: ast.OnDemandQuery
+    store: str
+    scope: Scope
+    select: ast.Selection
+    output: Schema
+    shown: Schema
+
+
+def check_on_demand(query: ast.OnDemandQuery, app: CheckedApp, catalog: Catalog, text: str = "") -> CheckedOnDemand:
+    """Return a query with its names and types.
+
+    Parameters
+    ----------
+    query : OnDemandQuery
+        What `spdist.language.parser.parse_on_demand` returned.
+    app : CheckedApp
+        The app it is put to.
+    catalog : Catalog
+        The functions and aggregators there are.
+    text : str, optional
+        The text it came from, for the errors.
+
+    Raises
+    ------
+    OnDemandQueryError
+        Something is wrong; ``errors`` holds all of it, in the order of the text.
+    SiddhiSyntaxError
+        What is written has no place in such a query: an event type, a change of what is read.
+    DuplicateDefinitionError
+        Something is selected twice under one name.
+    """
+    names = Names(catalog)
+    names.tables.update(app.tables)
+    names.windows.update(app.windows)
+    names.aggregations.update(app.aggregations)
+    checked = _Check(names, query).result()
+    if names.errors or checked is None:
+        raise _together(names.errors, text)
+    return checked
+
+
+class _Check:
+    """One query being checked."""
+
+    def __init__(self, names: Names, query: ast.OnDemandQuery) -> None:
+        self.names = names
+        self.query = query
+
+    def result(self) -> CheckedOnDemand | None:
+        self._check_form()
+        if self.names.errors:
+            return None
+        return self._read(self.query.store) if self.query.store is not None else self._change()
+
+    def _check_form(self) -> None:
+        query, output = self.query, self.query.output
+        if output is None:
+            return
+        if query.store is not None:
+            hint = "Read in one query, and write in another: select … insert into T, update T set … on …"
+            self.names.refuse(SiddhiSyntaxError, "A query on demand reads or writes, not both", output.span, hint)
+        elif output.events is not None:
+            self.names.refuse(SiddhiSyntaxError, "There are no events of a kind here", output.span, "Leave it out.")
+        elif not query.select.items and not _may_select_nothing(output):
+            hint = "Say what: select 'a' as name, 1 as number insert into T"
+            self.names.refuse(SiddhiSyntaxError, "Nothing is selected", output.span, hint)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self, store: str) -> CheckedOnDemand | None:
+        names, query = self.names, self.query
+        schema = names.tables.get(store) or names.windows.get(store) or names.aggregations.get(store)
+        if schema is None:
+            hint = suggestion(store, (*names.tables, *names.windows, *names.aggregations))
+            message = f"'{store}' is neither a table, a window nor an aggregation"
+            names.refuse(OnDemandQueryError, message, query.span, hint)
+            return None
+        scope = Scope((Source(store, store, schema, "table"),), tables=names.all_tables())
+        self._check_bounds(store, scope)
+        if query.on is not None:
+            names.condition(query.on, scope, "'on'")
+            names.no_aggregator(query.on, "'on'")
+        return self._selected(store, scope, query.select)
+
+    def _check_bounds(self, store: str, scope: Scope) -> None:
+        query = self.query
+        if store in self.names.aggregations:
+            check_range(self.names, query.within, query.per, Scope((), tables=scope.tables), query.span)
+        elif query.within or query.per is not None:
+            message = f"'{store}' is no aggregation: 'within' and 'per' mean nothing here"
+            self.names.refuse(OnDemandQueryError, message, query.span)
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    def _change(self) -> CheckedOnDemand | None:
+        names, output = self.names, self.query.output
+        assert output is not None and output.target is not None
+        target = output.target
+        table = names.tables.get(target.id)
+        if table is None:
+            hint = suggestion(target.id, names.tables)
+            names.refuse(OnDemandQueryError, f"'{target.id}' is not a table", target.span, hint)
+            return None
+        nothing = Scope((Source("what is selected from nothing", "", _NOTHING),), tables=names.all_tables())
+        if not self.query.select.items:
+            # What is not selected is null.
+            checked = CheckedOnDemand(self.query, target.id, nothing, self.query.select, table, table)
+            if isinstance(output, ast.Update) and not output.set:
+                hint = f"update {target.id} set {target.id}.… = … on …"
+                names.refuse(OnDemandQueryError, "This says not what to change", output.span, hint)
+        else:
+            selected = self._selected(target.id, nothing, self.query.select)
+            if selected is None:
+                return None
+            checked = selected
+        before = len(names.errors)
+        if isinstance(output, ast.Delete | ast.Update):
+            check_change(names, output, target, checked.shown)
+        elif checked.shown != table:
+            refuse_schema(names, target, checked.shown, table)
+        names.errors[before:] = [_of_on_demand(error, OnDemandQueryError) for error in names.errors[before:]]
+        return checked
+
+    # --- selection ---------------------------------------------------------------------------------------------------
+
+    def _selected(self, store: str, scope: Scope, select: ast.Selection) -> CheckedOnDemand | None:
+        names = self.names
+        for variable in select.group_by:
+            names.type_of(variable, scope)
+        for limit, word in ((select.limit, "limit"), (select.offset, "offset")):
+            if isinstance(limit, ast.Literal) and isinstance(limit.value, int) and limit.value < 0:
+                names.refuse(OnDemandQueryError, f"'{word}' cannot be negative", limit.span)
+        items = select.items or tuple(_named(name) for name in scope.sources[0].schema.names)
+        shown = check_items(names, items, scope)
+        if shown is None:
+            return None
+        hidden = _Hidden(shown, scope)
+        having = None if select.having is None else hidden.rewritten(select.having)
+        order = tuple(dataclasses.replace(by, variable=hidden.variable(by.variable)) for by in select.order_by)
+        added = check_items(names, tuple(hidden.items), scope)
+        if added is None:
+            return None
+        output = Schema((*shown.fields, *added.fields))
+        result = Scope((Source(store, store, output),), tables=scope.tables)
+        if having is not None:
+            names.condition(having, result, "'having'")
+        for by in order:
+            names.type_of(by.variable, result)
+        written = dataclasses.replace(select, items=(*items, *hidden.items), having=having, order_by=order)
+        return CheckedOnDemand(self.query, store, scope, written, output, shown)
+
+
+def _may_select_nothing(output: ast.Output) -> bool:
+    return isinstance(output, ast.Delete) or (isinstance(output, ast.Update) and not output.or_insert)
+
+
+def _named(name: str) -> ast.SelectItem:
+    return ast.SelectItem(ast.Variable(name), None)
+
+
+class _Hidden:
+    """The attributes that ``having`` and ``order by`` name without their being selected."""
+
+    def __init__(self, shown: Schema, scope: Scope) -> None:
+        self.shown = shown
+        self.scope = scope
+        self.items: list[ast.SelectItem] = []
+        self._names: dict[ast.Variable, str] = {}
+
+    def variable(self, variable: ast.Variable) -> ast.Variable:
+        """Return the output that `variable` means; a name of both the output and the store means the output."""
+        if variable.stream is None and self.shown.index(variable.name) is not None:
+            return variable
+        name = self._names.get(variable)
+        if name is None:
+            # No name that can be written, so none that is taken.
+            name = self._names[variable] = f"#{len(self.items)}"
+            self.items.append(ast.SelectItem(variable, name, span=variable.span))
+        return ast.Variable(name, span=variable.span)
+
+    def rewritten(self, node: _NodeType) -> _NodeType:
+        """Return an expression with outputs in place of all attributes; those of tables in ``in`` stay."""
+        mapped: _NodeType = _mapped(node, lambda v: v if self._elsewhere(v) else self.variable(v))
+        return mapped
+
+    def _elsewhere(self, variable: ast.Variable) -> bool:
+        named = variable.stream
+        return named is not None and named.id != self.scope.sources[0].name
+
+
+def _mapped(node: Any, change: Callable[[ast.Variable], ast.Variable]) -> Any:
+    """Return a tree of the same form with changed variables."""
+    if isinstance(node, ast.Variable):
+        return change(node)
+    if isinstance(node, tuple):
+        return tuple(_mapped(part, change) for part in node)
+    if isinstance(node, ast.Node):
+        parts = {part.name: getattr(node, part.name) for part in dataclasses.fields(node)}
+        return dataclasses.replace(node, **{name: _mapped(value, change) for name, value in parts.items()})
+    return node
+
+
+def _together(errors: Iterable[SiddhiAppError], text: str) -> SiddhiAppError:
+    """Return one error for all that was found, in the order of the text."""
+    found = sorted(errors, key=lambda error: error.span.start if error.span else -1)
+    kept = (DuplicateDefinitionError, SiddhiSyntaxError)
+    converted = [
+        _of_on_demand(error, type(error) if isinstance(error, kept) else OnDemandQueryError, text) for error in found
+    ]
+    if len(converted) == 1:
+        return converted[0]
+    listed = [f"{number}. {error}" for number, error in enumerate(converted, 1)]
+    message = "\n".join([f"The query has {len(converted)} errors", *listed])
+    return OnDemandQueryError(message, errors=tuple(converted))
+
+
+def _of_on_demand(error: SiddhiAppError, kind: type[SiddhiAppError], text: str = "") -> SiddhiAppError:
+    """Return an error as one of class `kind`."""
+    return kind(error.message, span=error.span, hint=error.hint, text=error.text or text or None)

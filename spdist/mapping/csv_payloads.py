@@ -1,0 +1,143 @@
+"""``csv``: one line for each event.
+
+Source: io.siddhi.extension.map.csv.sinkmapper.CSVSinkMapper, io.siddhi.extension.map.csv.sourcemapper.CSVSourceMapper,
+described in our own words.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spdist.errors import MappingError, SiddhiTypeError
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, mapped_attributes
+from spdist.mapping.values import read_text, writer_of
+
+__all__ = ["CsvSink", "CsvSource"]
+
+
+def _delimiter(setting: MapSetting) -> str:
+    """Return the character between values; a tab may be written as backslash and t."""
+    return setting.text("delimiter", ",").replace("\\t", "\t")[:1] or ","
+
+
+class CsvSink:
+    """Writes events as lines.
+
+    Options: ``delimiter`` (``,``), ``header`` (false: no line with the names before the first event),
+    ``event.grouping.enabled`` (false: each event is a payload of its own), ``@payload(a='0', b='1')`` with the columns.
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self._delimiter = _delimiter(setting)
+        self._grouping = setting.flag("event.grouping.enabled", False)
+        self._header_due = setting.flag("header", False)
+        payload = setting.nested("payload")
+        names = setting.schema.names if payload is None else _in_order(setting, payload.elements)
+        self._names = names
+        positions = [setting.schema.names.index(name) for name in names]
+        self._columns = [(position, writer_of(setting.schema.types[position])) for position in positions]
+
+    def write(self, events: Sequence[Event]) -> list[Any]:
+        """Return one payload for each event, or one for all where they are grouped."""
+        lines = [self._line([write(row[position]) for position, write in self._columns]) for _, row in events]
+        payloads = ["\n".join(lines)] if self._grouping else lines
+        if self._header_due:
+            self._header_due = False
+            payloads[0] = f"{self._line(list(self._names))}\n{payloads[0]}"
+        return payloads
+
+    def _line(self, values: list[str]) -> str:
+        out = io.StringIO()
+        csv.writer(out, delimiter=self._delimiter, lineterminator="\n").writerow(values)
+        return out.getvalue()[:-1]
+
+    def snapshot(self) -> Any:
+        """Return whether the header is still to be written."""
+        return self._header_due
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self._header_due = state
+
+
+def _in_order(setting: MapSetting, elements: Sequence[Any]) -> tuple[str, ...]:
+    columns = {}
+    for element in elements:
+        if element.key is None or not element.value.isdecimal() or setting.schema.index(element.key) is None:
+            hint = "for example: @payload(a='0', b='1')"
+            raise SiddhiTypeError("a csv payload names attributes and their columns", span=element.span, hint=hint)
+        columns[int(element.value)] = element.key
+    return tuple(columns[column] for column in sorted(columns))
+
+
+class CsvSource:
+    """Reads events from lines.
+
+    Options: ``delimiter`` (``,``), ``header.present`` (false: the first line is an event),
+    ``fail.on.unknown.attribute`` (true: an event whose value is not of its type is left out; false: it is null),
+    ``@attributes(a='0', b='2')`` with the columns.
+
+    State
+    -----
+    Whether the header is still to come.
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self._setting = setting
+        self._delimiter = _delimiter(setting)
+        self._fail = setting.flag("fail.on.unknown.attribute", True)
+        self._header_due = setting.flag("header.present", False)
+        mapped = mapped_attributes(setting)
+        self._columns = list(map(str, range(len(setting.schema.names)))) if mapped is None else list(mapped)
+
+    def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
+        """Return the lines as one chunk."""
+        if not isinstance(payload, str | bytes | bytearray):
+            raise self._setting.bad(f"csv takes a text, not {type(payload).__name__}")
+        text = payload if isinstance(payload, str) else payload.decode("utf-8")
+        try:
+            lines = [line for line in csv.reader(io.StringIO(text), delimiter=self._delimiter, strict=True) if line]
+        except csv.Error as error:
+            raise self._setting.bad(f"these are no lines of csv ({error}): {text!r}") from error
+        if self._header_due:
+            self._header_due = False
+            lines = lines[1:]
+        events: list[Event] = []
+        for line in lines:
+            try:
+                events.append((now, self._row(line, properties)))
+            except MappingError as error:
+                lost(error)
+        return [events] if events else []
+
+    def _row(self, line: list[str], properties: Mapping[str, Any]) -> tuple[Any, ...]:
+        row: list[Any] = []
+        for (name, kind), column in zip(self._setting.schema, self._columns, strict=True):
+            text = self._cell(name, column, line, properties)
+            try:
+                row.append(read_text(text, kind))
+            except ValueError as error:
+                if self._fail:
+                    raise self._setting.bad(f"'{name}': {error}") from error
+                row.append(None)
+        return tuple(row)
+
+    def _cell(self, name: str, column: str, line: list[str], properties: Mapping[str, Any]) -> str:
+        if column.startswith(TRANSPORT_PREFIX):
+            found = properties.get(column.removeprefix(TRANSPORT_PREFIX))
+            if found is not None:
+                return str(found)
+        elif column.isdecimal() and int(column) < len(line):
+            return line[int(column)]
+        raise self._setting.bad(f"nothing is there for '{name}' in {line}")
+
+    def snapshot(self) -> Any:
+        """Return whether the header is still to come."""
+        return self._header_due
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self._header_due = state

@@ -1,0 +1,239 @@
+"""``json``: events as ``{"event": {"a": 1}}``, or in a form of the app's own.
+
+Where Siddhi writes a null as the text ``undefined``, which no reader takes for a null, a JSON null is written here; a
+null that is read is a null.
+
+Source: io.siddhi.extension.map.json.sinkmapper.JsonSinkMapper, io.siddhi.extension.map.json.sourcemapper
+.JsonSourceMapper, described in our own words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from spdist.errors import SiddhiTypeError
+from spdist.functions.json_gson import parse_gson
+from spdist.functions.json_parse import parse_smart
+from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
+from spdist.language.types import Type
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.paths import MISSING, Path
+from spdist.mapping.templates import json_template
+from spdist.mapping.values import read_text, write_text
+
+__all__ = ["JsonSink", "JsonSource"]
+
+_ROOT = "$"
+_EVENT = "event"
+
+
+def _json_text(value: Any, type: Type = Type.OBJECT) -> str:
+    """Return a value as JSON; numbers as Java writes them, and null for what JSON cannot write."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "null"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bool | int | float):
+        return write_text(value, type)
+    if isinstance(value, Mapping):
+        return (
+            "{" + ",".join(f"{json.dumps(str(k), ensure_ascii=False)}:{_json_text(v)}" for k, v in value.items()) + "}"
+        )
+    if isinstance(value, list | tuple | set | frozenset):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+class JsonSink(Stateless):
+    """Writes events as JSON.
+
+    Options: ``enclosing.element`` (``$``: nothing around it), ``event.grouping.enabled`` (true: the events of a chunk
+    are one array), ``validate.json`` (false: a payload of the app's own is not looked at).
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self._setting = setting
+        self._grouping = setting.flag("event.grouping.enabled", True)
+        self._validate = setting.flag("validate.json", False)
+        names = [part for part in setting.text("enclosing.element", _ROOT).removeprefix(_ROOT).split(".") if part]
+        self._before = "".join(f"{{{json.dumps(name)}:" for name in names)
+        self._after = "}" * len(names)
+        payload = setting.nested("payload")
+        self._template = None if payload is None else json_template(payload.elements[0].value, setting.schema)
+
+    def write(self, events: Sequence[Event]) -> list[Any]:
+        """Return one payload, or one for each event where they are not grouped."""
+        texts = [self._event(row) for _, row in events]
+        if self._grouping and len(texts) > 1:
+            texts = ["[" + (",\n" if self._template else ",").join(texts) + "]"]
+        payloads = [f"{self._before}{text}{self._after}" for text in texts]
+        if self._validate:
+            for payload in payloads:
+                self._check(payload)
+        return payloads
+
+    def _event(self, row: tuple[Any, ...]) -> str:
+        if self._template is not None:
+            return self._template.fill(row)
+        fields = zip(self._setting.schema, row, strict=False)
+        return f'{{"{_EVENT}":{{' + ",".join(f"{json.dumps(n)}:{_json_text(v, t)}" for (n, t), v in fields) + "}}"
+
+    def _check(self, payload: str) -> None:
+        try:
+            json.loads(payload)
+        except ValueError as error:
+            raise self._setting.bad(f"the payload is no JSON ({error}): {payload}") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"'{name}' is no JSON")
+
+
+class JsonSource(Stateless):
+    """Reads events from JSON: one object, or an array of them, which is one chunk.
+
+    Options: ``enclosing.element`` (``$``), ``fail.on.missing.attribute`` (true: an event without one of its attributes
+    is left out), ``@attributes`` with a path for each attribute.
+
+    Notes
+    -----
+    A single object in the form that `JsonSink` writes must have values of the very types: a double with a fraction, an
+    int without one. In arrays, and where paths are given, values are read from their text.
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self._setting = setting
+        self._fail = setting.flag("fail.on.missing.attribute", True)
+        enclosing = setting.text("enclosing.element", _ROOT)
+        self._enclosing = None if enclosing == _ROOT else _path(enclosing)
+        mapped = mapped_attributes(setting)
+        self._paths = None if mapped is None else [_mapped(text) for text in mapped]
+
+    def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
+        """Return the payload's events as one chunk."""
+        tree = self._tree(payload)
+        rows = self._rows(tree, properties, lost)
+        return [[(now, row) for row in rows]] if rows else []
+
+    def _tree(self, payload: Any) -> Any:
+        if not isinstance(payload, str | bytes | bytearray):
+            raise self._setting.bad(f"json takes a text, not {type(payload).__name__}")
+        text = payload if isinstance(payload, str) else payload.decode("utf-8")
+        try:
+            tree = json.loads(text, parse_constant=_no_constant) if self._paths is None else _permissive(text)
+        except ValueError as error:
+            raise self._setting.bad(f"this is no JSON ({error}): {payload!r}") from error
+        if self._enclosing is not None:
+            tree = self._enclosing.find(tree)
+            if tree is MISSING:
+                raise self._setting.bad(f"nothing is at '{self._enclosing.text}' in {payload!r}")
+        return tree
+
+    def _rows(self, tree: Any, properties: Mapping[str, Any], lost: Lost) -> list[tuple[Any, ...]]:
+        if self._paths is not None:
+            elements = tree if isinstance(tree, list) else [tree]
+            return [row for element in elements if (row := self._by_paths(element, properties, lost)) is not None]
+        if isinstance(tree, list):
+            return [row for element in tree if (row := self._lenient(element, lost)) is not None]
+        event = self._unwrapped(tree)
+        return [self._strict(one) for one in (event if isinstance(event, list) else [event])]
+
+    def _unwrapped(self, element: Any) -> Any:
+        if isinstance(element, dict) and list(element) == [_EVENT] and isinstance(element[_EVENT], dict | list):
+            return element[_EVENT]
+        return element
+
+    # --- one object ---------------------------------------------------------------------------------------------------
+
+    def _strict(self, event: Any) -> tuple[Any, ...]:
+        if not isinstance(event, dict):
+            raise self._setting.bad(f"an event is an object, not {event!r}")
+        schema = self._setting.schema
+        unknown = [name for name in event if schema.index(name) is None]
+        if unknown:
+            raise self._setting.bad(f"there is no attribute '{unknown[0]}'")
+        missing = [name for name in schema.names if name not in event]
+        if missing and self._fail:
+            raise self._setting.bad(f"the attribute '{missing[0]}' is missing")
+        return tuple(self._exact(name, event.get(name), type) for name, type in schema)
+
+    def _exact(self, name: str, value: Any, kind: Type) -> Any:
+        if value is None or kind is Type.OBJECT:
+            return value
+        if kind is Type.STRING:
+            return _text(value)
+        if kind is Type.FLOAT and type(value) in (int, float):
+            return float32(float(value))
+        low, high = (INT_MIN, INT_MAX) if kind is Type.INT else (LONG_MIN, LONG_MAX)
+        wanted = {Type.BOOL: bool, Type.DOUBLE: float}.get(kind, int)
+        if type(value) is not wanted or (wanted is int and not low <= value <= high):
+            raise self._setting.bad(f"'{name}' is no {kind}: {_json_text(value)}")
+        return value
+
+    # --- arrays and paths ---------------------------------------------------------------------------------------------
+
+    def _lenient(self, element: Any, lost: Lost) -> tuple[Any, ...] | None:
+        event = self._unwrapped(element)
+        if not isinstance(event, dict):
+            raise self._setting.bad(f"an event is an object, not {event!r}")
+        return self._row(lambda name, _: event.get(name, MISSING), lost)
+
+    def _by_paths(self, element: Any, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:
+        paths = iter(self._paths or ())
+
+        def value(_name: str, _type: Type) -> Any:
+            path = next(paths)
+            return path.find(element) if isinstance(path, Path) else properties.get(path, MISSING)
+
+        return self._row(value, lost)
+
+    def _row(self, find: Callable[[str, Type], Any], lost: Lost) -> tuple[Any, ...] | None:
+        row: list[Any] = []
+        absent: list[str] = []
+        for name, kind in self._setting.schema:
+            value = find(name, kind)
+            if value is MISSING:
+                absent.append(name)
+                value = None
+            row.append(None if value is None else self._read(name, value, kind))
+        if absent and self._fail:
+            lost(self._setting.bad(f"the attribute '{absent[0]}' is missing"))
+            return None
+        return tuple(row)
+
+    def _read(self, name: str, value: Any, kind: Type) -> Any:
+        try:
+            return read_text(_text(value), kind)
+        except ValueError as error:
+            raise self._setting.bad(f"'{name}': {error}") from error
+
+
+def _text(value: Any) -> str:
+    return (
+        value if isinstance(value, str) else text_of(value) if not isinstance(value, dict | list) else _json_text(value)
+    )
+
+
+def _permissive(text: str) -> Any:
+    """Return what paths look into: bare words and single quotes too, where both of the readers that Siddhi uses do."""
+    parse_gson(text)
+    return parse_smart(text)
+
+
+def _mapped(text: str) -> Path | str:
+    if text.startswith(TRANSPORT_PREFIX):
+        return text.removeprefix(TRANSPORT_PREFIX)
+    return _path(text)
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text)
+    except ValueError as error:
+        raise SiddhiTypeError(str(error), hint="for example: $.a.b[0] or $.list[*].v") from error

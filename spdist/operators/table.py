@@ -1,0 +1,252 @@
+"""Tables in memory: rows that queries insert, change, delete and look up.
+
+Without a primary key a table is a list that may hold equal rows, in the order of their insertion. With one, a row whose
+key is taken is refused; a table whose only key is a number is in the order of that key, as in Siddhi, where it is a
+sorted map. Conditions find rows by the key, by ``@Index`` attributes, and by hash indexes made where queries ask for
+equalities; none of them changes what is found, or in which order.
+
+Source: io.siddhi.core.table.InMemoryTable and holder.IndexEventHolder, described in our own words.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from spdist.errors import UnknownExtensionError
+from spdist.language import ast
+from spdist.language.types import Schema
+from spdist.operators.base import Arrival, Row
+from spdist.operators.stores import Index
+from spdist.operators.table_index import HashIndex
+
+__all__ = ["Table", "make_table"]
+
+log = logging.getLogger(__name__)
+
+
+class Table:
+    """A table in memory (`spdist.operators.stores.Store`).
+
+    Each row has a number, which grows with each insertion and stays when the row is changed; it stands where streams
+    have the timestamp, which nothing in SiddhiQL reads of a table's row.
+
+    Parameters
+    ----------
+    id : str
+        The table's name.
+    schema : Schema
+        Its attributes.
+    key : tuple of int
+        Positions of the attributes of the primary key; empty where there is none.
+    indexed : Sequence of int
+        Positions of the attributes that have an ``@Index``.
+
+    State
+    -----
+    The rows, and the number of the next one: O(rows). ``refused`` counts rows whose key was taken.
+    """
+
+    def __init__(self, id: str, schema: Schema, key: tuple[int, ...] = (), indexed: Sequence[int] = ()) -> None:
+        self.id = id
+        self.schema = schema
+        self.key = key
+        self.refused = 0
+        self._ordered = len(key) == 1 and schema.types[key[0]].numeric
+        self._key_of: Callable[[Row], Any] | None = itemgetter(*key) if key else None
+        self._next = 0
+        # Generated code holds these very objects.
+        self.rows: dict[int, Arrival] = {}
+        self.keys: dict[Any, int] = {}
+        self.indexes: dict[tuple[int, ...], HashIndex] = {(p,): HashIndex((p,)) for p in indexed}
+        # Numbers of the rows in the order of a numeric key, where that is known.
+        self._sorted: list[int] | None = None
+
+    # Reading.
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def contents(self) -> Iterable[Arrival]:
+        """Return number and row of everything in the table, in its order."""
+        if not self._ordered:
+            return self.rows.values()
+        if self._sorted is None:
+            self._sorted = [number for _, number in sorted(self.keys.items())]
+        rows = self.rows
+        return [rows[number] for number in self._sorted]
+
+    @property
+    def null_keys(self) -> bool:
+        """Whether the primary key may be null; null finds it then, other than anything else in SiddhiQL."""
+        return bool(self.key) and not self._ordered
+
+    def index(self, attributes: tuple[int, ...]) -> Index:
+        """Return the index that serves a condition which fixes `attributes`; makes one where there is none."""
+        known = self.known_index(attributes)
+        if known is None:
+            wanted = tuple(sorted(attributes))
+            made = self.indexes[wanted] = HashIndex(wanted, self.rows.values())
+            known = self._answering(made)
+        return known
+
+    def known_index(self, attributes: tuple[int, ...]) -> Index | None:
+        """Return an index that is there already and serves a condition which fixes `attributes`."""
+        fixed = set(attributes)
+        if self.key and fixed.issuperset(self.key):
+            return Index(self.key, self._with_key, nulls=self.null_keys)
+        serving = [index for index in self.indexes.values() if fixed.issuperset(index.attributes)]
+        return self._answering(max(serving, key=lambda index: len(index.attributes))) if serving else None
+
+    def _answering(self, index: HashIndex) -> Index:
+        rows = self.rows
+        if self._ordered:
+
+            def lookup(key: Any) -> Iterable[Arrival]:
+                return sorted([rows[number] for number in index.numbers(key)], key=self._by_key)
+        else:
+
+            def lookup(key: Any) -> Iterable[Arrival]:
+                return [rows[number] for number in index.numbers(key)]
+
+        return Index(index.attributes, lookup)
+
+    def _with_key(self, key: Any) -> tuple[Arrival, ...]:
+        number = self.keys.get(key)
+        return () if number is None else (self.rows[number],)
+
+    def _by_key(self, arrival: Arrival) -> Any:
+        return arrival[1][self.key[0]]
+
+    # Writing.
+
+    def insert(self, row: Row) -> bool:
+        """Add a row; returns False, and leaves the table as it is, where the row's primary key is taken.
+
+        Raises
+        ------
+        ValueError
+            The primary key is a number and is null.
+        """
+        number = self._next
+        if self._key_of is not None:
+            key = self._key_of(row)
+            if key in self.keys:
+                self._refuse(key)
+                return False
+            self._check_key(key)
+            self.keys[key] = number
+            self._sorted = None
+        self._next = number + 1
+        self.rows[number] = (number, row)
+        for index in self.indexes.values():
+            index.add(number, row)
+        return True
+
+    def delete(self, found: Iterable[Arrival]) -> None:
+        """Remove rows, given as `contents` or an index gave them."""
+        for number, row in found:
+            del self.rows[number]
+            if self._key_of is not None:
+                del self.keys[self._key_of(row)]
+                self._sorted = None
+            for index in self.indexes.values():
+                index.remove(number, row)
+
+    def change(self, found: Sequence[Arrival], rows: Sequence[Row]) -> bool:
+        """Replace the rows `found` by `rows`; all of them or, where a primary key would be there twice, none.
+
+        A row keeps its place, unless the order is that of the key.
+        """
+        if self._key_of is not None and not self._free(found, rows):
+            return False
+        for (number, old), row in zip(found, rows, strict=True):
+            self.rows[number] = (number, row)
+            for index in self.indexes.values():
+                index.replace(number, old, row)
+        return True
+
+    def _free(self, found: Sequence[Arrival], rows: Sequence[Row]) -> bool:
+        """Move the keys of rows that are about to change, or tell that this cannot be done."""
+        key_of = self._key_of
+        assert key_of is not None
+        moves = [
+            (number, before, after)
+            for (number, old), row in zip(found, rows, strict=True)
+            if (before := key_of(old)) != (after := key_of(row))
+        ]
+        if not moves:
+            return True
+        keys = self.keys
+        left = {before for _, before, _ in moves}
+        seen: set[Any] = set()
+        for _, _, after in moves:
+            if after in seen or (after in keys and after not in left):
+                self._refuse(after)
+                return False
+            self._check_key(after)
+            seen.add(after)
+        self._sorted = None
+        for before in left:
+            del keys[before]
+        for number, _, after in moves:
+            keys[after] = number
+        return True
+
+    def _check_key(self, key: Any) -> None:
+        if key is None and self._ordered:
+            raise ValueError(f"the primary key of table '{self.id}' is a number and cannot be null")
+
+    def _refuse(self, key: Any) -> None:
+        self.refused += 1
+        note = log.warning if self.refused == 1 else log.debug
+        note("table '%s' keeps its row with the primary key %r and refuses another one", self.id, key)
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self.rows.clear()
+        self.keys.clear()
+        self._sorted = None
+        for index in self.indexes.values():
+            index.fill(())
+
+    # State.
+
+    def snapshot(self) -> Any:
+        """Return the rows as plain data."""
+        return [self._next, self.refused, list(self.rows.values())]
+
+    def restore(self, state: Any) -> None:
+        """Take over the rows of a snapshot, in place."""
+        self._next, self.refused, rows = state
+        self.rows.clear()
+        self.rows.update((number, (number, row)) for number, row in rows)
+        self.keys.clear()
+        if self._key_of is not None:
+            self.keys.update((self._key_of(row), number) for number, row in rows)
+        self._sorted = None
+        for index in self.indexes.values():
+            index.fill(rows)
+
+
+def make_table(definition: ast.TableDefinition) -> Table:
+    """Return an empty table as an app defines it, with its ``@PrimaryKey`` and ``@Index``.
+
+    Raises
+    ------
+    UnknownExtensionError
+        Its rows are to be kept elsewhere (``@Store``).
+    """
+    for store in ast.find_annotations(definition.annotations, "Store"):
+        message = f"There is no store '{store.get('type') or store.get('ref')}'"
+        raise UnknownExtensionError(message, span=store.span, hint="Without '@Store' a table is kept in memory.")
+    names = definition.schema.names
+
+    def positions(annotation: str) -> list[int]:
+        found = ast.find_annotations(definition.annotations, annotation)
+        written = [element.value.strip() for each in found for element in each.elements]
+        return list(dict.fromkeys(names.index(name) for name in written))
+
+    return Table(definition.name, definition.schema, tuple(positions("PrimaryKey")), positions("Index"))

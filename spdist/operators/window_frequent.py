@@ -1,0 +1,176 @@
+"""Windows of what comes often: ``frequent``, ``lossyFrequent``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import Any
+
+from spdist.errors import SiddhiTypeError
+from spdist.extension import window
+from spdist.functions.numbers import text_of
+from spdist.language.ast import Expression, Variable
+from spdist.language.catalog import WindowResolver
+from spdist.language.types import Type
+from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
+from spdist.operators.parameters import is_constant
+
+__all__ = ["FrequentWindow", "LossyFrequentWindow"]
+
+
+def _resolver(name: str, form: str, *constants: Type) -> WindowResolver:
+    """Return the resolver of a window of `constants` and then any number of string attributes."""
+
+    def resolve(types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> None:
+        hint = f"it is written as {name}({form}[, attribute, …])"
+        number = len(constants)
+        if types[:number] != constants or not all(map(is_constant, expressions[:number])):
+            raise SiddhiTypeError(f"'{name}' begins with {' and '.join(map(str, constants))} constants", hint=hint)
+        for type, expression in zip(types[number:], expressions[number:], strict=True):
+            if type is not Type.STRING or not isinstance(expression, Variable):
+                raise SiddhiTypeError(f"'{name}' counts by string attributes", hint=hint)
+
+    return resolve
+
+
+def _told_apart_by(setting: WindowSetting, constants: int) -> tuple[int, ...]:
+    """Return the positions of the attributes behind the constants.
+
+    Without any, those are all that the query selects as they are: Siddhi has no more of the event at hand here.
+    """
+    given = tuple(p for p in setting.attributes[constants:] if p is not None)
+    return given or setting.selected
+
+
+def _key(positions: tuple[int, ...], row: Row) -> str:
+    """Return what tells events apart: the texts of the attributes, written one after the other."""
+    return "".join([text_of(row[p]) for p in positions])
+
+
+@window("frequent", _resolver("frequent", "event.count", Type.INT))
+class FrequentWindow(Window):
+    """Keep the latest event of each of the ``event.count`` most frequent keys (Misra and Gries).
+
+    A new key takes one off each counter where all places are taken; keys that come to 0 expire. Where none does, the
+    new event is dropped. What expires together does so in the order of the keys.
+
+    State
+    -----
+    ``counts``, ``latest``: by key, at most ``event.count``.
+
+    Notes
+    -----
+    Source: io.siddhi.core.query.processor.stream.window.FrequentWindowProcessor.
+    """
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.places: int = setting.constants[0]
+        self.positions = _told_apart_by(setting, 1)
+        self.counts: dict[str, int] = {}
+        self.latest: dict[str, Arrival] = {}
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Release what a new key pushes out as EXPIRED, then CURRENT(new) where it is counted."""
+        self.many(((timestamp, row),))
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Treat the events one by one; all that is released is one chunk."""
+        chunk: list[Event] = []
+        counts, latest = self.counts, self.latest
+        for timestamp, row in arrivals:
+            key = _key(self.positions, row)
+            if key not in counts and len(counts) >= self.places:
+                self._count_down(chunk)
+                if len(counts) >= self.places:
+                    continue
+            counts[key] = counts.get(key, 0) + 1
+            latest[key] = (timestamp, row)
+            chunk.append((CURRENT, timestamp, row))
+        if chunk:
+            self.emit(chunk)
+
+    def _count_down(self, chunk: list[Event]) -> None:
+        for key, count in sorted(self.counts.items()):
+            if count > 1:
+                self.counts[key] = count - 1
+            else:
+                del self.counts[key]
+                chunk.append((EXPIRED, self.clock.now, self.latest.pop(key)[1]))
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the latest event of each key."""
+        return iter(self.latest.values())
+
+    def snapshot(self) -> Any:
+        """Return counters and events."""
+        return [self.counts, self.latest]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self.counts, self.latest = state
+
+
+@window("lossyFrequent", _resolver("lossyFrequent", "support.threshold, error.bound", Type.DOUBLE, Type.DOUBLE))
+class LossyFrequentWindow(Window):
+    """Let events pass whose key makes up at least ``support.threshold`` of all, with lossy counting (Manku, Motwani).
+
+    After each bucket of ``1 / error.bound`` events, keys that came too seldom expire, in the order of the keys.
+
+    State
+    -----
+    ``counts``: by key how often it came, and the number of buckets before its first time; ``latest``: its latest
+    event: O(1 / error.bound · log(error.bound · events)); ``total``: events so far.
+
+    Notes
+    -----
+    Source: io.siddhi.core.query.processor.stream.window.LossyFrequentWindowProcessor.
+    """
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        support, error = setting.constants[:2]
+        self.share = support - error
+        self.width = ceil(1 / error)
+        self.positions = _told_apart_by(setting, 2)
+        self.total = 0
+        self.counts: dict[str, list[int]] = {}
+        self.latest: dict[str, Arrival] = {}
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Release CURRENT(new) where its key is frequent, then at the end of a bucket what is not as EXPIRED."""
+        self.many(((timestamp, row),))
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Treat the events one by one; all that is released is one chunk."""
+        chunk: list[Event] = []
+        for timestamp, row in arrivals:
+            self.total += 1
+            bucket = -(-self.total // self.width)
+            key = _key(self.positions, row)
+            count = self.counts.setdefault(key, [0, bucket - 1])
+            count[0] += 1
+            self.latest[key] = (timestamp, row)
+            if count[0] >= self.share * self.total:
+                chunk.append((CURRENT, timestamp, row))
+            if self.total % self.width == 0:
+                self._forget(bucket, chunk)
+        if chunk:
+            self.emit(chunk)
+
+    def _forget(self, bucket: int, chunk: list[Event]) -> None:
+        for key in [key for key, (count, before) in sorted(self.counts.items()) if count + before <= bucket]:
+            del self.counts[key]
+            chunk.append((EXPIRED, self.clock.now, self.latest.pop(key)[1]))
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the latest event of each key."""
+        return iter(self.latest.values())
+
+    def snapshot(self) -> Any:
+        """Return counters and events."""
+        return [self.total, self.counts, self.latest]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self.total, self.counts, self.latest = state

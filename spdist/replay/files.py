@@ -1,0 +1,194 @@
+"""Files of written cases: many cases, in one process or several; none of them can stop the others."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import multiprocessing
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from spdist.errors import MappingError
+from spdist.replay.cases import error_of, run_case
+
+__all__ = ["Line", "Result", "read_cases", "replay", "replay_line"]
+
+#: Cases that one call of another process works off; a process that dies costs no more than these a second try.
+_PIECE = 50
+_SMALLEST = {"app": "define stream S (v int); from S insert into Out;"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file of cases.
+
+    Parameters
+    ----------
+    name : str
+        The case's name, or ``FILE:NUMBER`` where the line gives none.
+    text : str
+        The line.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of one case.
+
+    Parameters
+    ----------
+    text : str
+        ``name`` and what `spdist.replay.cases.run_case` returns, as JSON.
+    failed : bool
+        Whether it is an error: the app was refused, or the case could not be run.
+    """
+
+    text: str
+    failed: bool
+
+
+def read_cases(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file, empty ones left out.
+
+    Raises
+    ------
+    OSError, UnicodeDecodeError
+        The file cannot be read.
+    """
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if text.strip():
+            yield Line(f"{path.name}:{number}", text)
+
+
+def replay_line(line: Line, limit_s: float = 60.0) -> dict[str, Any]:
+    """Replay the case on a line; whatever goes wrong is its result.
+
+    Parameters
+    ----------
+    line : Line
+        The case as JSON.
+    limit_s : float
+        Seconds after which it is given up (in a process's main thread; elsewhere there is no limit).
+
+    Returns
+    -------
+    dict
+        ``name``, and what `spdist.replay.cases.run_case` returns.
+    """
+    name = line.name
+    try:
+        case = json.loads(line.text)
+        if not isinstance(case, dict) or not isinstance(case.get("app"), str):
+            raise MappingError("a case is an object with the text of an app: {'app': 'define stream …', 'events': […]}")
+        name = str(case.get("name", name))
+        with _limited(limit_s):
+            return {"name": name, **run_case(case)}
+    except _TooLong:
+        return {"name": name, "error": error_of(TimeoutError(f"the case took longer than {limit_s:g} s"))}
+    except Exception as error:
+        return {"name": name, "error": error_of(error)}
+
+
+class _TooLong(BaseException):
+    """A case takes too long; no `Exception`, which the engine would take for an event that a query fails on."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """End what takes too long with `_TooLong`."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def give_up(_signal: int, _frame: FrameType | None) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def replay(lines: Sequence[Line], jobs: int = 1) -> Iterator[Result]:
+    """Replay cases and yield their results, in the order of the lines.
+
+    Parameters
+    ----------
+    lines : sequence of Line
+        The cases.
+    jobs : int
+        Processes; 1 works in this one.
+    """
+    if jobs <= 1 or len(lines) <= 1:
+        with _quiet():
+            yield from map(_result, lines)
+        return
+    pieces = [lines[at : at + _PIECE] for at in range(0, len(lines), _PIECE)]
+    with _pool(jobs) as pool:
+        running: list[Future[list[Result]]] = []
+        for piece in pieces:
+            try:
+                running.append(pool.submit(_replay_piece, piece))
+            except BrokenProcessPool:
+                break
+        for number, piece in enumerate(pieces):
+            try:
+                results = running[number].result()
+            except (BrokenProcessPool, IndexError):
+                results = [_alone(line) for line in piece]
+            yield from results
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    # A fork has everything loaded already, but that of a process with threads may hang.
+    forks = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
+    if forks:
+        run_case(_SMALLEST)  # loads the grammar and all functions
+        gc.freeze()  # nothing of that need be looked at again, here or in the processes that share it
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork" if forks else "spawn"))
+
+
+def _result(line: Line) -> Result:
+    result = replay_line(line)
+    return Result(json.dumps(result, ensure_ascii=False), "error" in result)
+
+
+def _replay_piece(lines: Sequence[Line]) -> list[Result]:
+    with _quiet():
+        return [_result(line) for line in lines]
+
+
+def _alone(line: Line) -> Result:
+    """Replay a case in a process of its own, since one of those around it ended the process it was in."""
+    with _pool(1) as pool:
+        try:
+            return pool.submit(_replay_piece, [line]).result()[0]
+        except BrokenProcessPool as error:
+            return Result(json.dumps({"name": line.name, "error": error_of(error)}), True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the log silent about events that are lost: results list them."""
+    engine = logging.getLogger("spdist")
+    before = engine.level
+    engine.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        engine.setLevel(before)

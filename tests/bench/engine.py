@@ -1,0 +1,163 @@
+"""``make bench-engine``: the local engine on the workloads beside it, and Siddhi's own engine in the same run.
+
+Each figure is the best of some rounds, in time of the thread that sends and does the work, and the rounds of both
+engines alternate, so that a busy machine does not hit one side only; ratios say more than figures. Events are drawn
+before the clock starts, and go in as batches of 10,000 (one by one where several streams take turns); what comes out is
+counted. State lives on from round to round, so windows are full when it counts. A second table tells what an event
+costs when there are more keys or longer windows.
+
+Examples: ``python -m tests.bench.engine``; ``… --count 20000 --no-peer``; ``… length_window_avg time_window_sum``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from spdist.engine.local import LocalApp
+from spdist.errors import SpdistError
+from spdist.extension import catalog
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from tests.bench.peer import Peer, PeerMissing
+from tests.bench.workloads import FOLDER, START_MS, Event, Workload
+
+BATCH = 10_000
+ROUNDS = 5
+#: A JVM is much slower before it has compiled what is hot.
+WARM_UP_SECONDS = 3.0
+#: Workloads that put out many events for one, or scan: fewer events do.
+HEAVY = {"join_time_windows": 10, "join_time_windows_1k": 5}
+#: Workloads whose cost is compared over numbers of keys, and over lengths of their window.
+OVER_KEYS = ("length_window_avg", "time_window_sum", "partition_length_avg", "pattern_every")
+OVER_WINDOWS = {"length_window_avg": r"length\(\d+\)", "time_window_sum": r"time\(1 sec\)"}
+SIZES = (100, 1_000, 10_000, 100_000)
+
+
+class Running:
+    """A workload in the local engine; each round goes on where the one before ended."""
+
+    def __init__(self, workload: Workload, count: int, warm_up: int) -> None:
+        self.app = LocalApp(check(parse(workload.text), catalog(), workload.text))
+        self.out = 0
+        if workload.output is not None:
+            self.app.subscribe(workload.output, self._count)
+        self.app.start(START_MS)
+        self.several = len(workload.streams) > 1
+        self.stream = workload.streams[0][0]
+        self.count = count
+        self.events = workload.drawn()
+        self.best = 0.0
+        if warm_up:
+            self._send(warm_up)
+
+    def _count(self, _timestamp: int, _row: object) -> None:
+        self.out += 1
+
+    def round(self) -> None:
+        """Send `count` events and keep the rate if it is the best so far."""
+        self.best = max(self.best, self.count / self._send(self.count))
+
+    def _send(self, count: int) -> float:
+        events = [next(self.events) for _ in range(count)]
+        batches = [] if self.several else list(_cut(events))
+        app = self.app
+        began = time.thread_time()
+        if self.several:
+            for stream, timestamp, row in events:
+                app.send(stream, timestamp, row)
+        for timestamps, rows in batches:
+            app.send_batch(self.stream, timestamps, rows)
+        return time.thread_time() - began
+
+
+def _cut(events: list[Event]) -> Iterator[tuple[list[int], list[tuple[object, ...]]]]:
+    for at in range(0, len(events), BATCH):
+        part = events[at : at + BATCH]
+        yield [timestamp for _, timestamp, _ in part], [row for *_, row in part]
+
+
+def workloads(names: list[str], count: int, rounds: int, peer: Peer | None) -> None:
+    """Print a table of the rates, and of the peer's where there is one."""
+    print(f"\n{'events/s':<26}{'spdist':>12}" + (f"{'Siddhi':>14}{'ratio':>9}" if peer else ""))
+    for name in names:
+        workload = Workload.load(name)
+        share = count // HEAVY.get(name, 1)
+        try:
+            running = Running(workload, share, share // 2)
+        except SpdistError as error:
+            print(f"{name:<26}{'—':>12}  {str(error).splitlines()[0]}")
+            continue
+        theirs = _alternate(running, rounds, peer, workload)
+        beside = f"{theirs:>14,.0f}{running.best / theirs:>8.2f}×" if theirs else ""
+        print(f"{name:<26}{running.best:>12,.0f}{beside}", flush=True)
+
+
+def _alternate(running: Running, rounds: int, peer: Peer | None, workload: Workload) -> float:
+    """Run the rounds of both engines in turn; return the peer's best rate."""
+    if peer is None:
+        for _ in range(rounds):
+            running.round()
+        return 0.0
+    best = 0.0
+    count = running.count
+    with peer.running(workload) as send:
+        warm = 0.0
+        while warm < WARM_UP_SECONDS:
+            warm += send(count)
+        for _ in range(rounds):
+            running.round()
+            best = max(best, count / send(count), count / send(count))
+    return best
+
+
+def flatness(count: int, rounds: int) -> None:
+    """Print what an event costs with more keys, and with longer windows, in µs."""
+    print(f"\n{'µs per event':<34}" + "".join(f"{size:>10,}" for size in SIZES))
+    for name in OVER_KEYS:
+        _row(f"{name}, keys", [Workload.load(name).with_keys(size) for size in SIZES], count, rounds)
+    for name, window in OVER_WINDOWS.items():
+        workload = Workload.load(name)
+        apps = []
+        for size in SIZES:
+            call = f"length({size})" if "length" in window else f"time({size * 1000 // workload.events_per_second})"
+            apps.append(replace(workload, text=re.sub(window, call, workload.text)))
+        _row(f"{name}, window", apps, count, rounds)
+
+
+def _row(title: str, apps: list[Workload], count: int, rounds: int) -> None:
+    # As many events before as fill the longest window and meet most keys.
+    running = [Running(app, count, warm_up=max(count, min(2 * SIZES[-1], 2 * count))) for app in apps]
+    for _ in range(rounds):
+        for each in running:
+            each.round()
+    print(f"{title:<34}" + "".join(f"{1e6 / each.best:>10.2f}" for each in running), flush=True)
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    names = sorted(path.stem for path in FOLDER.glob("*.siddhi"))
+    parser = argparse.ArgumentParser(prog="make bench-engine", description="measure the local engine")
+    parser.add_argument("names", nargs="*", help="workloads; by default all, and the table over sizes")
+    parser.add_argument("--count", type=int, default=100_000, help="events per round")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--no-peer", action="store_true", help="measure the local engine alone")
+    chosen = parser.parse_args()
+    print(f"Python {sys.version.split()[0]}, {chosen.count:,} events per round, best of {chosen.rounds}")
+    peer = None
+    if not chosen.no_peer:
+        try:
+            peer = Peer.ready()
+        except PeerMissing as missing:
+            print(f"Siddhi's engine is not measured: {missing}")
+    workloads(chosen.names or names, chosen.count, chosen.rounds, peer)
+    if not chosen.names:
+        flatness(chosen.count, max(chosen.rounds - 2, 1))
+
+
+if __name__ == "__main__":
+    main()
