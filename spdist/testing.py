@@ -29,9 +29,8 @@ from spdist.engine.local import LocalApp
 from spdist.errors import MappingError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
-from spdist.language import ast
 from spdist.language.checker import check
-from spdist.language.parser import parse, parse_expression
+from spdist.language.parser import parse, read_time
 from spdist.language.scope import undefined
 from spdist.language.types import Schema, Type
 
@@ -267,10 +266,10 @@ def _value(value: Any, kind: Type, name: str) -> Any:
 
 
 def _duration(text: str) -> int:
-    literal = parse_expression(text)
-    if not isinstance(literal, ast.TimeLiteral):
+    milliseconds = read_time(text)
+    if milliseconds is None:
         raise SiddhiTypeError(f"'{text}' is no duration", hint="For example: '5 sec', '1 min 30 sec', '500 millisec'")
-    return literal.milliseconds
+    return milliseconds
 
 
 def _same(expected: Any, found: Any) -> bool:

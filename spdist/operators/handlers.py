@@ -81,8 +81,8 @@ class FilterPlan:
 
 
 @dataclass(frozen=True)
-class StreamFunctionPlan:
-    """A stream function: appends attributes to each row, and may give none or several rows for one."""
+class _CallPlan:
+    """A handler that is called: ``#name(arguments)``."""
 
     title: str
     call: ast.FunctionCall
@@ -92,6 +92,10 @@ class StreamFunctionPlan:
     @cached_property
     def _arguments(self) -> MakeArguments:
         return compile_arguments(f"{self.title} {self.call.id}", self.call.args, self.scope, self.catalog)
+
+
+class StreamFunctionPlan(_CallPlan):
+    """A stream function: appends attributes to each row, and may give none or several rows for one."""
 
     def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
         """Return a flow that appends the function's values and goes on to `target`."""
@@ -122,18 +126,8 @@ class StreamFunctionPlan:
         return Flow(one, many, None if forward is None else events)
 
 
-@dataclass(frozen=True)
-class StreamProcessorPlan:
+class StreamProcessorPlan(_CallPlan):
     """A stream processor: a handler with state, made anew for each instance of a query."""
-
-    title: str
-    call: ast.FunctionCall
-    scope: Scope
-    catalog: Catalog
-
-    @cached_property
-    def _arguments(self) -> MakeArguments:
-        return compile_arguments(f"{self.title} {self.call.id}", self.call.args, self.scope, self.catalog)
 
     def before(self, target: Flow, clock: VirtualClock, processors: Processors | None = None) -> Flow:
         """Return a flow that goes through a new processor, which is added to `processors`, and on to `target`."""

@@ -222,14 +222,6 @@ def plan_sides(title: str, join: ast.JoinInput, scope: Scope, catalog: Catalog) 
     return plan(0, join.left), plan(1, join.right)
 
 
-class AskedStore(Store, Protocol):
-    """A store that shows the part of an aggregation that is asked for."""
-
-    def look(self, start: Any, end: Any, per: str) -> None:
-        """Turn to a range: `start` and `end` as written after ``within`` (`end` None where there is one)."""
-        ...
-
-
 class RangeStore(Store, Protocol):
     """A range of an aggregation, at one granularity."""
 

@@ -15,101 +15,87 @@ __all__ = ["UniqueEverWindow", "UniqueFirstWindow", "UniqueLengthWindow", "Uniqu
 _NEVER = -(2**63)
 
 
+class _ByKey(Window):
+    """Holds at most one event of each key, for ever.
+
+    State
+    -----
+    ``held``: by key: O(keys).
+    """
+
+    prepare = staticmethod(key_arguments)
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.key = key_of(setting)
+        self.held: dict[Any, Arrival] = {}
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Treat one event as a chunk."""
+        self.many(((timestamp, row),))
+
+    def contents(self) -> Iterable[Arrival]:
+        """Yield the event of each key."""
+        return iter(self.held.values())
+
+    def snapshot(self) -> Any:
+        """Return the events held."""
+        return self.held
+
+    def restore(self, state: Any) -> None:
+        """Take over the events of a snapshot."""
+        self.held = state
+
+
 @window("unique:ever", resolve_keys)
-class UniqueEverWindow(Window):
+class UniqueEverWindow(_ByKey):
     """Keep the latest event of each key for ever; a new one expires the one before.
 
     State
     -----
-    ``latest``: by key: O(keys).
+    ``held``: the latest event by key: O(keys).
 
     Notes
     -----
     Source: io.siddhi.extension.execution.unique.UniqueEverWindowProcessor.
     """
 
-    prepare = staticmethod(key_arguments)
-
-    def __init__(self, setting: WindowSetting) -> None:
-        super().__init__(setting)
-        self.key = key_of(setting)
-        self.latest: dict[Any, Arrival] = {}
-
-    def one(self, timestamp: int, row: Row) -> None:
-        """Release EXPIRED(the one before), then CURRENT(new), as one chunk."""
-        self.many(((timestamp, row),))
-
     def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Treat the events one by one; all that is released is one chunk."""
+        """Release EXPIRED(the one before), then CURRENT(new), for each event; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
             key = self.key(timestamp, row)
-            before = self.latest.get(key)
+            before = self.held.get(key)
             if before is not None:
                 chunk.append((EXPIRED, self.clock.now, before[1]))
-            self.latest[key] = (timestamp, row)
+            self.held[key] = (timestamp, row)
             chunk.append((CURRENT, timestamp, row))
         self.emit(chunk)
 
-    def contents(self) -> Iterable[Arrival]:
-        """Yield the latest event of each key."""
-        return iter(self.latest.values())
-
-    def snapshot(self) -> Any:
-        """Return the events held."""
-        return self.latest
-
-    def restore(self, state: Any) -> None:
-        """Take over the state of a snapshot."""
-        self.latest = state
-
 
 @window("unique:first", resolve_keys)
-class UniqueFirstWindow(Window):
+class UniqueFirstWindow(_ByKey):
     """Let only the first event of each key pass, and keep it for ever.
 
     State
     -----
-    ``first``: by key: O(keys).
+    ``held``: the first event by key: O(keys).
 
     Notes
     -----
     Source: io.siddhi.extension.execution.unique.UniqueFirstWindowProcessor.
     """
 
-    prepare = staticmethod(key_arguments)
-
-    def __init__(self, setting: WindowSetting) -> None:
-        super().__init__(setting)
-        self.key = key_of(setting)
-        self.first: dict[Any, Arrival] = {}
-
-    def one(self, timestamp: int, row: Row) -> None:
-        """Release CURRENT(new) where the key is new."""
-        self.many(((timestamp, row),))
-
     def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Treat the events one by one; all that is released is one chunk."""
+        """Release CURRENT(new) for each event whose key is new; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
             key = self.key(timestamp, row)
-            if key not in self.first:
-                self.first[key] = (timestamp, row)
+            if key not in self.held:
+                self.held[key] = (timestamp, row)
                 chunk.append((CURRENT, timestamp, row))
         if chunk:
             self.emit(chunk)
-
-    def contents(self) -> Iterable[Arrival]:
-        """Yield the first event of each key."""
-        return iter(self.first.values())
-
-    def snapshot(self) -> Any:
-        """Return the events held."""
-        return self.first
-
-    def restore(self, state: Any) -> None:
-        """Take over the state of a snapshot."""
-        self.first = state
 
 
 #: Of `UniqueLengthWindow.passed`: before the first event, and behind an event that has left.
