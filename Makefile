@@ -1,4 +1,4 @@
-# One command each: setup, demo, test, lint, bench, bench-engine. Needs Python >= 3.11, Java >= 17 and make; works in any directory,
+# One command each: setup, demo, test, lint, faults, bench, bench-payloads, bench-engine. Needs Python >= 3.11, Java >= 17 and make; works in any directory,
 # also one with spaces in its path, so programs are started as `.venv/bin/python -m …`: scripts would name an absolute path.
 
 PYTHON ?=
@@ -15,7 +15,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint ledger bench bench-engine clean java FORCE
+.PHONY: help setup demo test lint faults ledger bench bench-payloads bench-engine bench-latency clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -43,11 +43,20 @@ lint: .venv/.installed ## style, types, layers, notebooks without outputs
 	@$(VENV) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	@set -- notebooks/*.ipynb; [ ! -e "$$1" ] || $(VENV) -m nbstripout --keep-id --verify "$$@"
 
+faults: java .venv/.installed ## kill -9 the Spark queries 50 times while 200,000 events pass: nothing lost or doubled
+	@SPDIST_KILLS=50 SPDIST_KILL_EVENTS=200000 $(VENV) -m pytest -s tests/faults
+
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
 	@$(VENV) tests/bench/run.py
 
+bench-payloads: .venv/.installed ## measure payloads in, through the engine, and out, many at once beside one by one
+	@$(VENV) -m tests.bench.payloads
+
 bench-engine: .venv/.installed ## measure the local engine on its workloads, beside Siddhi's own engine where Maven finds it
 	@$(VENV) -m tests.bench.engine
+
+bench-latency: .venv/.installed ## measure how long events take between Kafka topics: in real time, in micro-batches
+	@$(VENV) -m tests.bench.latency
 
 ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
 	@$(VENV) -m tests.cases.ledger

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, graph, parse, plan, run
+    from spdist.facade import check, connect, explain, graph, parse, plan, run
     from spdist.frames import to_events, to_frame
     from spdist.headless import stop_signal
     from spdist.language.ast import SiddhiApp
@@ -45,6 +45,7 @@ __all__ = [
     "aggregator",
     "check",
     "connect",
+    "explain",
     "function",
     "graph",
     "load_config",
@@ -71,6 +72,7 @@ _HOMES = {
     "aggregator": "spdist.extension",
     "check": "spdist.facade",
     "connect": "spdist.facade",
+    "explain": "spdist.facade",
     "function": "spdist.extension",
     "graph": "spdist.facade",
     "load_config": "spdist.config",

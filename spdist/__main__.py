@@ -11,20 +11,25 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from spdist.errors import SiddhiAppError, SpdistError, UnsupportedFeatureError
+from spdist.errors import SiddhiAppError, SpdistError
 from spdist.headless import stop_signal
+
+if TYPE_CHECKING:
+    from spdist.runtime.alone import Progress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
 config_app = typer.Typer(no_args_is_help=True, help="Settings of a node.")
 app.add_typer(config_app, name="config")
+services_app = typer.Typer(no_args_is_help=True, help="Real servers on this machine, for development and tests.")
+app.add_typer(services_app, name="services")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
 Conf = Annotated[Path, typer.Option("--conf", help="deployment.yaml, or its directory.")]
@@ -82,13 +87,51 @@ def check(
             console.print(f"  query {query.name} → {query.target}", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
-def plan(file: App) -> None:
-    """Show into which execution groups and topics an app is split, and why."""
-    from spdist.facade import plan as plan_app
+@app.command("explain")
+def explain_command(
+    file: App, as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False
+) -> None:
+    """Show how an app runs on Spark: what is native, what the engine runs and why, and which state is kept."""
+    from spdist.facade import explain as explain_app
 
     with _explained():
-        typer.echo(str(plan_app(_read(file))))
+        explained = explain_app(_read(file))
+        typer.echo(json.dumps(explained.to_dict(), indent=2) if as_json else str(explained))
+
+
+class Carrier(StrEnum):
+    """What carries the topics between groups."""
+
+    LOG = "log"
+    KAFKA = "kafka"
+    NATS = "nats"
+
+
+@app.command()
+def plan(
+    file: App,
+    transport: Annotated[Carrier, typer.Option(help="What carries the topics, and so names them.")] = Carrier.LOG,
+    as_json: Annotated[bool, typer.Option("--json", help="Print groups, topics and child apps as JSON.")] = False,
+    diff: Annotated[
+        Path | None,
+        typer.Option(metavar="OTHER", help="Show what stays where OTHER replaces APP."),
+    ] = None,
+) -> None:
+    """Show into which execution groups and topics an app is split, and why."""
+    from spdist.facade import plan as plan_app
+    from spdist.planning.listing import listed_error
+
+    text, other = _read(file), None if diff is None else _read(diff)
+    with _explained() if not as_json else nullcontext():
+        try:
+            topology = plan_app(text, transport.value)
+            shown = topology if other is None else topology.diff(plan_app(other, transport.value))
+        except SiddhiAppError as error:
+            if not as_json:
+                raise
+            typer.echo(json.dumps(listed_error(error), indent=2))
+            raise typer.Exit(1) from error
+    typer.echo(json.dumps(shown.to_dict(), indent=2) if as_json else str(shown))
 
 
 @app.command()
@@ -121,36 +164,45 @@ def replay(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes that share the work; by default as many as there are cores.")
     ] = None,
+    shards: Annotated[
+        int, typer.Option(min=1, help="On Spark: into how many shards a case is split by key, where its app can be.")
+    ] = 1,
+    cut: Annotated[
+        int, typer.Option(min=1, help="On Spark: into how many parts, by lot, the steps of each case are cut.")
+    ] = 3,
+    restarts: Annotated[
+        bool, typer.Option("--restarts", help="On Spark: kill the query after each part; another one goes on.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the results here instead of to standard output.")] = None,
 ) -> None:
-    """Replay written cases in virtual time: one line with the result of each case, in their order."""
+    """Replay written cases, in virtual time or on Spark: one line with the result of each case, in their order."""
     from rich.progress import track
 
     from spdist.replay.files import read_cases
     from spdist.replay.files import replay as replay_lines
 
-    with _explained():
-        if engine is Engine.SPARK:
-            hint = "--engine local gives the same results."
-            raise UnsupportedFeatureError("Cases are not replayed on Spark yet", hint=hint)
     try:
         lines = list(read_cases(cases))
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"cannot read {cases}: {error}", param_hint="CASES.jsonl") from error
     console = Console(stderr=True)
-    # Few cases are done before another process has started. No refreshing: it needs a thread, and processes are forked.
-    processes = jobs or max(1, min(os.cpu_count() or 1, len(lines) // 50))
+    if engine is Engine.SPARK:
+        from spdist.replay.spark import SparkOptions, replay_on_spark
+
+        options = SparkOptions(
+            cut, restarts, shards=shards, tell=lambda said: console.print(said, highlight=False, soft_wrap=True)
+        )
+        found = replay_on_spark(lines, jobs or os.cpu_count() or 1, options)
+    else:
+        # Few cases are done before another process has started.
+        found = replay_lines(lines, jobs or max(1, min(os.cpu_count() or 1, len(lines) // 50)))
+    # No refreshing: it needs a thread, and processes are forked.
     results = track(
-        replay_lines(lines, processes),
-        "Replaying",
-        len(lines),
-        console=console,
-        disable=not console.is_terminal,
-        auto_refresh=False,
+        found, "Replaying", len(lines), console=console, disable=not console.is_terminal, auto_refresh=False
     )
     began = time.monotonic()
     refused = 0
-    with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
+    with _explained(), out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
         for result in results:
             refused += result.failed
             print(result.text, file=target, flush=out is None)
@@ -166,6 +218,64 @@ def explain(file: Annotated[Path, typer.Argument(metavar="FILE", help="deploymen
 
     with _explained():
         typer.echo(load_config(file).explain())
+
+
+class ServiceName(StrEnum):
+    """What can be started."""
+
+    KAFKA = "kafka"
+    NATS = "nats"
+    ALL = "all"
+
+
+@services_app.command("up")
+def services_up(
+    name: Annotated[ServiceName, typer.Argument(help="Which one.")],
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0 for a free one. Default: the usual one.")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Where its data stay. Default: a temporary one, gone at the end.")
+    ] = None,
+) -> None:
+    """Run a Kafka broker or a NATS server until Ctrl-C; prints the address for clients once it answers."""
+    from spdist.errors import ServiceError
+    from spdist.services.running import SERVICES, run_service
+
+    names = list(SERVICES) if name is ServiceName.ALL else [name.value]
+    if port and len(names) > 1:
+        raise typer.BadParameter("a port is for one service, not for all", param_hint="--port")
+    console = Console()
+    with _explained(), stop_signal() as stop, ExitStack() as stack:
+        running = []
+        for one in names:
+            began = time.monotonic()
+            console.print(f"{one}: starting", highlight=False)
+            place = directory / one if directory is not None and len(names) > 1 else directory
+            service = stack.enter_context(run_service(one, port, place))
+            kept = f"data in {service.directory}" + ("" if place else ", removed at the end")
+            took = time.monotonic() - began
+            console.print(f"{one}: running at {service.url} ({took:.1f} s, {kept})", highlight=False, soft_wrap=True)
+            running.append(service)
+        console.print("Ctrl-C stops", highlight=False)
+        while not stop.wait(0.5):
+            for service in running:
+                if not service.running:
+                    raise ServiceError(f"the {service.name} server ended by itself{service.trouble}")
+        console.print("stopping", highlight=False)
+
+
+@services_app.command("list")
+def services_list() -> None:
+    """Show which services there are and which of them run."""
+    from spdist.services.running import SERVICES, notes
+
+    running = notes()
+    for name, kind in SERVICES.items():
+        typer.echo(f"{name}: {kind.about}, port {kind.port} unless told otherwise")
+        for one in running:
+            if one.name == name:
+                typer.echo(f"  running at {one.url}, data in {one.directory}, process {one.pid}")
 
 
 @app.command()
@@ -188,6 +298,59 @@ def worker(conf: Conf) -> None:
     with _explained(), stop_signal() as stop:
         _log_to_stderr()
         Worker(load_config(conf, role="worker")).run(stop)
+
+
+@app.command()
+def run(
+    file: App,
+    master: Annotated[
+        str, typer.Option(help="Spark master: local[*], local-cluster[2,1,1024], spark://host:7077.")
+    ] = "",
+    conf: Annotated[Path | None, typer.Option("--conf", help="deployment.yaml, or its directory.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--directory", help="Where topics and state are; by default spdist-data.")
+    ] = None,
+    shards: Annotated[int, typer.Option(min=1, help="Parts that share the work by key.")] = 1,
+    until_idle: Annotated[
+        float | None, typer.Option("--until-idle", min=0.1, help="End when nothing came in for so many seconds.")
+    ] = None,
+) -> None:
+    """Run one app live on Spark, without a cluster, until it is told to stop (SIGTERM or Ctrl-C).
+
+    Started again in the same directory it goes on where it ended, however it did.
+    """
+    from dataclasses import replace
+
+    from spdist.config.alone import load_alone
+
+    with _explained(), stop_signal() as stop:
+        _log_to_stderr()
+        config = load_alone(conf, directory)
+        if master:
+            config = replace(config, spark=replace(config.spark, master=master))
+        from spdist.runtime.alone import prepare, run_app
+
+        assignment = prepare(_read(file), shards, scripts=config.script.python_enabled)
+        console = Console(stderr=True)
+        with console.status(f"{assignment.name}: starting", spinner="line") as line:
+            status = run_app(
+                assignment,
+                config,
+                stop,
+                until_idle_s=until_idle,
+                tell=lambda progress: line.update(_told(progress)),
+            )
+        said = f"{assignment.name}: stopped after {status.events_in} events in"
+        console.print(said, highlight=False, soft_wrap=True)
+
+
+def _told(progress: Progress) -> str:
+    status = progress.status
+    told = (
+        f"{status.name}: {status.state.lower()}, {progress.rate:.0f} events/s, {status.events_in} in, "
+        f"lag {status.lag}, batch {status.batch_ms} ms, state {status.state_bytes / 1e6:.1f} MB"
+    )
+    return f"{told}; {status.waiting}" if status.waiting else told
 
 
 def _log_to_stderr() -> None:

@@ -11,23 +11,39 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AppValidationError",
+    "ChannelError",
     "ClusterError",
     "ConfigError",
     "ConflictError",
+    "ConflictingStrategiesError",
     "DeploymentTimeoutError",
+    "DistInPartitionError",
     "DuplicateAnnotationError",
     "DuplicateDefinitionError",
     "EngineError",
     "FencedError",
+    "InnerGroupPartitionError",
     "MappingError",
     "NoWorkersError",
     "NotFoundError",
     "NotLeaderError",
     "NotebookError",
     "OnDemandQueryError",
+    "ParallelAggregationError",
+    "ParallelJoinError",
+    "ParallelMismatchError",
+    "ParallelPatternError",
+    "ParallelTableError",
+    "ParallelWindowError",
+    "ParallelWindowQueryError",
+    "PartitionKeyError",
     "PlanningError",
     "QueryFailedError",
     "RemoteError",
+    "RepeatedPartitionError",
+    "ServiceError",
+    "SharedTableError",
+    "SharedWindowError",
     "SiddhiAppError",
     "SiddhiSyntaxError",
     "SiddhiTypeError",
@@ -37,6 +53,7 @@ __all__ = [
     "StateError",
     "StoreUnavailableError",
     "TransportError",
+    "TransportUnavailableError",
     "UnauthorizedError",
     "UndefinedAttributeError",
     "UndefinedNameError",
@@ -236,6 +253,96 @@ class PlanningError(SiddhiAppError):
     code = "SP0300"
 
 
+class ParallelMismatchError(PlanningError):
+    """The members of a group ask for different ``parallel``."""
+
+    code = "SP0301"
+
+
+class ParallelTableError(PlanningError):
+    """A table in memory is used in a group of several instances."""
+
+    code = "SP0302"
+
+
+class SharedTableError(PlanningError):
+    """A table in memory is used by several groups."""
+
+    code = "SP0303"
+
+
+class ParallelWindowError(PlanningError):
+    """A defined window is used in a group of several instances."""
+
+    code = "SP0304"
+
+
+class SharedWindowError(PlanningError):
+    """A defined window is used by several groups."""
+
+    code = "SP0305"
+
+
+class ParallelJoinError(PlanningError):
+    """A join outside a partition is to run in several instances."""
+
+    code = "SP0306"
+
+
+class ParallelPatternError(PlanningError):
+    """A pattern or sequence outside a partition is to run in several instances."""
+
+    code = "SP0307"
+
+
+class ParallelWindowQueryError(PlanningError):
+    """A query with a window outside a partition is to run in several instances."""
+
+    code = "SP0308"
+
+
+class DistInPartitionError(PlanningError):
+    """A query inside a partition has a ``@dist`` of its own."""
+
+    code = "SP0309"
+
+
+class PartitionKeyError(PlanningError):
+    """A partition by ranges, or one in several instances that is not by a bare attribute."""
+
+    code = "SP0310"
+
+
+class RepeatedPartitionError(PlanningError):
+    """Two partitions of a group split the same stream by the same key."""
+
+    code = "SP0311"
+
+
+class ConflictingStrategiesError(PlanningError):
+    """Two queries of a group need the same stream in ways that do not go together."""
+
+    code = "SP0312"
+
+
+class InnerGroupPartitionError(PlanningError):
+    """A partition in several instances reads what its own group produces."""
+
+    code = "SP0313"
+
+
+class ParallelAggregationError(PlanningError):
+    """An element of several instances joins an aggregation in memory."""
+
+    code = "SP0314"
+
+
+class ChannelError(PlanningError):
+    """A topic that the app needs does not fit, and may not be made: ``transportChannelCreationEnabled('false')``."""
+
+    code = "SP0315"
+
+
 class EngineError(SpdistError, RuntimeError):
     """Spark or the machine it runs on cannot do what was asked (for example: no Java)."""
 
@@ -254,6 +361,13 @@ class TransportError(SpdistError, OSError):
     code = "SP0500"
 
 
+class TransportUnavailableError(TransportError, ConnectionError):
+    """The server that keeps the topics does not answer; whether an append took effect is unknown."""
+
+    code = "SP0502"
+    retryable = True
+
+
 class MappingError(TransportError):
     """A payload does not fit the stream it was sent to."""
 
@@ -266,10 +380,22 @@ class StateError(SpdistError, RuntimeError):
     code = "SP0600"
 
 
+class StateTooLargeError(StateError):
+    """The live state needs more memory than it may have; what is stored is complete."""
+
+    code = "SP0602"
+
+
 class FencedError(StateError):
     """Another owner has taken over this shard; the one who sees this error must stop."""
 
     code = "SP0601"
+
+
+class StoreError(SpdistError, ConnectionError):
+    """A database that holds tables or aggregations cannot be reached, or refuses what it was asked."""
+
+    code = "SP0603"
 
 
 class ClusterError(SpdistError, RuntimeError):
@@ -344,3 +470,9 @@ class NotebookError(SpdistError, RuntimeError):
     """A notebook that runs without a screen was given a wrong parameter, or had to be stopped by force."""
 
     code = "SP0800"
+
+
+class ServiceError(SpdistError, RuntimeError):
+    """A server that spdist starts for people and tests did not start, or ended by itself."""
+
+    code = "SP0900"

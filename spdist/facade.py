@@ -13,10 +13,11 @@ from spdist.language.checked import CheckedApp
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
+    from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
 
-__all__ = ["check", "connect", "graph", "parse", "plan", "run"]
+__all__ = ["check", "connect", "explain", "graph", "parse", "plan", "run"]
 
 Events = list[tuple[int, tuple[Any, ...]]]
 
@@ -69,21 +70,48 @@ def graph(app: str | SiddhiApp) -> AppGraph:
     return app_graph(check(app))
 
 
-def plan(app: str | SiddhiApp) -> Topology:
+def explain(app: str | SiddhiApp) -> Explanation:
+    """Return how an app runs on Spark, query by query: native or by the engine and why, its state, how it is split.
+
+    Parameters
+    ----------
+    app : str or SiddhiApp
+        SiddhiQL, or what `parse` made of it; lines are named where the text is given.
+
+    Raises
+    ------
+    SiddhiAppError
+        The app is wrong.
+    """
+    from spdist.extension import catalog
+    from spdist.planning.execution import explanation
+
+    return explanation(check(app), catalog(), app if isinstance(app, str) else None)
+
+
+def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
     """Return the execution groups that an app is split into, and the topics between them; draws itself in a notebook.
+
+    Parameters
+    ----------
+    app : str or SiddhiApp
+        The app.
+    transport : str
+        What carries the topics, and so names them: ``log``, ``kafka`` or ``nats``.
 
     Raises
     ------
     PlanningError
-        The app cannot be split as its ``@dist`` annotations ask; names the query and the group.
+        The app cannot be split as its ``@dist`` annotations ask; names the query and the group, and its class says
+        which rule that breaks.
     SiddhiAppError
         The app is wrong.
     """
     from spdist.planning.groups import plan as plan_tree
 
-    checked = check(app)
+    checked = check(app, scripts=True)  # nothing is run here
     try:
-        return plan_tree(checked.app, checked)
+        return plan_tree(checked.app, checked, transport)
     except SiddhiAppError as error:
         if isinstance(app, str):
             for one in {error, *error.errors}:

@@ -26,6 +26,7 @@ from html import escape
 from typing import Any
 
 from spdist.engine.local import LocalApp
+from spdist.engine.outside import outside_stores
 from spdist.errors import MappingError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
@@ -84,8 +85,8 @@ class VirtualApp:
     """
 
     def __init__(self, text: str, start: int = 0, scripts: bool | None = None) -> None:
-        self._app = LocalApp(check(parse(text), catalog(scripts), text))
-        self.checked = self._app.checked
+        self.checked = check(parse(text), catalog(scripts), text)
+        self._app = LocalApp(self.checked, stores=outside_stores(self.checked))
         self.history: list[Seen] = []
         self._read: dict[str, int] = {}
         #: Rows that were sent and that the observers have not seen yet: they are in the history already.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+
+from spdist.services.kafka import KafkaBroker
+from spdist.services.nats import NatsServer
 
 T = TypeVar("T")
 
@@ -31,3 +34,17 @@ def eventually() -> Callable[..., object]:
         return found
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A real Kafka broker for the whole run; use topics of your own."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """A real NATS server with JetStream for the whole run; use topics of your own."""
+    with NatsServer(tmp_path_factory.mktemp("nats")) as server:
+        yield server

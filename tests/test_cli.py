@@ -91,6 +91,28 @@ def test_plan_draws_the_groups(tmp_path: Path) -> None:
     assert "Speed-g" in done.stdout
 
 
+def test_plan_prints_json_and_differences(tmp_path: Path) -> None:
+    file, other = tmp_path / "one.siddhi", tmp_path / "other.siddhi"
+    file.write_text("@app:name('App') define stream S (a int);\nfrom S select a insert into Out;")
+    other.write_text("@app:name('App') define stream S (a int);\nfrom S[a > 1] select a insert into Out;")
+    done = run("plan", str(file), "--json", "--transport", "nats")
+    assert json.loads(done.stdout)["groups"][0]["inputs"]["S"]["topic"] == "App_S"
+    assert "App-default starts anew" in run("plan", str(file), "--diff", str(other)).stdout
+    done = run("plan", str(file), "--json", "--diff", str(other))
+    assert json.loads(done.stdout)["groups"]["change"] == {"App-default": "other queries or definitions"}
+
+
+def test_plan_says_in_json_why_an_app_cannot_be_split(tmp_path: Path) -> None:
+    file = tmp_path / "one.siddhi"
+    file.write_text("@app:name('App') define stream S (a int);\n@dist(parallel='0') from S select a insert into Out;")
+    done = run("plan", str(file), "--json")
+    assert done.exit_code == 1
+    error = json.loads(done.stdout)["error"]
+    assert (error["code"], error["line"], error["column"]) == ("SP0300", 2, 1)
+    assert set(error) == {"code", "message", "line", "column"}
+    assert "error SP0300" in run("plan", str(file)).stderr
+
+
 def test_a_missing_file_is_a_wrong_command_line(tmp_path: Path) -> None:
     for command in ("check", "plan"):
         done = run(command, str(tmp_path / "none.siddhi"))

@@ -31,6 +31,7 @@ PUBLIC = [
     "aggregator",
     "check",
     "connect",
+    "explain",
     "function",
     "graph",
     "load_config",

@@ -29,11 +29,10 @@ class RevisionStore(Protocol):
 
 
 def file_store(config: Config) -> RevisionStore:
-    """Return the store in ``state.persistence.config.location``, which all workers see."""
-    from spdist.runtime.persistence import FileSystemPersistenceStore
+    """Return the store of ``state.persistence``, which all workers see."""
+    from spdist.runtime.persistence import open_persistence
 
-    settings = config.state_persistence
-    return FileSystemPersistenceStore(settings.location, settings.revisions_to_keep)
+    return open_persistence(config.state_persistence, config.datasources)
 
 
 class GroupRevisions:

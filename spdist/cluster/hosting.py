@@ -58,6 +58,21 @@ class GroupStatus(Protocol):
         """Records of its topics that it has not read yet; None where that is not known."""
         ...
 
+    @property
+    def batch_ms(self) -> int:
+        """Duration of its last batch, ms."""
+        ...
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of its stored state."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the process with its live state."""
+        ...
+
 
 class Runtime(Protocol):
     """One group instance that runs here; `spdist.runtime.group.GroupRuntime` is one."""
@@ -236,6 +251,9 @@ def _metrics(status: GroupStatus) -> dict[str, float]:
         "eventsOut": status.events_out,
         "clock": None if status.clock == NO_CLOCK else status.clock,
         "lag": status.lag,
+        "batchMs": status.batch_ms,
+        "stateBytes": status.state_bytes,
+        "memoryBytes": status.memory_bytes,
     }
     return {name: float(value) for name, value in figures.items() if value is not None}
 

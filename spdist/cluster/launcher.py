@@ -20,7 +20,7 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 class SparkLauncher:
-    """Makes `spdist.runtime.group.GroupRuntime`s, which start, and share, this process's Spark session.
+    """Makes runtimes of group instances, which start, and share, this process's Spark session.
 
     Parameters
     ----------
@@ -45,9 +45,10 @@ class SparkLauncher:
 
     def __call__(self, assignment: Assignment) -> Runtime:
         """Return the runtime of `assignment`, not yet started."""
-        from spdist.runtime.group import GroupRuntime
+        from spdist.runtime.commanded import commanded
+        from spdist.runtime.realtime import runtime_of
 
-        return GroupRuntime(assignment, self._known_host(), self._config.carbon.id)
+        return runtime_of(commanded(assignment), self._known_host(), self._config.carbon.id)
 
     def close(self) -> None:
         """End Spark, once it has come up; what still runs ends with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import secrets
 import shutil
 import socket
@@ -19,7 +20,9 @@ from spdist.cluster.handle import Deployment
 from spdist.cluster.nodes import NodeProcess, checkout
 from spdist.cluster.overview import ClusterStatus
 from spdist.cluster.streams import Streams
+from spdist.config import load_config
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
+from spdist.transports.opening import transport_settings
 
 if TYPE_CHECKING:
     from spdist.language.ast import SiddhiApp
@@ -39,6 +42,8 @@ class LocalCluster:
     ----------
     managers, workers : int
         How many of each, >= 1.
+    receivers : int
+        How many workers more that read the users' sources for passthrough groups, and nothing else.
     directory : path, optional
         Where everything goes; kept afterwards, and a cluster that is started there again goes on from its apps and
         their state. Without it, a temporary directory that `stop` deletes.
@@ -68,6 +73,7 @@ class LocalCluster:
         workers: int = 2,
         directory: str | Path | None = None,
         *,
+        receivers: int = 0,
         settings: Mapping[str, str] | None = None,
         start_timeout_s: float = 120.0,
         quiet: bool = False,
@@ -76,6 +82,7 @@ class LocalCluster:
             raise ClusterError(f"a cluster of {managers} managers and {workers} workers is none", hint="one of each")
         self._managers = managers
         self._workers = workers
+        self._receivers = receivers
         self._directory = directory
         self._settings = dict(settings or {})
         self._start_timeout_s = start_timeout_s
@@ -114,7 +121,7 @@ class LocalCluster:
         self.directory = Path(path).expanduser().resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         password = secrets.token_urlsafe(24)
-        ports = _free_ports(self._managers + self._workers)
+        ports = _free_ports(self._managers + self._workers + self._receivers)
         urls = [f"http://127.0.0.1:{port}" for port in ports[: self._managers]]
         environment = {
             **self._settings,
@@ -123,13 +130,17 @@ class LocalCluster:
             "SPDIST_MANAGERS": ",".join(urls),
         }
         self.nodes = {}
-        for i, port in enumerate(ports):
-            role: Literal["manager", "worker"] = "manager" if i < self._managers else "worker"
-            name = f"{role}-{i + 1 if role == 'manager' else i + 1 - self._managers}"
-            self.nodes[name] = NodeProcess(name, role, self.directory, port, environment)
+        counted = (("manager", self._managers), ("worker", self._workers), ("receiver", self._receivers))
+        names = [f"{kind}-{number}" for kind, count in counted for number in range(1, count + 1)]
+        for name, port in zip(names, ports, strict=True):
+            role: Literal["manager", "worker"] = "manager" if name.startswith("manager") else "worker"
+            more = {"SPDIST__DEPLOYMENT__IS_RECEIVER_NODE": "true"} if name.startswith("receiver") else {}
+            self.nodes[name] = NodeProcess(name, role, self.directory, port, environment | more)
         self.client = ClusterClient(urls, "admin", password)
         self._caller = Caller("admin", password, timeout_s=2.0)
-        self._streams = Streams(self.directory / "topics")
+        node = {"SPDIST_NODE_ID": "this", "SPDIST_PORT": "0"}
+        settings = load_config(checkout() / "conf/local/worker.yaml", environment={**os.environ, **environment, **node})
+        self._streams = Streams(transport_settings(settings.transports))
 
     def _await_nodes(self, nodes: Mapping[str, NodeProcess]) -> None:
         """Wait for the nodes' interfaces and for the workers in the leader's list, and say so one by one."""
@@ -300,6 +311,10 @@ class LocalCluster:
             The stream stays inside its group; says how to publish it.
         """
         return self._streams.read(self._text(app), stream)
+
+    def query(self, app: str | Deployment, text: str, timeout_s: float = 30.0) -> list[tuple[Any, ...]]:
+        """Put a query on demand to a running app, such as ``from T select *``: its rows, see `Streams.query`."""
+        return self._streams.query(self._text(app), text, timeout_s)
 
     def read_topic(self, topic: str, schema: Schema) -> list[tuple[int, tuple[Any, ...]]]:
         """Return all events of a topic so far, in order, as ``(timestamp ms, row)``; none if it does not exist yet."""

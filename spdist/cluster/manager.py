@@ -79,7 +79,13 @@ class Manager:
         self.users = Users(config)
         self.url = ""
         self._clock = clock or SystemClock()
-        self._plans = Plans(planner or partial(plan_text, scripts=config.script.python_enabled))
+        planned = partial(
+            plan_text,
+            scripts=config.script.python_enabled,
+            shards=config.spark.shards,
+            transport=config.transports.default,
+        )
+        self._plans = Plans(planner or planned)
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
         self._store = _open_store(config, self._timing)
         state = ManagerState(

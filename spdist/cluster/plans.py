@@ -18,8 +18,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _KEPT = 100
 
 
-def plan_text(text: str, scripts: bool | None = None) -> Topology:
-    """Return the topology of an app; `scripts` tells whether it may define functions in Python.
+def plan_text(text: str, scripts: bool | None = None, shards: int = 1, transport: str = "log") -> Topology:
+    """Return the topology of an app; `scripts` tells whether it may define functions in Python; the rest as in `plan`.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def plan_text(text: str, scripts: bool | None = None) -> Topology:
             f"the app's name {app.name[:120]!r} cannot name topics and files",
             hint="use up to 100 letters, digits, '_', '-' and '.', not beginning with '-' or '.'",
         )
-    return plan(app, check(app, catalog(scripts), text))
+    return plan(app, check(app, catalog(scripts), text), transport, shards=shards)
 
 
 class Plans:

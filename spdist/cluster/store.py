@@ -1,4 +1,4 @@
-"""The coordination database: who leads, which managers are alive, which apps are deployed. All SQL is here.
+"""The coordination database: who leads, which managers are alive, which apps are deployed. All its SQL is here.
 
 SQLite for the managers of one machine, PostgreSQL, MySQL or MariaDB for several. Two rules:
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import tenacity
@@ -31,23 +30,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    create_engine,
     delete,
-    event,
     insert,
-    make_url,
     select,
     update,
 )
 from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
-from sqlalchemy.engine import URL
 from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
     DBAPIError,
     IntegrityError,
-    NoSuchModuleError,
-    NotSupportedError,
     ProgrammingError,
     SQLAlchemyError,
 )
@@ -57,7 +48,8 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import Deployment, Desired
-from spdist.errors import ClusterError, ConfigError, StaleTermError, StoreUnavailableError
+from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
+from spdist.stores.engines import WRITE, may_pass, open_engine
 
 __all__ = ["CoordinationStore", "ManagerRow", "StoredDeployment"]
 
@@ -164,7 +156,7 @@ class CoordinationStore:
     ) -> None:
         self.group_id = group_id
         self._timeout_s = timeout_ms / 1000
-        self._engine = _open_engine(url, username, password, timeout_ms)
+        self._engine = open_engine(url, username, password, timeout_ms=timeout_ms, purpose="coordination")
         self._prepared = False
         self._preparing = threading.Lock()
 
@@ -338,12 +330,12 @@ class CoordinationStore:
         return self._transact(work, self._engine)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        return self._transact(work, self._engine.execution_options(spdist_write=True))
+        return self._transact(work, self._engine.execution_options(**{WRITE: True}))
 
     def _transact(self, work: Callable[[Connection], T], engine: Engine) -> T:
         """Run `work` in one transaction, again while the database is only briefly out of reach."""
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_may_pass),
+            retry=tenacity.retry_if_exception(may_pass),
             stop=tenacity.stop_after_delay(self._timeout_s),
             wait=tenacity.wait_random_exponential(multiplier=0.02, max=0.5),
             reraise=True,
@@ -352,7 +344,7 @@ class CoordinationStore:
             result: T = retrying(self._attempt, work, engine)
         except SQLAlchemyError as error:
             reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-            if _may_pass(error):
+            if may_pass(error):
                 raise StoreUnavailableError(f"the coordination database did not answer: {reason}") from error
             raise ClusterError(f"the coordination database refused: {reason}") from error
         return result
@@ -375,7 +367,7 @@ class CoordinationStore:
             self._prepared = True
 
     def _create_tables(self) -> None:
-        with self._engine.execution_options(spdist_write=True).begin() as connection:
+        with self._engine.execution_options(**{WRITE: True}).begin() as connection:
             for table in _METADATA.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))
 
@@ -388,12 +380,6 @@ def _inserted(connection: Connection, row: Any) -> bool:
         connection.rollback()
         return False
     return True
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Return True unless the database has said clearly that it will never do this."""
-    definite = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
-    return isinstance(error, SQLAlchemyError) and not isinstance(error, definite)
 
 
 # ----------------------------------------------------------------------------------------- how the databases differ
@@ -421,60 +407,3 @@ def _postgresql_now(element: database_now, compiler: Any, **kwargs: Any) -> str:
 def _mysql_now(element: database_now, compiler: Any, **kwargs: Any) -> str:
     # SYSDATE, unlike NOW, is read when it is reached; UNIX_TIMESTAMP takes it in the session's time zone, as it is.
     return "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)"
-
-
-_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
-_PACKAGES = {"psycopg": "psycopg[binary]"}
-
-
-def _open_engine(url: str, username: str, password: str, timeout_ms: int) -> Engine:
-    """Return an engine for a database, with its time-outs set; connects to nothing yet."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise ConfigError(f"{url!r} is not a database URL", hint="for example sqlite:///cluster.db") from error
-    parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
-    if username:
-        parsed = parsed.set(username=username, password=password or None)
-    dialect = parsed.get_backend_name()
-    if dialect == "sqlite":
-        return _open_sqlite(parsed, timeout_ms)
-    seconds = max(1, timeout_ms // 1000)
-    options: dict[str, Any] = {"connect_timeout": seconds}
-    if dialect == "postgresql":
-        options |= {"options": f"-c statement_timeout={timeout_ms}", "tcp_user_timeout": timeout_ms}
-    elif dialect in ("mysql", "mariadb"):
-        options |= {"read_timeout": seconds, "write_timeout": seconds}
-    else:
-        raise ConfigError(f"{dialect} cannot be used for coordination", hint="use SQLite, PostgreSQL, MySQL or MariaDB")
-    try:
-        return create_engine(parsed, connect_args=options, pool_pre_ping=True, pool_timeout=timeout_ms / 1000)
-    except (ModuleNotFoundError, NoSuchModuleError) as error:
-        driver = parsed.get_driver_name()
-        raise ConfigError(
-            f"the database at {parsed.host} needs the driver {driver}, which is not installed",
-            hint=f"pip install {_PACKAGES.get(driver, driver)}",
-        ) from error
-
-
-def _open_sqlite(url: URL, timeout_ms: int) -> Engine:
-    if not url.database or url.database == ":memory:":
-        raise ConfigError(
-            "a coordination database in memory cannot be shared by managers", hint="use a file: sqlite:///cluster.db"
-        )
-    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url, connect_args={"timeout": timeout_ms / 1000}, pool_timeout=timeout_ms / 1000)
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")  # an app that was accepted survives a power cut
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A transaction that will write takes the lock at once: upgrading fails when somebody else wrote meanwhile.
-        write = connection.get_execution_options().get("spdist_write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine

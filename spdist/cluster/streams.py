@@ -1,17 +1,19 @@
-"""Events into and out of deployed apps, for whoever sees the directory of the embedded log."""
+"""Events into and out of deployed apps, and questions to them, for whoever reaches the cluster's topics."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spdist.cluster.plans import Plans
+from spdist.cluster.plans import Plans, plan_text
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.errors import ClusterError, OnDemandQueryError
 
 if TYPE_CHECKING:
     from spdist.language.types import Schema
+    from spdist.transports.base import Transport
     from spdist.transports.feed import Feed
-    from spdist.transports.log import LogTransport
+    from spdist.transports.opening import TransportSettings
 
 __all__ = ["Streams"]
 
@@ -21,17 +23,17 @@ class Streams:
 
     Parameters
     ----------
-    directory : Path
-        ``transports.log.directory`` of the cluster.
+    topics : TransportSettings
+        Where the cluster's topics are.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._plans = Plans()
-        self._transport: LogTransport | None = None
+    def __init__(self, topics: TransportSettings) -> None:
+        self._settings = topics
+        self._plans = Plans(partial(plan_text, transport=topics.kind))
+        self._transport: Transport | None = None
 
     def close(self) -> None:
-        """Let go of files."""
+        """Let go of files and connections."""
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -47,9 +49,9 @@ class Streams:
         from spdist.transports.feed import Feed
 
         topic = fed_topic(self._plans.topology(text), stream)
-        log = self._log()
-        log.ensure(topic.name, topic.partitions)
-        return Feed(log, topic.name, stream_schema(text, stream), producer, topic.key)
+        topics = self._topics()
+        topics.ensure(topic.name, topic.partitions)
+        return Feed(topics, topic.name, stream_schema(text, stream), producer, topic.key)
 
     def read(self, text: str, stream: str) -> list[tuple[int, tuple[Any, ...]]]:
         """Return all events so far of a published stream of the app `text`.
@@ -66,12 +68,41 @@ class Streams:
         """Return all events so far of a topic; none if it does not exist yet."""
         from spdist.transports.feed import read_events
 
-        log = self._log()
-        return read_events(log, topic, schema) if log.partitions(topic) else []
+        topics = self._topics()
+        return read_events(topics, topic, schema) if topics.partitions(topic) else []
 
-    def _log(self) -> LogTransport:
+    def query(self, text: str, query: str, timeout_s: float) -> list[tuple[Any, ...]]:
+        """Put a query on demand to the running app `text` and return its rows.
+
+        Raises
+        ------
+        SiddhiSyntaxError
+            The query does not follow the grammar.
+        ClusterError
+            No group of the app holds what it names.
+        OnDemandQueryError
+            It means nothing in the app, or fails on a row.
+        TransportError
+            The group does not answer in time.
+        """
+        from spdist.language.parser import parse_on_demand
+        from spdist.transports.commands import ask
+
+        asked = parse_on_demand(query)
+        target = asked.output.target if asked.output is not None else None
+        store = asked.store or (target.name if target is not None else "")
+        topology = self._plans.topology(text)
+        holders = topology.holders(store)
+        if not holders:
+            raise ClusterError(f"no group of app {topology.app} holds a table, window or aggregation {store}")
+        answer = ask(self._topics(), holders[0], query, timeout_s)
+        if "error" in answer:
+            raise OnDemandQueryError(answer["error"]["message"])
+        return [tuple(row) for row in answer["rows"]]
+
+    def _topics(self) -> Transport:
         if self._transport is None:
-            from spdist.transports.log import LogTransport
+            from spdist.transports.opening import open_transport
 
-            self._transport = LogTransport(self._directory)
+            self._transport = open_transport(self._settings)
         return self._transport

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from spdist.errors import ClusterError, NotFoundError
 from spdist.language.types import Schema
-from spdist.planning.topology import Topology
+from spdist.planning.topology import GroupInput, Topology
 
 __all__ = ["StreamTopic", "fed_topic", "published_topic", "stream_schema"]
 
@@ -27,10 +27,18 @@ def fed_topic(topology: Topology, stream: str) -> StreamTopic:
     Raises
     ------
     ClusterError
-        The stream is not fed from outside; names those that are.
+        The stream is not fed from outside, names those that are; or it is split by several keys and so has several
+        topics, each of which needs all its events.
     """
-    inputs = {i.stream: i for group in topology.groups for i in group.inputs if i.topic and not i.producers}
-    found = inputs.get(stream)
+    inputs: dict[str, dict[str, GroupInput]] = {}
+    for one in (one for group in topology.groups for one in group.inputs if one.topic and not one.producers):
+        inputs.setdefault(one.stream, {})[one.topic] = one
+    (found, *others) = inputs.get(stream, {}).values() or (None,)
+    if others:
+        raise ClusterError(
+            f"stream {stream} of app {topology.app} has {len(inputs[stream])} topics: {', '.join(inputs[stream])}",
+            hint=f"copy it first: from {stream} select * insert into {stream}Copy, and split the copy",
+        )
     if found is None:
         known = ", ".join(sorted(inputs)) or "none"
         raise ClusterError(f"stream {stream} of app {topology.app} is not fed from outside", hint=f"those are: {known}")

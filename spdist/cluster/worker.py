@@ -16,6 +16,7 @@ from typing import Any
 from spdist.clock import Clock, SystemClock
 from spdist.cluster.access import Users
 from spdist.cluster.api import Server, worker_app
+from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store
 from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
@@ -270,6 +271,10 @@ class Worker:
             "serving": keeper.serving,
             "message": keeper.rejected,
         }
+
+    def metrics(self) -> str:
+        """Return the figures of the group instances that are here, and of the node, as Prometheus text."""
+        return prometheus_text(self._known_keeper().reports(), node_metrics())
 
 
 def _own_timing(config: Config) -> WorkerTiming:

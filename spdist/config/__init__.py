@@ -168,6 +168,13 @@ def _check(config: Config, role: str | None) -> None:
         if name and name not in config.datasources:
             known = ", ".join(config.datasources) or "none"
             raise ConfigError(f"{config.path}: {key} is {name!r}, but wso2.datasources has: {known}")
+    kafka, nats = config.transports.kafka, config.transports.nats
+    for name, keys, given in (
+        ("kafka", "bootstrapServers", kafka.bootstrap_servers or kafka.zookeeper_urls),
+        ("nats", "urls", nats.urls),
+    ):
+        if config.transports.default == name and not given:
+            raise ConfigError(f"{config.path}: transports.default is {name}, but transports.{name}.{keys} is missing")
     if role == "manager":
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")
         _need(config, bool(config.deployment.datasource), "deployment.config.datasource", "a manager")

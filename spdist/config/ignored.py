@@ -10,12 +10,11 @@ __all__ = ["IGNORED"]
 _JVM = "it configures the Java server that WSO2 SP runs on"
 _PLUG = "there is one implementation, and it is used"
 _SQL = "all SQL is made by SQLAlchemy for the database at hand"
-_LOG_ONLY = "events travel over the embedded log in this version"
+_TOPICS = "what carries events between groups is set in the section transports"
 _HA = "it belongs to the two-node deployment (type: ha); managers and workers of type: distributed replace it"
 _METRICS = "figures are shown by the nodes' own interface and panels"
 _EXTENSIONS = "extensions are Python code here, and take their settings in the app"
 _KEY_STORE = "Java key stores cannot be read; give certificateFile, keyFile (PEM) and keyPassword"
-_FILES = "state is kept in files at config.location"
 _POOL = "connections are pooled with SQLAlchemy's own settings"
 
 IGNORED: dict[str, str] = {
@@ -44,13 +43,13 @@ IGNORED: dict[str, str] = {
     "deployment.config.queries": _SQL,
     "deployment.config.allocationAlgorithm": _PLUG,
     "deployment.config.appCreatorClass": _PLUG,
-    "deployment.config.bootstrapURLs": _LOG_ONLY,
-    "deployment.config.zooKeeperConfig": _LOG_ONLY,
-    "deployment.config.zooKeeperURLs": _LOG_ONLY,
-    "deployment.config.natsServerUrl": _LOG_ONLY,
-    "deployment.config.clusterId": _LOG_ONLY,
-    "deployment.config.factoryInitial": _LOG_ONLY,
-    "deployment.config.providerUrl": _LOG_ONLY,
+    "deployment.config.bootstrapURLs": _TOPICS,
+    "deployment.config.zooKeeperConfig": _TOPICS,
+    "deployment.config.zooKeeperURLs": _TOPICS,
+    "deployment.config.natsServerUrl": _TOPICS,
+    "deployment.config.clusterId": _TOPICS,
+    "deployment.config.factoryInitial": _TOPICS,
+    "deployment.config.providerUrl": _TOPICS,
     "deployment.config.passiveNodeDetailsWaitTimeOutMillis": _HA,
     "deployment.config.passiveNodeDetailsRetrySleepTimeMillis": _HA,
     "deployment.config.eventSyncServer": _HA,
@@ -58,12 +57,7 @@ IGNORED: dict[str, str] = {
     "deployment.config.eventByteBufferQueueCapacity": _HA,
     "deployment.config.byteBufferExtractorThreadPoolSize": _HA,
     # state
-    "state.persistence.enabled": "state is always written; revisions are taken when they are asked for",
-    "state.persistence.intervalInMin": "state is always written; revisions are taken when they are asked for",
-    "state.persistence.persistenceStore": _FILES,
-    "state.persistence.config.datasource": _FILES,
-    "state.persistence.config.table": _FILES,
-    "state.persistence.config.queries": _FILES,
+    "state.persistence.config.queries": _SQL,
     # databases
     "wso2.datasources.dataSources[].jndiConfig": _JVM,
     "wso2.datasources.dataSources[].definition.type": "every datasource is a relational database",

@@ -18,10 +18,12 @@ __all__ = [
     "Secret",
     "boolean",
     "choice",
+    "client_properties",
     "database_url",
     "duration",
     "memory",
     "path",
+    "persistence_store",
     "roles",
     "secret",
     "text",
@@ -113,6 +115,11 @@ def _read_memory(reference: Reference, _: Path) -> str:
     return reference.text.lower()
 
 
+def _read_bytes(reference: Reference, base: Path) -> int:
+    amount = _read_memory(reference, base)
+    return int(amount[:-1]) << (30 if amount[-1] == "g" else 20)
+
+
 def _read_roles(reference: Reference, _: Path) -> tuple[str, ...]:
     names = tuple(part.strip() for part in reference.text.split(",") if part.strip())
     if not names:
@@ -120,11 +127,27 @@ def _read_roles(reference: Reference, _: Path) -> tuple[str, ...]:
     return names
 
 
+def _read_client_properties(reference: Reference, _: Path) -> Secret:
+    if not reference.text.strip():
+        raise ValueError("lines of name=value")
+    for line in reference.text.splitlines():
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not name or name.startswith("#"):
+            continue
+        if not equals:
+            raise ValueError("lines of name=value")
+        if not reference.whole and value and re.search("password|secret|jaas", name, re.IGNORECASE):
+            raise ValueError("a reference where passwords are among them: ${file:client.properties} or ${env:NAME}")
+    return Secret(reference.text)
+
+
 text = Kind(_read_text)
+client_properties = Kind(_read_client_properties, secret=True)
 boolean = Kind(_read_boolean)
 secret = Kind(_read_secret, secret=True)
 path = Kind(_read_path)
 memory = Kind(_read_memory)
+memory_bytes = Kind(_read_bytes)
 roles = Kind(_read_roles)
 
 
@@ -165,6 +188,20 @@ def choice(*allowed: str) -> Kind:
         return reference.text
 
     return Kind(read)
+
+
+#: WSO2's stores of revisions; an incremental one is its base here, where states are incremental anyway.
+_PERSISTENCE_STORES = ("FileSystemPersistenceStore", "DBPersistenceStore")
+
+
+def _read_persistence_store(reference: Reference, _: Path) -> str:
+    name = reference.text.rpartition(".")[2].removeprefix("Incremental")
+    if name not in _PERSISTENCE_STORES:
+        raise ValueError(" or ".join(_PERSISTENCE_STORES) + ", with or without a Java package in front")
+    return name
+
+
+persistence_store = Kind(_read_persistence_store)
 
 
 def _read_database_url(reference: Reference, base: Path) -> str:

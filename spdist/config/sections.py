@@ -15,10 +15,13 @@ from spdist.config.kinds import (
     Secret,
     boolean,
     choice,
+    client_properties,
     database_url,
     duration,
     memory,
+    memory_bytes,
     path,
+    persistence_store,
     roles,
     secret,
     text,
@@ -35,8 +38,10 @@ __all__ = [
     "Deployment",
     "Http",
     "Interface",
+    "Kafka",
     "Listener",
     "Log",
+    "Nats",
     "ResourceManager",
     "Role",
     "Script",
@@ -177,14 +182,25 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class StatePersistence:
-    """``state.persistence``: where the state of every group is kept.
+    """``state.persistence``: where the state of every group is kept, and its revisions.
 
     State is always written: it is what makes results exact after a failure. `location` must be seen by all workers.
-    `revisions_to_keep` is for revisions, the named snapshots that an operator takes and can go back to.
+    Revisions are the named snapshots that an operator takes and can go back to; `enabled` says whether one is taken
+    every `interval_min` minutes as well. They are kept in the directory, or in table `table` of `datasource`.
     """
 
     location: Path = setting("config.location", path, Path("siddhi-app-persistence"))
     revisions_to_keep: int = setting("revisionsToKeep", whole(1, 10_000), 2)
+    enabled: bool = setting("enabled", boolean, False)
+    interval_min: int = setting("intervalInMin", whole(1, 100_000), 1)
+    persistence_store: str = setting("persistenceStore", persistence_store, "FileSystemPersistenceStore")
+    datasource: str = setting("config.datasource", text, "")
+    table: str = setting("config.table", text, "PERSISTENCE_TABLE")
+
+    @property
+    def in_database(self) -> bool:
+        """Whether revisions are kept in a database."""
+        return "DB" in self.persistence_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +259,22 @@ class Spark:
     """``spark`` (ours): the Spark session of a worker process.
 
     `merge_wait_ms` bounds how long a live app with several inputs waits for one that lags; `tick_interval_ms` is how
-    often an idle query wakes so that windows expire and absence is noticed while a stream is silent.
+    often an idle query wakes so that windows expire and absence is noticed while a stream is silent. `shards` is into
+    how many parts each group instance is split by key where that changes no result; a manager's setting counts. A
+    process that hosts live state and grows beyond `max_state_bytes` ends its group with an error; what is stored of it
+    is complete. `master` is empty for a Spark of this process's own, with `cores` threads. `mode`: ``auto`` runs apps
+    in real time that are Spark Columns between Kafka topics, ``micro-batch`` never, ``real-time`` refuses others.
     """
 
     cores: int = setting("cores", whole(1, 1024), 2)
+    master: str = setting("master", text, "")
     driver_memory: str = setting("driverMemory", memory, "1g")
     max_batch_events: int = setting("maxBatchEvents", whole(1, 10_000_000), 20_000)
     tick_interval_ms: int = setting("tickInterval", duration(10), 1000)
     merge_wait_ms: int = setting("mergeWait", duration(0), 1000)
+    shards: int = setting("shards", whole(1, 1024), 1)
+    max_state_bytes: int = setting("maxStateMemory", memory_bytes, 2 << 30)
+    mode: str = setting("mode", choice("auto", "micro-batch", "real-time"), "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +285,52 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Kafka:
+    """``transports.kafka`` (ours): the Kafka cluster with the topics.
+
+    `bootstrap_servers` and `zookeeper_urls` are ``host:port``, several with commas between them; the second is for
+    clusters that still have a ZooKeeper, and only looked at where the first is empty. `properties` are settings of
+    Kafka's clients with their Java names, one ``name=value`` a line: TLS, SASL, compression.
+    """
+
+    bootstrap_servers: str = setting("bootstrapServers", text, "")
+    zookeeper_urls: str = setting("zooKeeperURLs", text, "")
+    properties: Secret | None = setting("properties", client_properties, None)
+    replication_factor: int = setting("replicationFactor", whole(-1, 1000), -1)
+    timeout_ms: int = setting("timeout", duration(100), 30_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Nats:
+    """``transports.nats`` (ours): the NATS servers with JetStream that keep the topics.
+
+    `urls` are ``nats://host:port`` or ``tls://host:port``, several with commas between them.
+    """
+
+    urls: str = setting("urls", text, "")
+    username: str = setting("username", text, "")
+    password: Secret | None = setting("password", secret, None)
+    token: Secret | None = setting("token", secret, None)
+    credentials_file: Path | None = setting("credentialsFile", path, None)
+    nkey_seed_file: Path | None = setting("nkeySeedFile", path, None)
+    trust_file: Path | None = setting("trustFile", path, None)
+    certificate_file: Path | None = setting("certificateFile", path, None)
+    key_file: Path | None = setting("keyFile", path, None)
+    replicas: int = setting("replicas", whole(1, 5), 1)
+    timeout_ms: int = setting("timeout", duration(100), 30_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Transports:
-    """``transports`` (ours): what carries events between groups."""
+    """``transports`` (ours): what carries events between groups.
+
+    All nodes of a cluster have the same ones.
+    """
 
     log: Log = section("log", Log)
-    default: str = setting("default", choice("log"), "log")
+    default: str = setting("default", choice("log", "kafka", "nats"), "log")
+    kafka: Kafka = section("kafka", Kafka, Kafka())
+    nats: Nats = section("nats", Nats, Nats())
 
 
 @dataclass(frozen=True, slots=True)

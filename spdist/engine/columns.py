@@ -11,7 +11,16 @@ import pyarrow as pa
 
 from spdist.transports.base import Record
 
-__all__ = ["RECORD_DDL", "arrow_without_pandas", "from_batch", "to_batch"]
+__all__ = [
+    "RECORD_DDL",
+    "ROUTED_DDL",
+    "WIDE_DDL",
+    "arrow_without_pandas",
+    "from_batch",
+    "from_routed",
+    "to_batch",
+    "to_routed",
+]
 
 _SCHEMA = pa.schema(
     [
@@ -30,6 +39,12 @@ RECORD_DDL = (
     "topic string, partition int, offset bigint, count int, producer string, seq bigint, clock bigint, value binary"
 )
 
+#: With what a message of another system has besides: headers, its time and that of the batch, ms. Records of ours have
+#: none.
+WIDE_DDL = f"{RECORD_DDL}, headers array<struct<key: string, value: binary>>, sent bigint, batch_time bigint"
+#: On the way to the islands: Spark partition and number of the shard first.
+ROUTED_DDL = f"target int, shard int, {RECORD_DDL}"
+
 
 def to_batch(records: Sequence[Record]) -> Any:
     """Return `records` as one Arrow batch."""
@@ -45,6 +60,19 @@ def from_batch(batch: Any) -> Iterator[Record]:
     columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
     for topic, partition, offset, count, producer, seq, clock, value in zip(*columns, strict=True):
         yield Record(topic, partition, value, count, producer, seq, clock, offset)
+
+
+def to_routed(routed: Sequence[tuple[int, int, Record]]) -> Any:
+    """Return ``(Spark partition, number of the shard, record)`` as one Arrow batch."""
+    targets, shards, records = zip(*routed, strict=True)
+    batch = to_batch(records)
+    places = [pa.array(targets, pa.int32()), pa.array(shards, pa.int32())]
+    return pa.record_batch([*places, *batch.columns], names=["target", "shard", *batch.schema.names])
+
+
+def from_routed(batch: Any) -> Iterator[tuple[int, Record]]:
+    """Yield number of the shard and record of each row in order."""
+    return zip(batch.column("shard").to_pylist(), from_batch(batch), strict=True)
 
 
 def arrow_without_pandas() -> None:

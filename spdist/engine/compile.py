@@ -1,150 +1,114 @@
-"""From a group instance to a Spark streaming query: log topics → island → log topics.
+"""From shards to a Spark streaming query: topics → islands → topics.
 
-The island appends to the output topics itself, in its task, and Spark's own sink gets nothing. A Python sink would run
-two more Python processes in every batch and add 90 ms to it, at the same point of the same task: what has been put out
-and not committed is put out again with the same ids in either case.
+One shard, or many on one partition, need no shuffle: the records go from the sources straight to the islands' task. On
+several partitions a step before it names the shards of each record, and every partition gets what is said of the batch.
+
+The source over the embedded log is the clock of every query: it wakes one whose streams are silent. What is read from
+Kafka comes through Spark's own connector, beside it.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
-import pyarrow as pa
-from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spdist.engine.columns import arrow_without_pandas, from_batch
-from spdist.engine.hosted import build_island
+from spdist.engine.columns import ROUTED_DDL
+from spdist.engine.kafka_source import KafkaReading, kafka_records, widened
+from spdist.engine.query import QuerySettings
 from spdist.engine.session import SparkHost
-from spdist.engine.shard import Shard, SnapshotPolicy
-from spdist.engine.source import LogDataSource, SourceSettings, read_control
-from spdist.engine.state import Segment, StateStore
-from spdist.planning.topology import Assignment
-from spdist.transports.log import LogTransport
+from spdist.engine.shards import lowest_positions
+from spdist.engine.source import LogDataSource
+from spdist.engine.tasks import COUNTERS, route_batch, run_batch, run_routed_batch
 
-__all__ = ["COUNTERS", "OBSERVED", "QuerySettings", "start_query"]
+__all__ = ["OBSERVED", "start_query"]
 
-#: The counters of a batch, in the order in which the island's task returns them; Spark observes their highest value.
-COUNTERS = ("events_in", "events_out", "pending", "clock")
 _COUNTERS_DDL = ", ".join(f"{name} bigint" for name in COUNTERS)
+#: How the counters of partitions become one, where that is not their sum.
+_TOTALS: dict[str, Callable[[str], Any]] = {"clock": F.min, "latest": F.max, "memory_bytes": F.max}
 #: The name under which the counters are in a query's progress.
 OBSERVED = "spdist"
 
 # Offsets are logged in the background, once a second: each start has a checkpoint of its own that nobody reads again,
 # as the segments say where reading goes on. In step with the batches the two logs cost 100 ms a batch.
 _SINK_OPTIONS = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "1000"}
-
-
-@dataclass(frozen=True, slots=True)
-class QuerySettings:
-    """What the query of one start of a group instance needs, in the driver and in the task.
-
-    Parameters
-    ----------
-    assignment : Assignment
-        What to run.
-    opening : Segment
-        The segment with which this start took the state over.
-    state_directory, log_directory : str
-        Where the state and the topics are.
-    stop_flag : str
-        See `SourceSettings`.
-    checkpoint : str
-        A directory for Spark, used once.
-    merge_wait_ms, tick_interval_ms, max_batch_events : int
-        See `Merge` and `SourceSettings`.
-    scripts : bool
-        Whether functions that apps define in Python are run.
-    """
-
-    assignment: Assignment
-    opening: Segment
-    state_directory: str
-    log_directory: str
-    stop_flag: str
-    checkpoint: str
-    merge_wait_ms: int
-    tick_interval_ms: int
-    max_batch_events: int
-    scripts: bool = False
-
-    def source(self) -> SourceSettings:
-        """Return what the source must know."""
-        inputs = self.assignment.inputs
-        return SourceSettings(
-            directory=self.log_directory,
-            topics={assigned.topic: assigned.partitions for assigned in inputs},
-            start=self.opening.positions,
-            live=not self.assignment.playback,
-            merges=sum(len(i.partitions) * max(1, len(i.producers)) for i in inputs) > 1,
-            tick_interval_ms=self.tick_interval_ms,
-            max_batch_events=self.max_batch_events,
-            stop_flag=self.stop_flag,
-        )
+#: Messages of groups hold up to half a megabyte each, and a batch is in memory.
+_PACKED_RECORDS = 200
 
 
 def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
-    """Start the streaming query of a group instance and return it.
+    """Start the streaming query and return it.
 
     Parameters
     ----------
     host : SparkHost
         Started.
     settings : QuerySettings
-        What to run; its opening segment must be the newest one.
+        What to run.
+
+    Raises
+    ------
+    EngineError
+        Kafka is needed, and Spark's connector is not there.
     """
-    session, name = host.session, settings.assignment.name
+    session = host.session
+    if settings.kafka:
+        host.need_kafka()
     with host.lock:
         # Workers with another environment are other workers: each query keeps its own, which has its state in memory.
         environment = session.sparkContext.environment
-        environment["SPDIST_GROUP_INSTANCE"] = name
+        environment["SPDIST_GROUP_INSTANCE"] = settings.name
         try:
-            records = session.readStream.format(LogDataSource.name()).options(**settings.source().to_options()).load()
-            counters = records.mapInArrow(_island_task(settings), _COUNTERS_DDL)
+            islands = _islands(_records(host, settings), settings)
         finally:
             del environment["SPDIST_GROUP_INSTANCE"]
-        observed = counters.observe(OBSERVED, *(F.max(counter).alias(counter) for counter in COUNTERS))
-        session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+        observed = islands.observe(OBSERVED, *(_TOTALS.get(name, F.sum)(name).alias(name) for name in COUNTERS))
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         # A name may be in use by a start that was replaced and has not noticed yet.
-        query_name = f"{name} {settings.opening.number}"
+        query_name = f"{settings.name} {settings.shards[0].opening.owner}"
         writer = observed.writeStream.format("noop").queryName(query_name).options(**_SINK_OPTIONS)
         return writer.option("checkpointLocation", settings.checkpoint).start()
 
 
-def _island_task(settings: QuerySettings) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return run_batch(settings, batches)
-
-    return run
-
-
-#: The live state in this Python process; it serves one group instance, and only its newest start.
-_LIVE: dict[str, tuple[Shard, LogTransport]] = {}
-
-
-def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
-    """Run one batch in a Spark task: records to segment, state and topics; yield the counters."""
-    arrow_without_pandas()
-    control, *records = [record for batch in batches for record in from_batch(batch)]
-    tick, positions = read_control(control)
-    number = int(TaskContext.get().getLocalProperty("streaming.sql.batchId"))  # type: ignore[union-attr, arg-type]
-    shard, transport = _live(settings)
-    transport.append(shard.process(number, records, tick, positions))
-    island = shard.island
-    assert island is not None  # process has returned
-    counters = (island.events_in, island.events_out, island.pending, island.clock)
-    yield pa.record_batch([pa.array([value], pa.int64()) for value in counters], names=list(COUNTERS))
+def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
+    """Return what the query reads: records of ours, wide ones where some come from Kafka."""
+    session = host.session
+    log = session.readStream.format(LogDataSource.name()).options(**settings.source().to_options()).load()
+    if not settings.kafka:
+        return log
+    frames = [kafka_records(session, reading) for reading in _readings(settings)]
+    return reduce(DataFrame.unionAll, frames, widened(log))
 
 
-def _live(settings: QuerySettings) -> tuple[Shard, LogTransport]:
-    owner = settings.opening.owner
-    if owner not in _LIVE:
-        _LIVE.clear()
-        make_island = functools.partial(build_island, settings.assignment, settings.merge_wait_ms, settings.scripts)
-        shard = Shard(StateStore(settings.state_directory), settings.opening, make_island, SnapshotPolicy())
-        _LIVE[owner] = shard, LogTransport(settings.log_directory)
-    return _LIVE[owner]
+def _readings(settings: QuerySettings) -> list[KafkaReading]:
+    """Return one reading for each cluster, and for big and small messages: each has a bound of its own."""
+    start = lowest_positions(settings.shards, kafka=True)
+    together: dict[tuple[str, bool], list[str]] = {}
+    for topic, one in settings.kafka.items():
+        together.setdefault((repr((one.settings, sorted(one.settings.properties.items()))), one.packed), []).append(
+            topic
+        )
+    return [
+        KafkaReading(
+            settings=settings.kafka[topics[0]].settings,
+            names={topic: settings.kafka[topic].name for topic in topics},
+            start={topic: start[topic] for topic in topics},
+            max_batch_records=_PACKED_RECORDS if packed else settings.max_batch_events,
+        )
+        for (_, packed), topics in together.items()
+    ]
+
+
+def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:
+    """Return the counters of the islands that get `records`."""
+    if settings.partitions == 1:
+        # Kafka's partitions are tasks of their own, and the live state is in one.
+        one = records.coalesce(1) if settings.kafka else records
+        return one.mapInArrow(lambda batches: run_batch(settings, batches), _COUNTERS_DDL)
+    routed = records.mapInArrow(lambda batches: route_batch(settings, batches), ROUTED_DDL)
+    placed = routed.repartitionById(settings.partitions, F.col("target"))
+    return placed.mapInArrow(lambda batches: run_routed_batch(settings, batches), _COUNTERS_DDL)

@@ -12,7 +12,7 @@ from spdist.language.scope import undefined
 from spdist.operators.named_window import NamedWindow
 from spdist.operators.partition import PartitionPlan, PartitionRuntime
 from spdist.operators.plans import QueryInstance, QueryPlan, without_kinds
-from spdist.operators.query import SingleStreamQuery, plan_query
+from spdist.operators.query import SingleStreamQuery, StateQuery, plan_query
 from spdist.operators.stores import KeptStore
 from spdist.operators.triggers import PURGE_RANK
 
@@ -65,7 +65,7 @@ class Elements:
                 self._subscribe(instance)
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
-        loops = element.loops if isinstance(element, SingleStreamQuery | PartitionRuntime) else {}
+        loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))

@@ -1,7 +1,10 @@
-"""The sources and sinks of a local app: in-memory topics and the log; others are left unconnected.
+"""The sources and sinks of an app: in virtual time in-memory topics and the log, others are left unconnected.
 
 A sink gets the events of its stream after the queries that read it. Sources are connected when the app has started,
 so what is published meanwhile is not heard.
+
+Where there is an outbox, all sinks put their payloads into it and nothing leaves while operators run; only in-memory
+topics are heard at once by the app's own sources, as in virtual time.
 
 Source: io.siddhi.core.stream.input.source.Source, io.siddhi.core.stream.output.sink.Sink, described in our own words.
 """
@@ -9,7 +12,7 @@ Source: io.siddhi.core.stream.input.source.Source, io.siddhi.core.stream.output.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.engine.home import Home
@@ -19,28 +22,21 @@ from spdist.language.checked import CheckedApp
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import is_mapped, sink_mapper, source_mapper
-from spdist.mapping.passing import Events
 from spdist.mapping.templates import Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.distribution import distribution
+from spdist.transports.delivery import KEEPS_EVENTS, Outbox
+from spdist.transports.event_log import write_log
 from spdist.transports.in_memory import InMemoryBroker
 
 __all__ = ["Endpoints"]
 
-log = logging.getLogger(__name__)
-#: What ``@sink(type='log')`` writes.
-events_log = logging.getLogger("spdist.events")
+Chunk = Sequence[Arrival]
 
+log = logging.getLogger(__name__)
+_EMBEDDED = "embedded"
 _IN_MEMORY = "inMemory"
 _LOG = "log"
-_LEVELS = {
-    "TRACE": logging.DEBUG,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-}
 
 
 class Endpoints:
@@ -54,24 +50,40 @@ class Endpoints:
         Its streams and clock.
     broker : InMemoryBroker
         Where in-memory topics are.
+    outbox : Outbox, optional
+        Takes what sinks of all types put out. Without it, in-memory topics and the log get it at once.
 
     State
     -----
-    Of each sink the destination that is next, of each mapping what it has written or read once.
+    Of each sink the destination that is next, of each mapping what it has written or read once, and how many payloads
+    were put into the outbox.
     """
 
-    def __init__(self, checked: CheckedApp, home: Home, broker: InMemoryBroker) -> None:
-        self._sinks: list[_Sink] = []
+    def __init__(self, checked: CheckedApp, home: Home, broker: InMemoryBroker, outbox: Outbox | None = None) -> None:
+        self._outbox = outbox
+        #: By number; None for a sink that is not connected.
+        self._sinks: list[_Sink | None] = []
         self._sources: list[_Source] = []
         for definition in checked.app.definitions:
             if not isinstance(definition, ast.StreamDefinition):
                 continue
             for annotation in ast.find_annotations(definition.annotations, "sink"):
-                if _connectable(annotation, definition.name, (_IN_MEMORY, _LOG)):
-                    self._sinks.append(_Sink(definition, annotation, home, broker))
+                self._sinks.append(self._sink(definition, annotation, home, broker))
             for annotation in ast.find_annotations(definition.annotations, "source"):
-                if _connectable(annotation, definition.name, (_IN_MEMORY,)):
+                # Where there is an outbox, others bring what sources of other types receive.
+                known = (_IN_MEMORY,) if outbox is None or annotation.get("type") == _IN_MEMORY else None
+                if known is not None and _connectable(annotation, definition.name, known):
                     self._sources.append(_Source(definition, annotation, home, broker))
+
+    def _sink(
+        self, definition: ast.StreamDefinition, annotation: ast.Annotation, home: Home, broker: InMemoryBroker
+    ) -> _Sink | None:
+        if self._outbox is not None and annotation.get("type") == _EMBEDDED:
+            return None  # a topic between groups: the publisher writes it
+        if not _connectable(annotation, definition.name, (_IN_MEMORY, _LOG) if self._outbox is None else None):
+            return None
+        target = _Target(home, definition.name, broker, self._outbox, len(self._sinks))
+        return _Sink(definition, annotation, home, target)
 
     def start(self) -> None:
         """Connect the sources."""
@@ -85,23 +97,32 @@ class Endpoints:
 
     def snapshot(self) -> Any:
         """Return the state as plain data."""
-        return [[sink.snapshot() for sink in self._sinks], [source.mapper.snapshot() for source in self._sources]]
+        return [
+            [None if sink is None else sink.snapshot() for sink in self._sinks],
+            [source.mapper.snapshot() for source in self._sources],
+            0 if self._outbox is None else self._outbox.next,
+        ]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        sinks, sources = state
+        sinks, sources, collected = state
         for sink, stored in zip(self._sinks, sinks, strict=True):
-            sink.restore(stored)
+            if sink is not None and stored is not None:
+                sink.restore(stored)
+        if self._outbox is not None:
+            self._outbox.next = collected
         for source, stored in zip(self._sources, sources, strict=True):
             source.mapper.restore(stored)
 
 
-def _connectable(annotation: ast.Annotation, stream: str, types: Sequence[str]) -> bool:
+def _connectable(annotation: ast.Annotation, stream: str, types: Sequence[str] | None) -> bool:
+    """Tell whether an annotation is of one of these types, or None for any, and its mapping is built."""
     setting = MapSetting(stream, Schema(()), _map_of(annotation))
     kind = annotation.get("type")
-    if kind in types and is_mapped(setting):
+    known = types is None or kind in types
+    if known and is_mapped(setting):
         return True
-    what = f"type '{kind}'" if kind not in types else f"the mapping '{setting.text('type', '')}'"
+    what = f"the mapping '{setting.text('type', '')}'" if known else f"type '{kind}'"
     log.warning("the @%s of stream '%s' has %s: it is not connected here", annotation.name, stream, what)
     return False
 
@@ -111,42 +132,52 @@ def _map_of(annotation: ast.Annotation) -> ast.Annotation | None:
     return found[0] if found else None
 
 
-class _Sink:
-    """One ``@sink``."""
+class _Target:
+    """Where the payloads of one sink go: into the outbox, or at once to in-memory topics and the log."""
 
-    def __init__(
-        self, stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, broker: InMemoryBroker
-    ) -> None:
+    def __init__(self, home: Home, stream: str, broker: InMemoryBroker, outbox: Outbox | None, number: int) -> None:
+        self._default_prefix = f"{home.name} : {stream}"
+        self._stream = stream
+        self._broker = broker
+        self._outbox = outbox
+        self._number = number
+
+    def put(self, kind: str, destination: int, options: Mapping[str, str], payload: Any, events: Chunk) -> None:
+        """Let one payload go."""
+        if kind == _IN_MEMORY:
+            self._broker.publish(options.get("topic", ""), payload)
+        if self._outbox is not None:
+            if kind == _LOG:
+                options = {"prefix": self._default_prefix, **options}
+            self._outbox.add((kind, self._number, destination, self._stream), options, payload, tuple(events))
+        elif kind == _LOG:
+            write_log(options, self._default_prefix, payload)
+
+
+class _Sink:
+    """One ``@sink``, with all its destinations."""
+
+    def __init__(self, stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, target: _Target) -> None:
         self._stream = stream.name
         self._home = home
-        self._broker = broker
+        self._target = target
+        self._kind = annotation.get("type") or ""
         self._on_error = (annotation.get("on.error") or "LOG").upper()
+        self._keeps = self._on_error in KEEPS_EVENTS
         self._mapper = sink_mapper(MapSetting(stream.name, stream.schema, _map_of(annotation)))
-        if annotation.get("type") == _LOG:
-            self._write = self._logger(annotation)
-            self._topics = [Template("", stream.schema)]
-        else:
-            self._write = broker.publish
-            self._topics = [Template(topic, stream.schema) for topic in _topics(annotation)]
         chosen = next(iter(annotation.nested("distribution")), None)
+        destinations = () if chosen is None else chosen.nested("destination")
+        self._options = [_Options((annotation, one), stream.schema) for one in destinations]
+        if not destinations:
+            self._options = [_Options((annotation,), stream.schema)]
         self._distribution = (
             None
             if chosen is None
             else distribution(
-                chosen.get("strategy") or "", len(self._topics), chosen.get("partitionKey"), stream.schema
+                chosen.get("strategy") or "", len(self._options), chosen.get("partitionKey"), stream.schema
             )
         )
         home.junction(stream.name).subscribe(self._one, self._many)
-
-    def _logger(self, annotation: ast.Annotation) -> Callable[[str, Any], None]:
-        prefix = annotation.get("prefix") or f"{self._home.name} : {self._stream}"
-        level = _LEVELS.get((annotation.get("priority") or "INFO").upper())
-
-        def write(_topic: str, payload: Any) -> None:
-            if level is not None:
-                events_log.log(level, "%s : %s", prefix, _shown(payload))
-
-        return write
 
     def _one(self, timestamp: int, row: Row) -> None:
         self._many(((timestamp, row),))
@@ -154,17 +185,20 @@ class _Sink:
     def _many(self, arrivals: Sequence[Arrival]) -> None:
         shares = [(0, arrivals)] if self._distribution is None else self._distribution.share_out(arrivals)
         for destination, events in shares:
-            for topic, chunk in _by_topic(self._topics[destination], events):
-                self._send(topic, chunk)
+            for options, chunk in self._options[destination].of_each(events):
+                self._send(destination, options, chunk)
 
-    def _send(self, topic: str, chunk: Sequence[Arrival]) -> None:
+    def _send(self, destination: int, options: Mapping[str, str], chunk: Chunk) -> None:
         try:
             payloads = self._mapper.write(chunk)
         except MappingError as error:
             self._failed(chunk, error)
             return
-        for payload in payloads:
-            self._write(topic, payload)
+        # A mapping writes all events as one payload, or each as one of its own.
+        single = len(payloads) == len(chunk)
+        for number, payload in enumerate(payloads):
+            events = () if not self._keeps else chunk[number : number + 1] if single else chunk
+            self._target.put(self._kind, destination, options, payload, events)
 
     def _failed(self, chunk: Sequence[Arrival], error: MappingError) -> None:
         if self._on_error == "STORE":
@@ -186,28 +220,29 @@ class _Sink:
             self._distribution.restore(shares)
 
 
-def _topics(annotation: ast.Annotation) -> list[str]:
-    """Return the topic of each destination; one without its own has that of the sink."""
-    own = annotation.get("topic") or ""
-    destinations = [d for chosen in annotation.nested("distribution") for d in chosen.nested("destination")]
-    return [destination.get("topic") or own for destination in destinations] or [own]
+class _Options:
+    """The options of one destination: those of the sink, its own before them; some differ from event to event."""
 
+    def __init__(self, annotations: Sequence[ast.Annotation], schema: Schema) -> None:
+        written = {
+            (element.key or "").lower(): element.value for annotation in annotations for element in annotation.elements
+        }
+        templates = {key: Template(value, schema) for key, value in written.items()}
+        self._varying = {key: template for key, template in templates.items() if template.varies}
+        self._fixed = {key: value for key, value in written.items() if key not in self._varying}
 
-def _by_topic(topic: Template, events: Sequence[Arrival]) -> list[tuple[str, Sequence[Arrival]]]:
-    """Return the events of each topic, in the order in which the chunk names them first."""
-    if not topic.varies:
-        return [(topic.fill(()), events)]
-    chunks: dict[str, list[Arrival]] = {}
-    for timestamp, row in events:
-        chunks.setdefault(topic.fill(row), []).append((timestamp, row))
-    return list(chunks.items())
-
-
-def _shown(payload: Any) -> str:
-    if not isinstance(payload, Events):
-        return str(payload)
-    events = [f"Event{{timestamp={ts}, data={list(row)}, isExpired=false}}" for ts, row in payload]
-    return events[0] if len(events) == 1 else f"[{', '.join(events)}]"
+    def of_each(self, events: Chunk) -> list[tuple[Mapping[str, str], Chunk]]:
+        """Return the events of a chunk that share their options, in the order in which the chunk names them first."""
+        if not self._varying:
+            return [(self._fixed, events)]
+        chunks: dict[tuple[str, ...], list[Arrival]] = {}
+        for timestamp, row in events:
+            filled = tuple(template.fill(row) for template in self._varying.values())
+            chunks.setdefault(filled, []).append((timestamp, row))
+        return [
+            ({**self._fixed, **dict(zip(self._varying, filled, strict=True))}, chunk)
+            for filled, chunk in chunks.items()
+        ]
 
 
 class _Source:

@@ -2,47 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from spdist.engine.island import Island
 from spdist.engine.local import LocalApp
+from spdist.engine.outside import outside_stores
+from spdist.engine.seen import answer_of, error_of
+from spdist.errors import MappingError
 from spdist.extension import catalog
+from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
-from spdist.operators.base import Arrival
+from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.operators.faults import ErrorStore
+from spdist.operators.junction import ObserverFailed
+from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.topology import Assignment
+from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
+from spdist.transports.delivery import KEPT_ERRORS, Delivery, Outbox
+from spdist.transports.errors import error_entry
 
-__all__ = ["HostedApp", "build_island"]
+if TYPE_CHECKING:
+    from spdist.stores.settings import NamedDatabase
+
+__all__ = ["HostedApp", "build_island", "checked_app"]
 
 
-def build_island(assignment: Assignment, merge_wait_ms: int, scripts: bool = False) -> Island:
-    """Return the island of a group instance, from its SiddhiQL text, without state; `scripts`: see `catalog`.
+def checked_app(assignment: Assignment, scripts: bool = False) -> CheckedApp:
+    """Return the app of a group instance as the checker sees it; `scripts`: see `catalog`.
 
     Raises
     ------
     SiddhiAppError
         The text is wrong.
     """
-    checked = check(parse(assignment.text), catalog(scripts), assignment.text)
-    return Island(assignment, HostedApp(checked), checked.streams, merge_wait_ms=merge_wait_ms)
+    return check(parse(assignment.text), catalog(scripts), assignment.text)
+
+
+def build_island(
+    assignment: Assignment,
+    merge_wait_ms: int,
+    scripts: bool = False,
+    datasources: Mapping[str, NamedDatabase] | None = None,
+) -> Island:
+    """Return the island of a group instance, from its SiddhiQL text, without state.
+
+    For `scripts` see `catalog`, for `datasources` `outside_stores`.
+
+    Raises
+    ------
+    SiddhiAppError
+        The text is wrong.
+    """
+    checked = checked_app(assignment, scripts)
+    if any(assigned.stream == SCRIPT for assigned in assignment.inputs):
+        from spdist.engine.scripted import ScriptedIsland
+
+        return ScriptedIsland(assignment, checked)
+    app = HostedApp(checked, assignment.name, stores=outside_stores(checked, datasources))
+    return Island(assignment, app, {**checked.streams, **SCHEMAS}, merge_wait_ms=merge_wait_ms)
+
+
+class _ErrorsOut(ErrorStore):
+    """The error store of an app whose process may end at any time: entries leave like what sinks put out."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__()
+        self._outbox = outbox
+
+    def add(
+        self,
+        clock: VirtualClock,
+        app: str,
+        stream: str,
+        origin: Literal["stream", "sink", "source"],
+        cause: BaseException,
+        events: Sequence[Arrival] = (),
+        payload: object = None,
+    ) -> None:
+        """Let an entry leave; see `ErrorStore.add`."""
+        told = f"{type(cause).__name__}: {cause}"
+        self._outbox.add((KEPT_ERRORS, -1, 0, stream), {}, error_entry(stream, origin, told, events, payload))
 
 
 class HostedApp(LocalApp):
-    """A local app between topics: chunks go in with the clock where it is, and come out whole."""
+    """A local app between topics: chunks go in with the clock where it is, and come out whole.
+
+    It may be asked while it runs: the command ``{"id": any, "query": text}`` of the stream `COMMANDS` is answered
+    ``{"id", "rows", "schema"}``, or ``{"id", "error"}``, in the stream `ANSWERS`; a question never stops the app.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app with what its names mean.
+    producer : str, optional
+        In whose name its sinks deliver; by default the app's.
+    time_zone : str
+        See `LocalApp`.
+    delivers : bool
+        False where nothing leaves: then sinks put out as in a local app.
+    stores : OutsideStores, optional
+        Makes what has ``@Store``.
+
+    State
+    -----
+    That of the local app, and the deliveries of the running batch.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedApp,
+        producer: str | None = None,
+        time_zone: str = "GMT",
+        delivers: bool = True,
+        stores: OutsideStores | None = None,
+    ) -> None:
+        self._outbox = Outbox(producer or checked.name)
+        self._answer: Callable[[Sequence[Arrival]], None] | None = None
+        super().__init__(
+            checked,
+            errors=_ErrorsOut(self._outbox) if delivers else None,
+            time_zone=time_zone,
+            outbox=self._outbox if delivers else None,
+            stores=stores,
+        )
+
+    def take_deliveries(self) -> list[Delivery]:
+        """Return what the sinks have put out since the last call, in order."""
+        return self._outbox.take()
 
     def approach(self, to_ms: int) -> None:
         """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
-        self._timers.fire_until(to_ms - 1)
+        self._guarded(self._timers.fire_until, to_ms - 1)
         self._clock.now = max(self._clock.now, to_ms)
 
     def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Deliver the events of one chunk with the clock where it is, whatever their timestamps are."""
+        if stream == COMMANDS:
+            self._answer_all(arrivals)
+            return
         junction = self._home.junction(stream)
-        if len(arrivals) == 1:
-            junction.one(*arrivals[0])
-        else:
-            junction.many(arrivals)
+        try:
+            if len(arrivals) == 1:
+                junction.one(*arrivals[0])
+            else:
+                junction.many(arrivals)
+        except ObserverFailed as failed:
+            raise failed.cause from None
+
+    def begin(self, batch: Batch) -> None:
+        """Begin a batch whose changes in outside stores are to be applied once, however often it is replayed."""
+        if self._outside is not None:
+            self._outside.begin(batch)
+
+    def commit(self) -> None:
+        """Make the changes of the batch in outside stores durable.
+
+        Raises
+        ------
+        StoreError
+            A database does not take them: load the state again, and repeat the batch.
+        """
+        if self._outside is not None:
+            self._outside.commit()
+
+    def runs(self, stream: str) -> bool:
+        """Tell whether `deliver_each` takes the events of a stream: commands are answered one by one."""
+        return stream != COMMANDS
+
+    def deliver_each(
+        self,
+        stream: str,
+        times: Iterator[int],
+        rows: Sequence[Row],
+        around: Callable[[Callable[[int], None]], Callable[[int], None]],
+    ) -> None:
+        """Let time pass until each event's timestamp, then deliver it; see `spdist.engine.straight.RunsApp`."""
+        try:
+            self._home.junction(stream).loop(self._clock, self._heap, around(self._move))(times, rows)
+        except ObserverFailed as failed:
+            raise failed.cause from None
+
+    def subscribe_each(
+        self, stream: str, one: Callable[[int, Row], None], many: Callable[[Sequence[Arrival]], None]
+    ) -> None:
+        """Call `one` with each event that is put out alone, and `many` with each other chunk, as `subscribe_chunks`."""
+        if stream == ANSWERS:
+            self._answer = many
+            return
+        self._home.junction(stream).subscribe(one, many, collects=True)
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with each chunk of a stream, after the stream's queries."""
+        if stream_id == ANSWERS:
+            self._answer = callback
+            return
         self._home.junction(stream_id).subscribe(lambda ts, row: callback(((ts, row),)), callback)
+
+    def _answer_all(self, commands: Sequence[Arrival]) -> None:
+        for _, row in commands:
+            if self._answer is not None:
+                self._answer(((self.clock, text_row(self._answered(row))),))
+
+    def _answered(self, row: Sequence[Any]) -> dict[str, Any]:
+        id = None
+        try:
+            command = read_command(row)
+            id = command.get("id")
+            if not isinstance(command.get("query"), str):
+                raise MappingError(f"there is no command {sorted(command)}, only a query")
+        except MappingError as error:
+            return {"id": id, "error": error_of(error)}
+        return {"id": id, **answer_of(self, command["query"])}

@@ -1,4 +1,4 @@
-"""One group instance as a value: records in, records out. No Spark, no files, no clock of its own.
+"""One group instance as a value: records in, records and deliveries out. No Spark, no files, no clock of its own.
 
 The same records in the same order within each channel, and the same ticks, give the same outputs with the same ids,
 wherever batches are cut and however often they are replayed.
@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Protocol
 
 from spdist.engine.merge import Merge
 from spdist.engine.publish import Publisher
+from spdist.engine.straight import Run, RunsApp
 from spdist.errors import MappingError, StateError
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
 from spdist.operators.codec import decode, encode
+from spdist.operators.stores import Batch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
+from spdist.transports.commands import COMMANDS
+from spdist.transports.delivery import Delivery
+from spdist.transports.outside import is_marked
 from spdist.transports.paths import child
 from spdist.transports.payload import TIMER, Payload
 
-__all__ = ["App", "Island"]
+__all__ = ["App", "Island", "Output"]
+
+#: A record for a topic, or a delivery of a user's sink.
+Output = Record | Delivery
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +65,22 @@ class App(Protocol):
         """Have `callback` called with each chunk that is put out to a stream."""
         ...
 
+    def take_deliveries(self) -> list[Delivery]:
+        """Return what the user's sinks have put out since the last call, in order."""
+        ...
+
+    def begin(self, batch: Batch) -> None:
+        """Begin a batch, for what the app keeps outside of its state."""
+        ...
+
+    def commit(self) -> None:
+        """Make durable what the batch has changed there."""
+        ...
+
+    def stop(self) -> None:
+        """Undo what was not committed there, and let go of everything outside."""
+        ...
+
     def snapshot(self) -> bytes:
         """Return the state."""
         ...
@@ -87,8 +112,10 @@ class Island:
 
     def __init__(self, assignment: Assignment, app: App, schemas: Mapping[str, Schema], *, merge_wait_ms: int) -> None:
         self.app = app
+        self.schemas = schemas
         self.events_in = 0
-        self._live = not assignment.playback
+        #: Whether time passes by itself, so that every batch matters.
+        self.live = not assignment.playback
         self._started = False
         # What causes that which is put out now: a timer here, or the input with this order and path; outputs so far.
         self._by_timer = True
@@ -97,13 +124,27 @@ class Island:
         self._number = 0
         #: When timers here last put something out, and how much at that time.
         self._timers = (NO_CLOCK, 0)
-        self._merge = Merge(assignment.inputs, live=self._live, merge_wait_ms=merge_wait_ms)
+        #: Topics of commands: they have no place among the events, and nobody waits for them.
+        self._asked = {assigned.topic for assigned in assignment.inputs if assigned.stream == COMMANDS}
+        self._commands: list[Arrival] = []
+        merged = [assigned for assigned in assignment.inputs if assigned.topic not in self._asked]
+        self._merge = Merge(merged, live=self.live, merge_wait_ms=merge_wait_ms)
         self._repeats = Repeats()
         self._payloads = {assigned.topic: Payload(schemas[assigned.stream]) for assigned in assignment.inputs}
+        #: What this group itself publishes to a topic that it reads: it has handed those events on already.
+        self._own = {assigned.topic: frozenset(assigned.own) for assigned in assignment.inputs if assigned.own}
+        self._echoed = {assigned.stream for assigned in assignment.inputs if assigned.own}
+        #: The event of such a stream that is being delivered, as its first row: others have published it.
+        self._handed: object = None
         self._fed = {assigned.topic for assigned in assignment.inputs if not assigned.producers}
         self._publisher = Publisher(assignment.name, assignment.outputs, schemas)
-        for stream in self._publisher.streams:
-            app.subscribe_chunks(stream, self._collector(stream))
+        self._run = Run([self._publisher.collect(stream) for stream in self._publisher.streams])
+        for position, stream in enumerate(self._publisher.streams):
+            put = self._collector(stream)
+            if isinstance(app, RunsApp):
+                app.subscribe_each(stream, self._run.collector(position, put), put)
+            else:
+                app.subscribe_chunks(stream, put)
 
     @property
     def clock(self) -> int | None:
@@ -120,7 +161,7 @@ class Island:
         """Number of events that wait for their turn."""
         return self._merge.pending
 
-    def process(self, records: Iterable[Record], tick: int) -> list[Record]:
+    def process(self, records: Iterable[Record], tick: int, batch: Batch | None = None) -> list[Output]:
         """Process one batch and return what it publishes.
 
         Parameters
@@ -129,23 +170,44 @@ class Island:
             Of each topic partition in the order of their offsets.
         tick : int
             The time of the batch, ms; only live apps look at it.
+        batch : Batch, optional
+            Its name, for tables in databases: they change with it once, however often it is processed.
 
         Returns
         -------
-        list of Record
-            Events and promises, in the order in which they are to be appended.
+        list of Record and Delivery
+            Events and promises, in the order in which they are to be appended; then what the user's sinks deliver.
         """
-        for record in records:
-            self._take(record)
+        if batch is None:
+            return self._process(records, tick)
+        try:
+            self.app.begin(batch)
+            outputs = self._process(records, tick)
+            self.app.commit()
+        except BaseException:
+            self.app.stop()  # nobody else can change what this one has changed and not committed
+            raise
+        return outputs
+
+    def _process(self, records: Iterable[Record], tick: int) -> list[Output]:
+        for outside, group in groupby(records, _outsiders_place):
+            if outside is None:
+                for record in group:
+                    self._take(record)
+            else:
+                self._take_outside(tuple(group))
         frontier = self._merge.frontier(tick)
         if frontier == NO_CLOCK:
-            return []
+            self._do_commands()
+            return list(self._publisher.flush(frontier))
         if not self._started:
             self._start(frontier)
+        self._by_timer = False
         self._deliver()
         self._by_timer = True
         self.app.advance(frontier)
-        return self._publisher.flush(frontier)
+        self._do_commands()
+        return [*self._publisher.flush(frontier), *self.app.take_deliveries()]
 
     def snapshot(self) -> bytes:
         """Return the whole state between two batches: typed, versioned, no pickle."""
@@ -183,30 +245,53 @@ class Island:
         self.events_in = state["events_in"]
 
     def _take(self, record: Record) -> None:
+        if record.producer in self._own.get(record.topic, ()):
+            return
         skip = self._repeats.fresh(record)
         events = None
-        if skip < record.count:
+        # A shard's share of a record may be empty.
+        if skip < record.count and record.value:
             try:
-                events = self._payloads[record.topic].decode(record.value).part(skip, record.count)
+                events = self._payloads[record.topic].decode(record.value, skip)
             except MappingError as error:
                 if record.topic not in self._fed:
                     raise
                 # What outsiders send must not stop the group for ever.
                 log.warning("dropping offset %d of %s: %s", record.offset, record.topic, error)
             else:
-                self.events_in += record.count - skip
+                self.events_in += len(events)
+        if record.topic in self._asked:
+            self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
+            return
         self._merge.offer((record.topic, record.partition, record.producer), events, record.clock)
+
+    def _take_outside(self, records: Sequence[Record]) -> None:
+        """Take payloads of outsiders from one partition, as `_take` does one by one, only together."""
+        topic, partition = records[0].topic, records[0].partition
+
+        def failed(number: int, error: MappingError) -> None:
+            if topic not in self._fed:
+                raise error
+            log.warning("dropping offset %d of %s: %s", records[number].offset, topic, error)
+
+        events = self._payloads[topic].decode_outside([record.value for record in records], failed)
+        self.events_in += len(events)
+        self._merge.offer((topic, partition, ""), events, NO_CLOCK)
 
     def _start(self, frontier: int) -> None:
         """Begin: a live app now, since it follows the clock on the wall; else with the first time heard of."""
         first = self._merge.first
-        began = frontier if self._live or first is None else min(first, frontier)
+        began = frontier if self.live or first is None else min(first, frontier)
         self._started = True
         self._publisher.begin(began)
         self.app.start(began)
 
     def _deliver(self) -> None:
         app = self.app
+        only = self._merge.only_stream
+        if only is not None and only not in self._echoed and isinstance(app, RunsApp) and app.runs(only):
+            for events in self._merge.runs():
+                self._run.through(app, only, events, app.clock, self._firing)
         for at, order, path, stream, arrivals in self._merge.release():
             self._by_timer = True
             if order == TIMER:
@@ -216,14 +301,27 @@ class Island:
             else:
                 app.advance(at)
             self._by_timer, self._order, self._path, self._number = False, order, path, 0
+            self._handed = arrivals[0][1] if stream in self._echoed else None
             app.deliver(stream, arrivals)
+        self._handed = None
+
+    def _do_commands(self) -> None:
+        commands, self._commands = self._commands, []
+        if commands:
+            self.app.deliver(COMMANDS, commands)
 
     def _collector(self, stream: str) -> Callable[[Sequence[Arrival]], None]:
         events = self._publisher.collect(stream)
+        echoed = stream in self._echoed
 
         def put(arrivals: Sequence[Arrival]) -> None:
+            if echoed and arrivals[0][1] is self._handed:
+                return
             at = self.app.clock
-            if self._by_timer:
+            if self._run.on:
+                self._run.settle()
+                self._order, self._path, self._number = self._run.cause(len(arrivals))
+            elif self._by_timer:
                 self._caused_by_timer(at)
             for place, (ts, row) in enumerate(arrivals):
                 events.add(at, self._order, child(self._path, self._number), place, ts, row)
@@ -233,7 +331,17 @@ class Island:
 
         return put
 
+    def _firing(self, begins: bool) -> None:
+        """Take note that timers fire in the middle of a run, or that they have."""
+        self._by_timer = begins
+
     def _caused_by_timer(self, at: int) -> None:
         """Go on numbering what timers put out at the time `at`, however batches were cut."""
         before, number = self._timers
         self._order, self._path, self._number = TIMER, b"", number if before == at else 0
+
+
+def _outsiders_place(record: Record) -> tuple[str, int] | None:
+    """Return topic and partition of a payload that an outsider put there with a client of its own; None for others."""
+    outside = not record.producer and record.clock == NO_CLOCK and is_marked(record.value)
+    return (record.topic, record.partition) if outside else None

@@ -13,7 +13,7 @@ from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.named_window import NamedWindow
-from spdist.operators.stores import KeptStore
+from spdist.operators.stores import KeptStore, OutsideStores
 from spdist.operators.table import make_table
 from spdist.operators.triggers import PURGE_RANK
 
@@ -26,7 +26,9 @@ def catalog_of(checked: CheckedApp, stores: Mapping[str, Any]) -> Catalog:
     return replace(known, stores=stores, functions={**known.functions, **checked.scripts})
 
 
-def make_stores(checked: CheckedApp, home: Home, time_zone: str = "GMT") -> dict[str, KeptStore]:
+def make_stores(
+    checked: CheckedApp, home: Home, time_zone: str = "GMT", outside: OutsideStores | None = None
+) -> dict[str, KeptStore]:
     """Return the stores of an app by id; aggregations read their streams from now on, before all queries.
 
     Parameters
@@ -37,6 +39,8 @@ def make_stores(checked: CheckedApp, home: Home, time_zone: str = "GMT") -> dict
         Its streams, clock and timers.
     time_zone : str
         In which the hours, days, months and years of aggregations begin.
+    outside : OutsideStores, optional
+        Makes those with ``@Store``; without it such an app is refused.
     """
     stores: dict[str, KeptStore] = {}
     for position, definition in enumerate(checked.app.definitions):
@@ -45,10 +49,13 @@ def make_stores(checked: CheckedApp, home: Home, time_zone: str = "GMT") -> dict
             joined = definition.name in _joined(checked)
             stores[definition.name] = NamedWindow(definition, schema, (-1, 1 + position), home, joined)
         elif isinstance(definition, ast.TableDefinition):
-            stores[definition.name] = make_table(definition)
+            kept = outside.table(definition, lambda: home.clock.now) if outside is not None else None
+            stores[definition.name] = make_table(definition) if kept is None else kept
     known = catalog_of(checked, stores)
     for position, (id, aggregated) in enumerate(checked.aggregated.items()):
-        aggregation = stores[id] = Aggregation(aggregated, PURGE_RANK + position, known, home, time_zone)
+        aggregation = stores[id] = Aggregation(
+            aggregated, PURGE_RANK + position, known, home, time_zone, outside.buckets(aggregated) if outside else None
+        )
         for stream_id, (one, many) in aggregation.receivers.items():
             home.junction(stream_id).subscribe(one, many, aggregation.loop)
     return stores

@@ -15,6 +15,7 @@ from spdist.engine.elements import Elements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
 from spdist.engine.kept import catalog_of, make_stores
+from spdist.engine.outside import outside_stores
 from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
@@ -30,7 +31,9 @@ from spdist.operators.junction import Failures, ObserverFailed
 from spdist.operators.on_demand import Answer, OnDemandQueries
 from spdist.operators.output import QueryObserver
 from spdist.operators.plans import ReceiveEvents
+from spdist.operators.stores import OutsideStores
 from spdist.operators.triggers import Triggers
+from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker
 
 __all__ = ["LocalApp", "run"]
@@ -55,6 +58,10 @@ class LocalApp:
         other get the same one.
     time_zone : str
         In which the hours, days, months and years of aggregations begin (``aggTimeZone`` in Siddhi).
+    outbox : Outbox, optional
+        Takes what sinks of all types put out, for somebody who sends it later; see `spdist.engine.endpoints`.
+    stores : OutsideStores, optional
+        Makes what has ``@Store`` (`spdist.stores.open_stores`), for this app alone; without it such an app is refused.
 
     Raises
     ------
@@ -82,6 +89,8 @@ class LocalApp:
         errors: ErrorStore | None = None,
         broker: InMemoryBroker | None = None,
         time_zone: str = "GMT",
+        outbox: Outbox | None = None,
+        stores: OutsideStores | None = None,
     ) -> None:
         self.checked = checked
         self.errors = ErrorStore() if errors is None else errors
@@ -89,13 +98,14 @@ class LocalApp:
         self._clock = self._home.clock
         self._timers = self._home.timers
         self._heap = self._timers.heap
-        self._stores = make_stores(checked, self._home, time_zone)
+        self._outside = stores
+        self._stores = make_stores(checked, self._home, time_zone, stores)
         known = catalog_of(checked, self._stores)
         self._on_demand = OnDemandQueries(checked, self._stores, known, self._clock)
         self._elements = Elements(checked, known, self._stores, self._home)
         self._triggers = Triggers(checked.app.definitions, self._home)
         self.broker = InMemoryBroker() if broker is None else broker
-        self._endpoints = Endpoints(checked, self._home, self.broker)
+        self._endpoints = Endpoints(checked, self._home, self.broker, outbox)
         self._entries = {id: junction.one for id, junction in self._home.junctions.items()}
         self._started = False
         # Due before all time, so that the first event takes the slow way, which starts the app.
@@ -136,8 +146,10 @@ class LocalApp:
         self._endpoints.start()
 
     def stop(self) -> None:
-        """Leave the broker, which may outlive the app: sources hear nothing from now on."""
+        """Leave the broker and the databases, which may outlive the app: sources hear nothing from now on."""
         self._endpoints.stop()
+        if self._outside is not None:
+            self._outside.close()
 
     def advance(self, to_ms: int) -> None:
         """Let time pass until `to_ms`; what is due fires. A time that is past does nothing."""
@@ -344,7 +356,8 @@ def run(
     dict of str to list of (timestamp, row)
         The events of each stream that queries write, in the order in which they came.
     """
-    app = LocalApp(check(parse(text), catalog(scripts), text))
+    checked = check(parse(text), catalog(scripts), text)
+    app = LocalApp(checked, stores=outside_stores(checked))
     out: dict[str, list[Arrival]] = {}
     for query in app.checked.queries + tuple(q for p in app.checked.partitions for q in p.queries):
         if query.target in app.checked.streams and query.target not in out:

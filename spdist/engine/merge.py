@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from spdist.engine.straight import Key, is_run
 from spdist.operators.base import Arrival
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
@@ -32,17 +33,15 @@ __all__ = ["ChannelKey", "Merge", "Released"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
-#: Merge key: at, order, sort key of the path.
-_Key = tuple[int, int, bytes]
-_LOWEST: _Key = (NO_CLOCK, TIMER, b"")
+_LOWEST: Key = (NO_CLOCK, TIMER, b"")
 
 
-def _promised(clock: int) -> _Key:
+def _promised(clock: int) -> Key:
     """Return the lowest key that may follow the promise `clock`."""
     return (clock, TIMER + 1, b"") if clock != NO_CLOCK else _LOWEST
 
 
-def _reached(key: _Key) -> int:
+def _reached(key: Key) -> int:
     """Return the time that is over in a channel at `key`: where a timer put that out, others may do so at that time."""
     at, order, _ = key
     return at if order != TIMER or at == NO_CLOCK else at - 1
@@ -61,7 +60,7 @@ class Released(NamedTuple):
 class _Waiting(NamedTuple):
     """An event with its merge key and the rank of its channel, by which it is sorted; then what it is."""
 
-    key: _Key
+    key: Key
     rank: int
     path: bytes
     chunk: int
@@ -77,9 +76,11 @@ class _Channel:
     rank: int
     outside: bool
     holds: bool = True
-    key: _Key = _LOWEST
+    key: Key = _LOWEST
     first: int | None = None
     pending: deque[_Waiting] = field(default_factory=deque)
+    #: Of an only channel, where nothing is pending: runs of events that wait as they came.
+    runs: list[Events] = field(default_factory=list)
 
 
 class Merge:
@@ -118,7 +119,7 @@ class Merge:
     @property
     def pending(self) -> int:
         """Number of events that wait for their turn."""
-        return sum(len(channel.pending) for channel in self._by_rank)
+        return sum(len(channel.pending) + sum(map(len, channel.runs)) for channel in self._by_rank)
 
     @property
     def first(self) -> int | None:
@@ -138,7 +139,7 @@ class Merge:
             What the record promises.
         """
         channel = self._channel(key)
-        if events is not None:
+        if events is not None and not self._keep(channel, events):
             self._queue(channel, events)
         channel.key = max(channel.key, _promised(clock))
         if channel.first is None and channel.key > _LOWEST:
@@ -164,11 +165,24 @@ class Merge:
         self.reached = max(self.reached, reached)
         return self.reached
 
+    @property
+    def only_stream(self) -> str | None:
+        """The stream of the only channel; None where there are several, or none."""
+        return self._by_rank[0].stream if len(self._by_rank) == 1 else None
+
+    def runs(self) -> list[Events]:
+        """Return the runs of an only channel, in order, instead of releasing their events; nothing else waits then."""
+        if len(self._by_rank) != 1:
+            return []
+        runs, self._by_rank[0].runs = self._by_rank[0].runs, []
+        return runs
+
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.
 
         Those put out before it, and those that timers put out at that very time.
         """
+        self._spill()
         if len(self._by_rank) == 1:
             (channel,) = self._by_rank
             due, channel.pending = list(channel.pending), deque()
@@ -181,6 +195,7 @@ class Merge:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain data."""
+        self._spill()
         return {
             "reached": self.reached,
             "channels": [
@@ -208,6 +223,25 @@ class Merge:
             self._channels[key] = found
             self._by_rank.append(found)
         return found
+
+    def _keep(self, channel: _Channel, events: Events) -> bool:
+        """Keep a run as it came, where that is possible."""
+        if len(self._by_rank) > 1 or channel.pending or not len(events) or not is_run(events, channel.key):
+            self._spill()
+            return False
+        channel.runs.append(events)
+        channel.key = (events.at[-1], events.order[-1], sort_key(events.path[-1]))
+        if channel.first is None:
+            channel.first = events.at[0]
+        return True
+
+    def _spill(self) -> None:
+        """Let the events of runs wait one by one."""
+        for channel in self._by_rank:
+            for at, order, path, chunk, ts, row in (event for run in channel.runs for event in run):
+                key = (at, order, sort_key(path))
+                channel.pending.append(_Waiting(key, channel.rank, path, chunk, (ts, row)))
+            channel.runs.clear()
 
     @staticmethod
     def _queue(channel: _Channel, events: Events) -> None:
@@ -248,7 +282,7 @@ class Merge:
         )
 
 
-def _below(pending: deque[_Waiting], limit: _Key) -> Iterable[_Waiting]:
+def _below(pending: deque[_Waiting], limit: Key) -> Iterable[_Waiting]:
     """Take the events off the front of `pending` whose key is below `limit`."""
 
     def taken() -> Iterator[_Waiting]:

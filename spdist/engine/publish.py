@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spdist.errors import PlanningError
-from spdist.language.types import Schema
+from spdist.language.types import Schema, Type
 from spdist.planning.topology import AssignedOutput, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.payload import Events, Payload
+from spdist.transports.commands import ANSWERS
+from spdist.transports.payload import Events, Payload, pack_value, unpack_value
 from spdist.transports.routing import key_partition, key_text
 
 __all__ = ["Publisher"]
+
+#: Types whose values never change.
+_FIXED = {type(None), bool, int, float, str, bytes}
+
+
+#: Of so many keys the partition is kept in mind.
+_KNOWN_KEYS = 100_000
 
 
 class _Route:
@@ -30,6 +38,8 @@ class _Route:
         self.sent = 0
         self._key: int | None = None
         self._text: Callable[[Any], str] = str
+        # Where texts go that came before; other values may be equal and written in another way.
+        self._places: dict[str, int] = {}
         if publishing.strategy is Strategy.FIELD_GROUPING:
             self._key = schema.index(publishing.key or "")
             if self._key is None:
@@ -44,16 +54,33 @@ class _Route:
         if self.partitions == 1:
             self.sent += len(events)
             return [events]
+        begun, count = self.sent, len(events)
+        self.sent += count
         if self._key is None:
-            places = [number % self.partitions for number in range(self.sent, self.sent + len(events))]
-        else:
-            text, key = self._text, self._key
-            places = [key_partition(text(row[key]), self.partitions) for row in events.rows]
-        self.sent += len(events)
-        shares = [Events() for _ in range(self.partitions)]
-        for place, event in zip(places, events, strict=True):
-            shares[place].add(*event)
-        return shares
+            return [
+                events.picked(range((own - begun) % self.partitions, count, self.partitions))
+                for own in range(self.partitions)
+            ]
+        text, key, known = self._text, self._key, self._places
+        shares: list[list[int]] = [[] for _ in range(self.partitions)]
+        for number, row in enumerate(events.rows):
+            value = row[key]
+            try:
+                place = known[value]
+            except (KeyError, TypeError):
+                place = key_partition(text(value), self.partitions)
+                if type(value) is str and len(known) < _KNOWN_KEYS:
+                    known[value] = place
+            shares[place].append(number)
+        return [events.picked(share) for share in shares]
+
+
+class _AsPutOut(list[tuple[Any, ...]]):
+    """Rows that are kept as they are when they are put out: functions change lists and maps in place."""
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Append a row, with copies of what could still change."""
+        super().append(tuple(value if type(value) in _FIXED else unpack_value(pack_value(value)) for value in row))
 
 
 class Publisher:
@@ -77,7 +104,10 @@ class Publisher:
         self.producer = producer
         self.promised = NO_CLOCK
         self.events_out = 0
-        self._collected = {output.stream: Events() for output in outputs}
+        self._collected = {
+            output.stream: Events(rows=_AsPutOut() if Type.OBJECT in schemas[output.stream].types else [])
+            for output in outputs
+        }
         self._payloads = {output.stream: Payload(schemas[output.stream]) for output in outputs}
         self._routes = {
             output.stream: [_Route(publishing, schemas[output.stream]) for publishing in output.publishing]
@@ -114,7 +144,7 @@ class Publisher:
                 for partition, share in enumerate(shares):
                     if len(share):
                         records.extend(self._records(stream, route, partition, share, clock))
-                    elif news:
+                    elif news and stream != ANSWERS:
                         records.append(self._promise(route, partition, clock))
             if len(events):
                 self.events_out += len(events)
@@ -148,8 +178,9 @@ class Publisher:
             route.seq[partition] += count
 
     def _promises(self, clock: int) -> Iterator[Record]:
-        for routes in self._routes.values():
-            for route in routes:
+        for stream, routes in self._routes.items():
+            # Nobody merges answers with anything.
+            for route in routes if stream != ANSWERS else ():
                 for partition in range(route.partitions):
                     yield self._promise(route, partition, clock)
 

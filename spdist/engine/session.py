@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,17 +23,19 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spdist.config.sections import Script, Spark, StatePersistence, Transports
+from spdist.config.sections import Datasource, Script, Spark, StatePersistence, Transports
+from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
+from spdist.services.java import OLDEST_JAVA, find_java, java_version
+from spdist.services.process import runs
+from spdist.transports.opening import transport_settings, write_settings
 
 __all__ = ["OLDEST_JAVA", "HostSettings", "SparkHost", "java_version"]
 
-OLDEST_JAVA = 17
+log = logging.getLogger(__name__)
+
 _PREFIX = "spdist-spark-"
-_INSTALL = (
-    "install a Java 17 or 21 runtime (Debian: openjdk-17-jre-headless; conda: openjdk=17) or set JAVA_HOME to one"
-)
 _STOP_TIMEOUT_S = 15.0
 
 #: A JVM for many short tasks: the serial collector and the first compiler keep start and memory small, and 512 kB are
@@ -60,8 +64,6 @@ _SETTINGS = {
     "spark.sql.streaming.stopTimeout": "10s",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.python.worker.reuse": "true",
-    # One idle Python worker for each purpose and query; a second one is never needed again.
-    "spark.python.factory.idleWorkerMaxPoolSize": "1",
 }
 
 _LOG4J = """\
@@ -87,29 +89,9 @@ _QUIET = (
     "org.apache.spark.sql.execution.streaming.ResolveWriteToStream",
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
+    # It does not find the classes of jars that a session got later, for figures that nobody looks at.
+    "org.apache.spark.sql.execution.ui.SQLAppStatusListener",
 )
-
-
-def java_version(java: str) -> int | None:
-    """Return the major version of the Java runtime at path `java` (8 for ``1.8``), or None where it does not run."""
-    try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(found[1]) if found else None
-
-
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
-    if java is None:
-        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is none on the PATH"
-        raise EngineError(f"Spark needs Java, and {where}", hint=_INSTALL)
-    version = java_version(java)
-    if version is None or version < OLDEST_JAVA:
-        what = "does not run" if version is None else f"is Java {version}"
-        raise EngineError(f"Spark needs Java {OLDEST_JAVA} or newer, {java} {what}", hint=_INSTALL)
 
 
 class HostSettings(Protocol):
@@ -135,6 +117,11 @@ class HostSettings(Protocol):
         """Section ``siddhi.script``: whether functions that apps define are run."""
         ...
 
+    @property
+    def datasources(self) -> Mapping[str, Datasource]:
+        """Section ``wso2.datasources``: the databases that apps may name."""
+        ...
+
 
 class SparkHost:
     """Owns the JVM and the Spark session of this process; start it once, run many queries on it.
@@ -158,11 +145,21 @@ class SparkHost:
         self._lock = threading.RLock()
         self._session: SparkSession | None = None
         self._scratch: Path | None = None
+        self._has_kafka = False
+        self._topics: str | None = None
+        self._streams_kafka = False
 
     @property
     def log_directory(self) -> Path:
         """Where the topics are."""
         return Path(self.config.transports.log.directory).absolute()
+
+    @property
+    def topics(self) -> str:
+        """Where the topics between groups are, for Spark's processes; raises EngineError where it is not started."""
+        if self._topics is None:
+            self._topics = write_settings(transport_settings(self.config.transports), self.scratch)
+        return self._topics
 
     @property
     def state_location(self) -> Path:
@@ -201,7 +198,7 @@ class SparkHost:
                 return self
             if SparkContext._active_spark_context is not None:
                 raise EngineError("this process already has a Spark session", hint="stop it, or use another process")
-            _check_java()
+            find_java("Spark")
             logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection
             _remove_abandoned(Path(tempfile.gettempdir()))
             self._scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
@@ -213,10 +210,33 @@ class SparkHost:
                 raise EngineError(f"the Spark session did not start: {error}") from error
             return self
 
+    def need_kafka(self) -> None:
+        """Make Spark's Kafka source and sink available to this thread; the second time in a session it is quick.
+
+        Raises
+        ------
+        EngineError
+            The host is not started, or the connector is not in the cache and cannot be fetched.
+        """
+        with self._lock:
+            if not self._has_kafka:
+                add_jars(self.session, kafka_jars())
+                self._has_kafka = True
+            # Each thread here has one in the JVM, which finds what was added only through this loader.
+            loader = self.session._jsparkSession.sharedState().jarClassLoader()
+            self.session._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)  # type: ignore[union-attr]
+
+    @property
+    def streams_kafka(self) -> bool:
+        """Whether Kafka was on the class path when the JVM started, which real-time mode needs."""
+        return self._streams_kafka
+
     def stop(self) -> None:
         """Stop all queries, the session and the JVM, and remove the temporary directory. Safe to call twice."""
         with self._lock:
             session, self._session = self._session, None
+            self._has_kafka = False
+            self._topics = None
             if session is not None:
                 with contextlib.suppress(Exception):  # the JVM may be gone already
                     session.stop()
@@ -235,15 +255,54 @@ class SparkHost:
         config = self.config.spark
         settings = _SETTINGS | {
             "spark.driver.memory": config.driver_memory,
+            # As many idle Python workers for a query as can work for it at a time: they have its live state.
+            "spark.python.factory.idleWorkerMaxPoolSize": str(config.cores),
             "spark.local.dir": str(scratch / "local"),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *_files_for_jvm(scratch))),
         }
-        builder = SparkSession.Builder().master(f"local[{config.cores}]").appName("spdist")
+        # Real-time mode reads results of tasks in threads that do not know of jars that were added later.
+        known = cached_kafka_jars()
+        if known:
+            settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, known))
+        master = config.master or f"local[{config.cores}]"
+        self._streams_kafka = bool(known)
+        self._has_kafka = bool(known) and master.startswith("local[")  # executors get what is added
+        if _elsewhere(master):
+            # Executors on other machines must reach the driver, and Spark knows how they call this one.
+            settings = {key: value for key, value in settings.items() if not key.startswith("spark.driver.bind")}
+            settings.pop("spark.driver.host")
+        builder = SparkSession.Builder().master(master).appName("spdist")
         for key, value in settings.items():
             builder = builder.config(key, value)
         with _environment(_for_jvm(scratch)):
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
+        if not master.startswith("local["):
+            log.info(
+                "executors of %s must see the topics in %s and the states in %s",
+                master,
+                self.log_directory,
+                self.state_location,
+            )
+            session.sparkContext.addPyFile(str(_packed(scratch / "spdist.zip")))
+        return session
+
+
+def _elsewhere(master: str) -> bool:
+    """Tell whether the executors of a Spark master may be on other machines."""
+    if master.startswith(("local[", "local-cluster[")) or master == "local":
+        return False
+    return not re.match(r"spark://(localhost|127\.0\.0\.1|\[::1\])(:|$)", master)
+
+
+def _packed(path: Path) -> Path:
+    """Write this package into a zip file, for executors, and return its path."""
+    package = Path(__file__).parents[1]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, Path(package.name) / file.relative_to(package))
+    return path
 
 
 def _files_for_jvm(scratch: Path) -> tuple[str, ...]:
@@ -325,15 +384,5 @@ def _remove_abandoned(parent: Path) -> None:
     """Remove the temporary directories of hosts whose process is gone."""
     for directory in parent.glob(f"{_PREFIX}*-*"):
         pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not _runs(int(pid)):
+        if pid.isdigit() and not runs(int(pid)):
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -1,6 +1,7 @@
-"""One start of a group instance on its stored state: which batch is which segment, and in what order things happen.
+"""One start of a shard on its stored state: which batch is which segment, and in what order things happen.
 
-A *shard* here is a whole group instance: instances are made parallel by `@dist(parallel)`, each has one state.
+A *shard* is one island with a state of its own: a whole group instance, or the share of the keys that one of several
+shards of it has. One query may host many.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spdist.engine.island import Island
+from spdist.engine.island import Island, Output
 from spdist.engine.state import Positions, Segment, StateStore
+from spdist.errors import FencedError, StateError
+from spdist.operators.stores import Batch
 from spdist.transports.base import Record
 
 __all__ = ["Shard", "SnapshotPolicy"]
@@ -31,15 +34,19 @@ class Shard:
     store : StateStore
         Where the state is.
     opening : Segment
-        What `StateStore.open` returned to this owner: batch *b* becomes segment ``opening.number + 1 + b``.
+        What `StateStore.open` returned to this owner.
     make_island : callable
         Returns an island that has processed nothing.
     policy : SnapshotPolicy
         When snapshots are taken.
+    skips_idle : bool
+        Whether a batch that brings nothing gets no segment, where time does not pass by itself. For shards that share a
+        query with others, whose records make most of its batches.
 
     State
     -----
-    The island after segment `version`. What is in memory is a copy of what is stored: it can be lost at any time.
+    The island after segment `version`. What is in memory is a copy of what is stored: it can be lost at any time, and
+    another process may have gone on in between; then only the segments that this one missed are replayed.
     """
 
     def __init__(
@@ -48,6 +55,8 @@ class Shard:
         opening: Segment,
         make_island: Callable[[], Island],
         policy: SnapshotPolicy | None = None,
+        *,
+        skips_idle: bool = False,
     ) -> None:
         self.store = store
         self.island: Island | None = None
@@ -55,11 +64,22 @@ class Shard:
         self._opening = opening
         self._make_island = make_island
         self._policy = policy or SnapshotPolicy()
+        self._skips_idle = skips_idle
+        #: Of segment `version`.
+        self._batch = -1
+        self._positions: Positions = {}
         self._segments = 0
         self._payload_bytes = 0
+        self._snapshot_bytes = 0
+        self._log: str | None = None
 
-    def process(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> list[Record]:
-        """Make batch number `batch` (from 0) part of the state and return what is to be published for it.
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that another process would have to load: the newest snapshot and the segments after it."""
+        return self._snapshot_bytes + self._payload_bytes
+
+    def process(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> list[Output]:
+        """Make batch number `batch` (from 0) part of the state and return what is to be published and delivered for it.
 
         The first batch also returns what earlier owners may not have published. A batch that is repeated returns the
         same again. The batch before has been published when this is called.
@@ -69,9 +89,10 @@ class Shard:
         batch, tick : int
             Number of the batch since this owner began, and its time in ms.
         records : sequence of Record
-            What arrived, repeats included.
+            What arrived, repeats included. Those below the shard's own position in their partition are part of its
+            state already: a query begins to read where the shard that is furthest behind goes on.
         positions : Positions
-            Where reading goes on after this batch.
+            Where reading goes on after this batch; partitions that did not move may be missing.
 
         Raises
         ------
@@ -80,44 +101,124 @@ class Shard:
         StateError
             The stored state cannot be read or written.
         """
-        number = self._opening.number + 1 + batch
-        emitted = self._opening.emitted if batch == 0 else number - 1
-        again: list[Record] = []
-        island = self.island
-        if island is None or self.version != number - 1:
-            island, again = self._catch_up(number - 1, emitted)
-        segment = self.store.append(Segment(number, self._opening.owner, emitted, tick, positions, tuple(records)))
-        self._save_snapshot(island, number - 1, emitted)
+        again: list[Output] = []
+        if self.island is None or self._batch >= batch:
+            again = self._load(batch)
+        if self._skips_idle and self._nothing_new(batch, records):
+            return again
+        segment = self._append(batch, records, tick, positions)
+        island = self._known()
+        self._save_snapshot(island, segment)
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
         self.island = None
-        outputs = island.process(segment.records, segment.tick)
-        self.island, self.version = island, number
+        outputs = island.process(segment.records, segment.tick, self._named(segment))
         self._count(segment)
+        self._is_at(island, segment)
         return again + outputs
 
-    def _catch_up(self, version: int, emitted: int) -> tuple[Island, list[Record]]:
-        """Load the state after segment `version`, and what its segments after `emitted` publish."""
-        island, again = self._make_island(), []
-        snapshot, segments = self.store.load(version)
+    def _known(self) -> Island:
+        assert self.island is not None
+        return self.island
+
+    def _nothing_new(self, batch: int, records: Sequence[Record]) -> bool:
+        if batch == 0 or self._known().live or self._fresh(records):
+            return False
+        if self.store.path("segment", self.version + 1).exists():
+            self._catch_up(batch)  # what is counted must not fall behind what another process has counted
+        return True
+
+    def _append(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> Segment:
+        """Make the segment of the batch durable; catch up before that where another process of this owner went on."""
+        while True:
+            emitted = self._opening.emitted if batch == 0 else self.version
+            made = Segment(
+                number=self.version + 1,
+                owner=self._opening.owner,
+                emitted=emitted,
+                tick=tick,
+                positions=_later(self._positions, positions),
+                records=self._fresh(records),
+                batch=batch,
+            )
+            version = self.version
+            try:
+                segment = self.store.append(made)
+            except FencedError:
+                # Not fenced where a process of the same owner has gone on so far that it deleted what this one misses.
+                if self.store.newest(self._opening.owner, batch).number <= version:
+                    raise
+                self._load(batch)
+                continue
+            if segment.batch == batch:
+                return segment
+            if segment.batch > batch or not self._catch_up(batch):
+                raise StateError(f"the state in {self.store.directory} is at batch {segment.batch}, not {batch}")
+
+    def _fresh(self, records: Sequence[Record]) -> tuple[Record, ...]:
+        own = self._positions
+        return tuple(r for r in records if not 0 <= r.offset < own.get(r.topic, {}).get(r.partition, 0))
+
+    def _load(self, batch: int) -> list[Output]:
+        """Load the state before `batch`; for the first batch return what earlier owners may not have published."""
+        newest = self.store.newest(self._opening.owner, batch)
+        emitted = self._opening.emitted if batch == 0 else newest.number
+        island = self._make_island()
+        again: list[Output] = []
+        snapshot, segments = self.store.load(newest.number)
         if snapshot:
             island.restore(snapshot)
-        self._segments = self._payload_bytes = 0
+        self.island = None
+        self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
         for segment in segments:
-            self._count(segment)
-            if segment.opening:
-                continue
-            outputs = island.process(segment.records, segment.tick)
+            outputs = self._replay(island, segment)
             if segment.number > emitted:
                 again.extend(outputs)
-        return island, again
+        self._is_at(island, newest)
+        return again
 
-    def _save_snapshot(self, island: Island, number: int, emitted: int) -> None:
+    def _catch_up(self, batch: int) -> bool:
+        """Replay the segments before `batch` that another process of this owner wrote; whether there were any."""
+        before, island = self.version, self._known()
+        while self.store.path("segment", self.version + 1).exists():
+            segment = self.store.segment(self.version + 1)
+            if segment.owner != self._opening.owner or segment.batch >= batch:
+                break
+            self.island = None
+            self._replay(island, segment)
+            self._is_at(island, segment)
+        return self.version > before
+
+    def _replay(self, island: Island, segment: Segment) -> list[Output]:
+        self._count(segment)
+        return [] if segment.opening else island.process(segment.records, segment.tick, self._named(segment))
+
+    def _named(self, segment: Segment) -> Batch:
+        if self._log is None:
+            self._log = self.store.identity()
+        return Batch(self._log, segment.number)
+
+    def _is_at(self, island: Island, segment: Segment) -> None:
+        self.island, self.version = island, segment.number
+        self._batch, self._positions = segment.batch, segment.positions
+
+    def _save_snapshot(self, island: Island, segment: Segment) -> None:
         due = self._segments >= self._policy.segments or self._payload_bytes >= self._policy.payload_bytes
         # From a snapshot the outputs before it cannot be put out again.
-        if due and number <= emitted:
-            self.store.save_snapshot(number, island.snapshot())
-            self._segments = self._payload_bytes = 0
+        if due and segment.number - 1 <= segment.emitted:
+            snapshot = island.snapshot()
+            self.store.save_snapshot(segment.number - 1, snapshot)
+            self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
 
     def _count(self, segment: Segment) -> None:
         self._segments += 1
         self._payload_bytes += sum(len(record.value) for record in segment.records)
+
+
+def _later(left: Positions, right: Positions) -> Positions:
+    """Return the later position in each partition."""
+    later = {topic: dict(offsets) for topic, offsets in left.items()}
+    for topic, offsets in right.items():
+        known = later.setdefault(topic, {})
+        for partition, offset in offsets.items():
+            known[partition] = max(offset, known.get(partition, offset))
+    return later

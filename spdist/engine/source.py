@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,17 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from spdist.engine.columns import RECORD_DDL, arrow_without_pandas, to_batch
 from spdist.engine.state import Positions
 from spdist.transports.base import Record
-from spdist.transports.log import LogTransport
+from spdist.transports.opening import open_place
+from spdist.transports.read_ahead import SizedReader, sized_reader
 
-__all__ = ["LogDataSource", "LogReader", "SourceSettings", "read_control"]
+__all__ = ["LogDataSource", "LogReader", "SourceSettings", "control_record", "is_control", "read_control"]
 
 #: Offsets as Spark keeps them: partitions are texts, as JSON wants it. ``tick`` is the time of the batch, ms.
 Offsets = dict[str, Any]
 
 _READ_RECORDS = 1000
+#: No topic has this partition.
+_CONTROL = -1
 #: A batch holds at most this many bytes of payload (and one record where that alone is larger).
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 #: A live query that merges producers looks at their promises at most this often.
@@ -41,8 +44,8 @@ class SourceSettings:
 
     Parameters
     ----------
-    directory : str
-        Of the log.
+    place : str
+        Where the topics are, see `spdist.transports.opening.write_settings`.
     topics : dict
         Topic → partitions.
     start : Positions
@@ -59,7 +62,7 @@ class SourceSettings:
         A file: once it exists no batch begins any more, and ``<stop_flag>.seen`` is written.
     """
 
-    directory: str
+    place: str
     topics: dict[str, tuple[int, ...]]
     start: Positions
     live: bool
@@ -88,7 +91,7 @@ class LogReader(SimpleDataSourceStreamReader):
     records: it shows that the query runs and publishes what an earlier run may have left unpublished.
     """
 
-    def __init__(self, settings: SourceSettings, transport: LogTransport) -> None:
+    def __init__(self, settings: SourceSettings, transport: SizedReader) -> None:
         self.settings = settings
         self.transport = transport
 
@@ -131,7 +134,7 @@ class LogReader(SimpleDataSourceStreamReader):
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[Any]:
         """Yield the records between two offsets as Arrow batches; the first holds only the control record."""
-        yield to_batch([_control(end)])
+        yield to_batch([control_record(end["tick"], end["topics"])])
         for topic, partitions in end["topics"].items():
             for partition, stop in partitions.items():
                 offset = start["topics"][topic][partition]
@@ -209,12 +212,17 @@ class LogDataSource(DataSource):
         """Return the reader; Spark calls this in the process that it keeps for the source."""
         arrow_without_pandas()
         settings = SourceSettings.from_options(self.options)
-        return LogReader(settings, LogTransport(settings.directory))
+        return LogReader(settings, sized_reader(open_place(settings.place)))
 
 
-def _control(end: Offsets) -> Record:
-    """Return the record that brings the tick and the offsets of a batch to the island."""
-    return Record("", -1, json.dumps(end["topics"]).encode(), 0, clock=end["tick"])
+def control_record(tick: int, positions: Mapping[str, Mapping[Any, int]]) -> Record:
+    """Return the record that brings the tick of a batch to the islands, and where reading goes on after it."""
+    return Record("", _CONTROL, json.dumps(positions).encode(), 0, clock=tick)
+
+
+def is_control(record: Record) -> bool:
+    """Whether a record is the control record of its batch."""
+    return record.partition == _CONTROL
 
 
 def read_control(record: Record) -> tuple[int, Positions]:

@@ -80,6 +80,8 @@ class Segment:
         True where it only marks that `owner` has taken over.
     base : str
         Name of the directory with the state to go on from; empty where the state is that after the segment before.
+    batch : int
+        Number of the batch since its owner began, -1 for an opening. A batch that brings nothing may have no segment.
     """
 
     number: int
@@ -90,6 +92,7 @@ class Segment:
     records: tuple[Record, ...] = field(default=())
     opening: bool = False
     base: str = ""
+    batch: int = -1
 
 
 class StateStore:
@@ -160,6 +163,7 @@ class StateStore:
             "positions": segment.positions,
             "opening": segment.opening,
             "base": segment.base,
+            "batch": segment.batch,
         }
         if self._write("segment", segment.number, header, _pack(segment.records)):
             # A number may be free again because the segment that had it was deleted, long after we were replaced.
@@ -172,6 +176,26 @@ class StateStore:
         if found.owner != segment.owner:
             raise self._fenced(segment.owner)
         return found
+
+    def identity(self) -> str:
+        """Return a name of this log of inputs that no other one has; databases remember by it what they have applied.
+
+        A directory that is made anew, after the instance was removed, has another one.
+        """
+        path = self.directory / "identity"
+        temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
+        try:
+            if not path.exists():
+                self.directory.mkdir(parents=True, exist_ok=True)
+                temporary.write_text(uuid.uuid4().hex, encoding="ascii")
+                with contextlib.suppress(FileExistsError):  # another one was faster
+                    os.link(temporary, path)
+            return path.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StateError(f"the state in {self.directory} has no identity: {error}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
     # ---------------------------------------------------------------------------------------------------- reading
     def numbers(self, kind: str) -> list[int]:
@@ -198,7 +222,23 @@ class StateStore:
         }
         records = _unpack(body) if body else ()
         owner, emitted, tick, opening = (header[key] for key in ("owner", "emitted", "tick", "opening"))
-        return Segment(number, owner, emitted, tick, positions, records, opening, header["base"])
+        batch = header.get("batch", -1)
+        return Segment(number, owner, emitted, tick, positions, records, opening, header["base"], batch)
+
+    def newest(self, owner: str, before_batch: int) -> Segment:
+        """Return the newest segment that `owner` wrote before it came to batch `before_batch`: at least its opening.
+
+        Raises
+        ------
+        FencedError
+            The state has gone on without `owner`.
+        """
+        last = self.last()
+        while last is not None and last.owner == owner:
+            if last.batch < before_batch:
+                return last
+            last = self.segment(last.number - 1)
+        raise self._fenced(owner)
 
     def load(self, up_to: int) -> tuple[bytes, Iterator[Segment]]:
         """Return the newest readable snapshot (empty where the state begins empty) and the segments from it to `up_to`.

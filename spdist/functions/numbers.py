@@ -223,6 +223,8 @@ _LEAST = 5e-324
 
 
 def _double_text(value: float) -> str:
+    if 0.001 <= value < 1e7 or -1e7 < value <= -0.001:
+        return repr(value)  # where both write plain decimals, they write the same
     if not math.isfinite(value):
         return _not_finite(value)
     if abs(value) == _LEAST:

@@ -10,7 +10,6 @@ from spdist.errors import (
     SiddhiSyntaxError,
     SiddhiTypeError,
     UndefinedNameError,
-    UnknownExtensionError,
     UnsupportedFeatureError,
 )
 from spdist.language import ast
@@ -183,9 +182,6 @@ def _annotations(names: Names, definition: ast.AggregationDefinition, durations:
 
 
 def _check_stores(names: Names, definition: ast.AggregationDefinition) -> None:
-    for store in ast.find_annotations(definition.annotations, "store"):
-        hint = "An aggregation is kept in the state of its app."
-        names.refuse(UnknownExtensionError, f"There is no store '{store.get('type')}'", store.span, hint)
     for key in ast.find_annotations(definition.annotations, "PrimaryKey"):
         hint = "Its buckets are found by their time and group."
         names.refuse(SiddhiTypeError, "An aggregation takes no '@PrimaryKey'", key.span, hint)

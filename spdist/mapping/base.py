@@ -123,6 +123,25 @@ class MapSetting:
         found = () if self.annotation is None else self.annotation.nested(name)
         return found[0] if found and found[0].elements else None
 
+    def text_of(self, payload: Any, mapping: str) -> str:
+        """Return a payload as text, for those who read texts; raises MappingError where it is none.
+
+        Parameters
+        ----------
+        payload : Any
+            What came: text, or bytes in UTF-8.
+        mapping : str
+            Who reads it, for the message.
+        """
+        if isinstance(payload, str):
+            return payload
+        if not isinstance(payload, bytes | bytearray):
+            raise self.bad(f"{mapping} takes a text, not {type(payload).__name__}")
+        try:
+            return payload.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.bad(f"a payload of {len(payload)} bytes is no text in UTF-8: {error}") from error
+
     def bad(self, why: str) -> MappingError:
         """Return the error for a payload or event that does not fit."""
         return MappingError(f"stream '{self.stream}': {why}")

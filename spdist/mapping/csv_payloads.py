@@ -95,9 +95,7 @@ class CsvSource:
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the lines as one chunk."""
-        if not isinstance(payload, str | bytes | bytearray):
-            raise self._setting.bad(f"csv takes a text, not {type(payload).__name__}")
-        text = payload if isinstance(payload, str) else payload.decode("utf-8")
+        text = self._setting.text_of(payload, "csv")
         try:
             lines = [line for line in csv.reader(io.StringIO(text), delimiter=self._delimiter, strict=True) if line]
         except csv.Error as error:

@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from spdist.errors import SiddhiTypeError
@@ -25,29 +26,27 @@ from spdist.mapping.paths import MISSING, Path
 from spdist.mapping.templates import json_template
 from spdist.mapping.values import read_text, write_text
 
-__all__ = ["JsonSink", "JsonSource"]
+__all__ = ["JsonSink", "JsonSource", "json_text"]
 
 _ROOT = "$"
 _EVENT = "event"
 
 
-def _json_text(value: Any, type: Type = Type.OBJECT) -> str:
+def json_text(value: Any, type: Type = Type.OBJECT) -> str:
     """Return a value as JSON; numbers as Java writes them, and null for what JSON cannot write."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "null"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return encode_basestring(value)
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, bool | int | float):
         return write_text(value, type)
     if isinstance(value, Mapping):
-        return (
-            "{" + ",".join(f"{json.dumps(str(k), ensure_ascii=False)}:{_json_text(v)}" for k, v in value.items()) + "}"
-        )
+        return "{" + ",".join(f"{encode_basestring(str(k))}:{json_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple | set | frozenset):
-        return "[" + ",".join(map(_json_text, value)) + "]"
-    return json.dumps(str(value), ensure_ascii=False)
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return encode_basestring(str(value))
 
 
 class JsonSink(Stateless):
@@ -64,6 +63,8 @@ class JsonSink(Stateless):
         names = [part for part in setting.text("enclosing.element", _ROOT).removeprefix(_ROOT).split(".") if part]
         self._before = "".join(f"{{{json.dumps(name)}:" for name in names)
         self._after = "}" * len(names)
+        self._begin = f'{{"{_EVENT}":{{'
+        self._fields = [(f"{json.dumps(name)}:", kind) for name, kind in setting.schema]
         payload = setting.nested("payload")
         self._template = None if payload is None else json_template(payload.elements[0].value, setting.schema)
 
@@ -81,8 +82,8 @@ class JsonSink(Stateless):
     def _event(self, row: tuple[Any, ...]) -> str:
         if self._template is not None:
             return self._template.fill(row)
-        fields = zip(self._setting.schema, row, strict=False)
-        return f'{{"{_EVENT}":{{' + ",".join(f"{json.dumps(n)}:{_json_text(v, t)}" for (n, t), v in fields) + "}}"
+        fields = zip(self._fields, row, strict=False)
+        return self._begin + ",".join([name + json_text(value, kind) for (name, kind), value in fields]) + "}}"
 
     def _check(self, payload: str) -> None:
         try:
@@ -122,9 +123,7 @@ class JsonSource(Stateless):
         return [[(now, row) for row in rows]] if rows else []
 
     def _tree(self, payload: Any) -> Any:
-        if not isinstance(payload, str | bytes | bytearray):
-            raise self._setting.bad(f"json takes a text, not {type(payload).__name__}")
-        text = payload if isinstance(payload, str) else payload.decode("utf-8")
+        text = self._setting.text_of(payload, "json")
         try:
             tree = json.loads(text, parse_constant=_no_constant) if self._paths is None else _permissive(text)
         except ValueError as error:
@@ -173,7 +172,7 @@ class JsonSource(Stateless):
         low, high = (INT_MIN, INT_MAX) if kind is Type.INT else (LONG_MIN, LONG_MAX)
         wanted = {Type.BOOL: bool, Type.DOUBLE: float}.get(kind, int)
         if type(value) is not wanted or (wanted is int and not low <= value <= high):
-            raise self._setting.bad(f"'{name}' is no {kind}: {_json_text(value)}")
+            raise self._setting.bad(f"'{name}' is no {kind}: {json_text(value)}")
         return value
 
     # --- arrays and paths ---------------------------------------------------------------------------------------------
@@ -216,7 +215,7 @@ class JsonSource(Stateless):
 
 def _text(value: Any) -> str:
     return (
-        value if isinstance(value, str) else text_of(value) if not isinstance(value, dict | list) else _json_text(value)
+        value if isinstance(value, str) else text_of(value) if not isinstance(value, dict | list) else json_text(value)
     )
 
 

@@ -100,9 +100,7 @@ class TextSource(Stateless):
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the payload's events as one chunk."""
-        if not isinstance(payload, str | bytes | bytearray):
-            raise self._setting.bad(f"text takes a text, not {type(payload).__name__}")
-        text = payload if isinstance(payload, str) else payload.decode("utf-8")
+        text = self._setting.text_of(payload, "text")
         parts = [text] if self._delimiter is None else [part for part in text.split(self._delimiter) if part.strip()]
         events = [(now, row) for part in parts if (row := self._row(part, properties, lost)) is not None]
         return [events] if events else []

@@ -63,7 +63,7 @@ def _element(name: str, write: Callable[[Any], str], value: Any) -> str:
 def _parsed(setting: MapSetting, payload: str | bytes) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(payload)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, UnicodeError) as error:
         raise setting.bad(f"this is no XML ({error}): {payload!r}") from error
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spdist.errors import SiddhiTypeError
+from spdist.errors import SiddhiTypeError, UnknownExtensionError
+from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedAggregation
 from spdist.language.types import Schema
@@ -20,11 +21,12 @@ from spdist.operators.aggregation_buckets import BucketPlan, Groups
 from spdist.operators.aggregation_purge import Purge
 from spdist.operators.aggregation_time import Calendar, granularity, time_range
 from spdist.operators.base import Arrival
+from spdist.operators.codec import decode, encode
 from spdist.operators.finding import INDEXABLE
 from spdist.operators.handlers import Flow, plan_handlers
 from spdist.operators.junction import ReceiveMany, ReceiveOne
 from spdist.operators.plans import Place
-from spdist.operators.stores import Index
+from spdist.operators.stores import BucketStore, Index
 
 __all__ = ["Aggregation", "AggregationView"]
 
@@ -32,6 +34,13 @@ _BEFORE_ALL_TIME = -(2**63)
 
 #: The groups of each bucket, by the start of the bucket.
 _ByStart = dict[int, Groups]
+
+
+def _check_kept_here(definition: ast.AggregationDefinition) -> None:
+    for store in ast.find_annotations(definition.annotations, "store"):
+        if (store.get("type") or "").lower() != "in-memory":
+            hint = "Without '@store' an aggregation is kept in the state of its app."
+            raise UnknownExtensionError(f"There is no store '{store.get('type')}'", span=store.span, hint=hint)
 
 
 class Aggregation:
@@ -49,6 +58,8 @@ class Aggregation:
         Clock and timers.
     zone : str
         The time zone of hours, days, months and years.
+    outside : BucketStore, optional
+        Keeps closed buckets as well (``@Store``): an aggregation that begins without state goes on from there.
 
     State
     -----
@@ -62,8 +73,16 @@ class Aggregation:
     """
 
     def __init__(
-        self, checked: CheckedAggregation, rank: int, catalog: Catalog, place: Place, zone: str = "GMT"
+        self,
+        checked: CheckedAggregation,
+        rank: int,
+        catalog: Catalog,
+        place: Place,
+        zone: str = "GMT",
+        outside: BucketStore | None = None,
     ) -> None:
+        if outside is None:
+            _check_kept_here(checked.definition)
         self.checked = checked
         self.id = checked.id
         self.durations = checked.durations
@@ -73,6 +92,7 @@ class Aggregation:
         self.plan = BucketPlan(checked, catalog)
         self.by_time = self.plan.by is not None
         self.purging = checked.purging
+        self._outside = outside
         self._begin()
         self.buckets = self.plan.make(self.clock, self.roll, self._enter)
         self.purge = Purge(self, calendar, place.timer((rank, 1), lambda due: self.purge.run(due)))
@@ -99,7 +119,38 @@ class Aggregation:
 
     def start(self) -> None:
         """Begin: purges are counted from now."""
+        if self._outside is not None:
+            self._load(self._outside.load())
         self.purge.start(self.clock.now)
+
+    def _load(self, stored: list[dict[int, list[bytes]]]) -> None:
+        """Go on from closed buckets: what is not in a closed bucket of the next duration is open there."""
+        for level, buckets in enumerate(stored):
+            self.closed[level] = {at: dict(map(decode, states)) for at, states in sorted(buckets.items())}
+        if not self.closed[0]:
+            return
+        newest = max(self.closed[0])
+        for level in range(len(self.durations)):
+            self.starts[level], self.ends[level] = self.bucket[level](newest)
+            for at, groups in self.closed[level - 1].items() if level else ():
+                began = self.bucket[level](at)[0]
+                if began not in self.closed[level]:
+                    _add(self.buckets.merge, self.open[level], began, groups)
+        if not self.by_time:
+            self.open[0].setdefault(self.starts[0], {})
+        self._reset()
+
+    def _keep(self, level: int, start: int, changed: Groups) -> None:
+        """Have the groups of a closed bucket kept outside."""
+        if self._outside is not None:
+            closed, row = self.closed[level][start], self.buckets.row
+            kept = [(key, row(start, closed[key]), encode([key, closed[key]])) for key in changed]
+            self._outside.put(level, start, kept)
+
+    def removed(self, level: int, start: int) -> None:
+        """Take note that a closed bucket was purged."""
+        if self._outside is not None:
+            self._outside.remove(level, start)
 
     # Buckets.
 
@@ -127,6 +178,7 @@ class Aggregation:
         for start, groups in self.open[level].items():
             if groups:
                 _add(self.buckets.merge, self.closed[level], start, groups)
+                self._keep(level, start, groups)
                 if level + 1 < len(self.durations):
                     _add(self.buckets.merge, self.open[level + 1], self.bucket[level + 1](start)[0], groups)
 

@@ -29,6 +29,8 @@ class _Purged(Protocol):
 
     def settle(self) -> None: ...
 
+    def removed(self, level: int, start: int) -> None: ...
+
 
 class Purge:
     """Removes old buckets from time to time.
@@ -88,6 +90,7 @@ class Purge:
             if wanted:
                 for start in [start for start in of.closed[level] if start < now - kept]:
                     del of.closed[level][start]
+                    of.removed(level, start)
 
     def _is_kept_coarser(self, level: int, start: int) -> bool:
         of = self.aggregation

@@ -1,16 +1,16 @@
 """Conditions that look for rows in a store: taken apart into a key that an index answers, and what is left to test.
 
 ``on T.id == id and T.price > p`` looks up ``id`` and tests the price of what it finds, where the store has an index on
-``id``; otherwise each row of the store is tested. Both give the same rows in the same order.
+``id``; otherwise each row of the store is tested. Both give the same rows in the same order. A store that looks for
+rows itself, such as a database, is asked for those that may meet the condition (`spdist.operators.pushing`).
 
 Source: io.siddhi.core.util.parser.CollectionExpressionParser, described in our own words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from spdist.functions.forms import Code
 from spdist.language import ast
@@ -21,29 +21,27 @@ from spdist.language.types import Type
 from spdist.operators.base import Arrival, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter, Reader
-from spdist.operators.stores import Store
+from spdist.operators.pushing import conjuncts, names_store, never_fail, push
+from spdist.operators.stores import Searchable, Store
 
-__all__ = ["INDEXABLE", "Equality", "Finder", "FindingPlan", "StoredReader", "conjuncts", "equalities", "never_fail"]
+__all__ = [
+    "INDEXABLE",
+    "Asked",
+    "Equality",
+    "Finder",
+    "FindingPlan",
+    "StoredReader",
+    "ask",
+    "conjuncts",
+    "equalities",
+    "never_fail",
+]
 
 #: Types whose values are equal in Python where they are in Siddhi.
 INDEXABLE = (Type.STRING, Type.INT, Type.LONG, Type.BOOL)
 
 #: From what the condition names besides the store (see `FindingPlan`) to the rows that meet it, in the store's order.
 Finder = Callable[..., list[Arrival]]
-
-
-def conjuncts(condition: ast.Expression | None) -> Iterator[ast.Expression]:
-    """Yield the conditions that ``and`` joins; a condition without ``and`` is the only one."""
-    if isinstance(condition, ast.Binary) and condition.op == "and":
-        yield from conjuncts(condition.left)
-        yield from conjuncts(condition.right)
-    elif condition is not None:
-        yield condition
-
-
-def never_fail(parts: Sequence[ast.Expression]) -> list[ast.Expression]:
-    """Return the conditions in front of the first call: a call may fail, and nothing behind it is tested before it."""
-    return list(takewhile(lambda part: not any(isinstance(node, ast.FunctionCall) for node in part.walk()), parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def equalities(condition: ast.Expression | None, scope: Scope, position: int, ca
         if not (isinstance(part, ast.Binary) and part.op == "=="):
             continue
         for stored, value in ((part.left, part.right), (part.right, part.left)):
-            if not isinstance(stored, ast.Variable) or _names(value, scope, position):
+            if not isinstance(stored, ast.Variable) or names_store(value, scope, position):
                 continue
             reference = scope.resolve(stored)
             if reference.source == position and _alike(reference.type, type_of(value, scope, catalog)):
@@ -86,15 +84,6 @@ def equalities(condition: ast.Expression | None, scope: Scope, position: int, ca
 def _alike(left: Type, right: Type) -> bool:
     whole = (Type.INT, Type.LONG)
     return left in INDEXABLE and (left is right or (left in whole and right in whole))
-
-
-def _names(expression: ast.Expression, scope: Scope, position: int) -> bool:
-    """Tell whether an expression names the source at `position`, or could not be moved in front of a loop over it."""
-    return any(
-        isinstance(node, ast.IsNullEvent | ast.In)
-        or (isinstance(node, ast.Variable) and scope.resolve(node).source == position)
-        for node in expression.walk()
-    )
 
 
 class StoredReader:
@@ -158,6 +147,57 @@ class StoredReader:
         return type_of(call, self.scope, self.catalog)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a store is asked for, for one condition.
+
+    Parameters
+    ----------
+    rows : Callable
+        Gives the rows to look at, in the store's order, from the key where there are `values`.
+    values : tuple of Expression
+        The parts of the key; they name other sources.
+    answered : tuple of Expression
+        Conditions that hold for all of these rows.
+    nulls : bool
+        Whether null finds null, where nothing but the key is asked for.
+    exact : bool
+        Whether the rows are those whose attributes equal the key; otherwise it is a tuple for `Searchable.search`.
+    """
+
+    rows: Callable[..., Iterable[Arrival]]
+    values: tuple[ast.Expression, ...] = ()
+    answered: tuple[ast.Expression, ...] = ()
+    nulls: bool = False
+    exact: bool = True
+
+    def rest(self, condition: ast.Expression | None) -> list[ast.Expression]:
+        """Return what is left to test of a condition."""
+        return [part for part in conjuncts(condition) if not any(part is each for each in self.answered)]
+
+    def key(self, names: Sequence[str]) -> str:
+        """Return source of what `rows` is given, from variables with the values."""
+        if not self.exact:
+            return f"({', '.join(names)},)"
+        return names[0] if len(names) == 1 else f"({', '.join(names)})" if names else ""
+
+
+def ask(store: Store, condition: ast.Expression | None, scope: Scope, position: int, catalog: Catalog) -> Asked:
+    """Return what to ask `store` for, which stands at `position` in `scope`, to find what meets `condition`."""
+    keys = equalities(condition, scope, position, catalog)
+    index = store.index(tuple(key.attribute for key in keys)) if keys else None
+    if index is not None:
+        by_attribute = {key.attribute: key for key in keys}
+        used = [by_attribute[attribute] for attribute in index.attributes]
+        values = tuple(key.value for key in used)
+        return Asked(index.lookup, values, tuple(key.condition for key in used), index.nulls)
+    if isinstance(store, Searchable):
+        pushed = push(condition, scope, position, catalog)
+        if pushed is not None:
+            return Asked(store.search(pushed.test), pushed.values, exact=False)
+    return Asked(store.contents)
+
+
 @dataclass(frozen=True)
 class FindingPlan:
     """A search in a store, written as Python once for each index it is answered by.
@@ -190,29 +230,24 @@ class FindingPlan:
 
     def bind(self, store: Store, clock: VirtualClock) -> Finder:
         """Return the search in `store`: ``find(*parameters) -> list of (timestamp, row)``, in the store's order."""
-        keys = equalities(self.condition, self.scope, self.position, self.catalog)
-        index = store.index(tuple(key.attribute for key in keys)) if keys else None
-        by_attribute = {key.attribute: key for key in keys}
-        used = [] if index is None else [by_attribute[attribute] for attribute in index.attributes]
+        asked = ask(store, self.condition, self.scope, self.position, self.catalog)
         bindings = Bindings()
-        lines = self._source(used, bindings, nulls=index is not None and index.nulls)
+        lines = self._source(asked, bindings)
         maker = build(f"{self.title} find", lines, bindings.names)["make"]
-        finder: Finder = maker(store.contents if index is None else index.lookup, clock)
+        finder: Finder = maker(asked.rows, clock)
         return finder
 
-    def _source(self, used: Sequence[Equality], bindings: Bindings, nulls: bool) -> list[str]:
+    def _source(self, asked: Asked, bindings: Bindings) -> list[str]:
         around, inside = Frame(), Frame()
         outer = self.outer(around, bindings)
-        alone = all(any(part is each.condition for each in used) for part in conjuncts(self.condition))
-        before, key = self._key(used, around, outer, bindings, nulls and alone)
+        rest = asked.rest(self.condition)
+        before, key = self._key(asked, around, outer, bindings, asked.nulls and not rest)
         reader = StoredReader(self.scope, self.position, self.catalog, inside, "held", outer)
         writer = ExpressionWriter(reader, inside, bindings)
-        answered = [equality.condition for equality in used]
         tests: list[str] = []
-        for part in conjuncts(self.condition):
-            if not any(part is condition for condition in answered):
-                test = writer.condition(part)
-                tests += [*inside.assignments(), f"if not {test}:", "    continue"]
+        for part in rest:
+            test = writer.condition(part)
+            tests += [*inside.assignments(), f"if not {test}:", "    continue"]
         before += around.assignments()
         if not tests:
             body = [*before, f"return list(rows({key}))"]
@@ -228,16 +263,13 @@ class FindingPlan:
         return ["def make(rows, clock):", *indent(function)]
 
     @staticmethod
-    def _key(
-        used: Sequence[Equality], frame: Frame, outer: Reader, bindings: Bindings, nulls: bool
-    ) -> tuple[list[str], str]:
-        """Return what computes the parts of the key, leaving at a null unless `nulls`, and source of the key."""
+    def _key(asked: Asked, frame: Frame, outer: Reader, bindings: Bindings, nulls: bool) -> tuple[list[str], str]:
+        """Return what computes the parts of the key, leaving at a null that finds nothing, and source of the key."""
         writer = ExpressionWriter(outer, frame, bindings)
         lines: list[str] = []
-        for number, equality in enumerate(used):
-            code = writer.write(equality.value)
+        for number, value in enumerate(asked.values):
+            code = writer.write(value)
             lines += [*frame.assignments(), f"key{number} = {code.text}"]
-            if code.nullable and not nulls:
+            if code.nullable and not nulls and asked.exact:
                 lines += [f"if key{number} is None:", "    return []"]
-        names = [f"key{number}" for number in range(len(used))]
-        return lines, names[0] if len(names) == 1 else f"({', '.join(names)})" if names else ""
+        return lines, asked.key([f"key{number}" for number in range(len(asked.values))])

@@ -9,7 +9,7 @@ Source: io.siddhi.core.stream.StreamJunction, described in our own words.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 ReceiveOne = Callable[[int, Row], None]
 ReceiveMany = Callable[[Sequence[Arrival]], None]
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
-Loop = Callable[[Sequence[int], Sequence[Row]], None]
+Loop = Callable[[Iterable[int], Iterable[Row]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Junction:
         Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
     """
 
-    __slots__ = ("_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
+    __slots__ = ("_collected", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
 
     def __init__(
         self,
@@ -132,8 +132,11 @@ class Junction:
         self._one: list[ReceiveOne] = []
         self._many: list[ReceiveMany] = []
         self._loops: list[LoopMaker | None] = []
+        self._collected = False
 
-    def subscribe(self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None) -> None:
+    def subscribe(
+        self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None, collects: bool = False
+    ) -> None:
         """Add a receiver, after those already there.
 
         Parameters
@@ -142,7 +145,10 @@ class Junction:
             Take single events, and the events of one chunk.
         loop : Callable, optional
             Makes what takes many single events faster than `one` does.
+        collects : bool
+            Whether the receiver only gathers what comes, and cannot fail.
         """
+        self._collected = collects and not self._one
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
@@ -155,7 +161,7 @@ class Junction:
         alone = len(self._one) == 1 and not self.observers
         receive = self._one[0] if alone else self.one
 
-        def take(timestamps: Sequence[int], rows: Sequence[Row]) -> None:
+        def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
             for timestamp, row in zip(timestamps, rows, strict=True):
                 if heap and heap[0][0] <= timestamp:
                     move(timestamp)
@@ -169,7 +175,9 @@ class Junction:
         return take
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
-        """Return the observer of a stream that nobody reads and one observer watches; else None."""
+        """Return the one who watches a stream that nobody else reads or watches: an observer, or a collector."""
+        if self._collected and len(self._one) == 1 and not self.observers:
+            return self._one[0]
         return self.observers[0] if len(self.observers) == 1 and not self._one else None
 
     def one(self, timestamp: int, row: Row) -> None:

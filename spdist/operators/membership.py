@@ -12,7 +12,7 @@ from spdist.language import ast
 from spdist.language.scope import Source
 from spdist.language.types import Type
 from spdist.operators.expression import ExpressionWriter
-from spdist.operators.finding import StoredReader, conjuncts, equalities
+from spdist.operators.finding import StoredReader, ask
 from spdist.operators.stores import Store
 
 __all__ = ["membership"]
@@ -47,26 +47,22 @@ def membership(writer: ExpressionWriter, node: ast.In) -> Code:
     store: Store = reader.catalog.stores[node.table]
     scope = reader.scope.with_table(Source(node.table, node.table, store.schema, "table"))
     position = len(scope.sources) - 1
-    keys = equalities(node.operand, scope, position, reader.catalog)
-    index = store.index(tuple(key.attribute for key in keys)) if keys else None
-    used = {} if index is None else {key.attribute: key for key in keys if key.attribute in index.attributes}
-    answered = [key.condition for key in used.values()]
-    rest = [part for part in conjuncts(node.operand) if not any(part is each for each in answered)]
+    asked = ask(store, node.operand, scope, position, reader.catalog)
+    rest = asked.rest(node.operand)
     tests: list[str] = []
     parts: list[str] = []
-    for attribute in () if index is None else index.attributes:
-        code = writer.write(used[attribute].value)
+    for value in asked.values:
+        code = writer.write(value)
         name = writer.temporary()
-        needed = code.nullable and not (index is not None and index.nulls and not rest)
+        needed = asked.exact and code.nullable and not (asked.nulls and not rest)
         tests.append(f"({name} := {code.text}) is not None" if needed else f"(({name} := {code.text}),)")
         parts.append(name)
-    key = parts[0] if len(parts) == 1 else f"({', '.join(parts)})" if parts else ""
-    rows = writer.bind(store.contents if index is None else index.lookup, f"rows_of_{node.table}")
+    rows = f"{writer.bind(asked.rows, f'rows_of_{node.table}')}({asked.key(parts)})"
     if rest:
         held = writer.temporary()
         inner = _InlineReader(scope, position, reader.catalog, writer.frame, held, reader)
         condition = " and ".join(ExpressionWriter(inner, writer.frame, writer.bindings).condition(p) for p in rest)
-        tests.append(f"any({condition} for _, {held} in {rows}({key}))")
+        tests.append(f"any({condition} for _, {held} in {rows})")
     else:
-        tests.append(f"bool({rows}({key}))")
+        tests.append(f"bool({rows})")
     return Code(f"({' and '.join(tests)})", Type.BOOL, nullable=False)

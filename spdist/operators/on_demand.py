@@ -25,10 +25,11 @@ from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter, Reader
 from spdist.operators.finding import FindingPlan
 from spdist.operators.join_sides import AggregationStore
+from spdist.operators.junction import ObserverFailed
 from spdist.operators.named_window import NamedWindow
 from spdist.operators.readers import RowReader
 from spdist.operators.selector import Selection, SelectorState, Sink
-from spdist.operators.stores import Index, Store
+from spdist.operators.stores import Index, Searchable, Store, TableStore
 from spdist.operators.table import Table
 from spdist.operators.table_writes import table_writer
 
@@ -74,7 +75,7 @@ class OnDemandQueries:
         self._app = app
         self._stores = stores
         # Also what `in` looks into.
-        self._catalog = replace(catalog, stores={id: _Seen(store) for id, store in stores.items()})
+        self._catalog = replace(catalog, stores={id: _seen(store) for id, store in stores.items()})
         self._clock = clock
         self._compiled: dict[str, Callable[[], Answer]] = {}
 
@@ -95,6 +96,8 @@ class OnDemandQueries:
             answer = run()
         except (OnDemandQueryError, SiddhiSyntaxError, DuplicateDefinitionError):
             raise
+        except ObserverFailed as failed:  # the database behind a table
+            raise failed.cause from None
         except SiddhiAppError as error:
             raise OnDemandQueryError(error.message, span=error.span, hint=error.hint, text=text) from error
         except Exception as error:
@@ -114,7 +117,7 @@ class OnDemandQueries:
             raise OnDemandQueryError(message, text=text, hint="Define it without 'output current events'.")
         if checked.query.store is not None:
             return plan.reading(store)
-        assert isinstance(store, Table)
+        assert isinstance(store, TableStore)
         return plan.writing(store)
 
 
@@ -156,7 +159,7 @@ class _Plan:
                 view.look(*asked())
                 return find(_NO_TIME)
         else:
-            find = search.bind(_Seen(store), self.clock)
+            find = search.bind(_seen(store), self.clock)
 
             def look() -> list[Arrival]:
                 return find(_NO_TIME)
@@ -183,11 +186,11 @@ class _Plan:
 
     # Writing.
 
-    def writing(self, table: Table) -> Callable[[], Answer]:
+    def writing(self, table: TableStore) -> Callable[[], Answer]:
         """Return what answers a query that writes."""
         checked, output = self.checked, self.checked.query.output
         assert output is not None
-        writer = table_writer(self.title, output, checked.shown, table, self.catalog, self.clock, _Seen(table))
+        writer = table_writer(self.title, output, checked.shown, table, self.catalog, self.clock, _seen(table))
         nothing = (None,) * len(checked.shown)
 
         def run() -> Answer:
@@ -213,6 +216,11 @@ class _Plan:
         take = self.select.make("arrivals", SelectorState(), Sink(one, many), self.clock)
         take([(_NO_TIME, row) for row in rows])
         return results
+
+
+def _seen(store: Store) -> Store:
+    """Return a store as a passing query sees it."""
+    return store if isinstance(store, Searchable) else _Seen(store)
 
 
 class _Seen:

@@ -9,6 +9,7 @@ Source: io.siddhi.core.partition.PartitionRuntimeImpl and PartitionStreamReceive
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -130,6 +131,9 @@ def _purging(partition: ast.Partition) -> tuple[int, int | None]:
     return _PURGE_INTERVAL_MS, None
 
 
+_NO_STREAMS: dict[str, Junction] = {}
+
+
 class PartitionInstance:
     """The queries of one key (`spdist.operators.query.Place`)."""
 
@@ -139,26 +143,40 @@ class PartitionInstance:
         self.number = number
         self.used = runtime.clock.now
         self._outer = runtime.place
-        self._timers: list[Timer] = []
-        self.inner = {id: Junction(id, runtime.place.failures) for id in runtime.plan.inner}
-        self.queries: list[QueryInstance] = []
-        self.entries: dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]] = {
-            id: ([], []) for id in runtime.plan.inputs
-        }
-        self.event_entries: dict[str, list[ReceiveEvents]] = {id: [] for id in runtime.plan.windows}
-        for plan in runtime.plan.queries:
-            query = plan.instance(self)
-            self.queries.append(query)
+        self._timers: list[Timer] | None = None
+        self._plan = runtime.plan
+        self.inner = (
+            {id: Junction(id, self.failures) for id in runtime.plan.inner} if runtime.plan.inner else _NO_STREAMS
+        )
+        self.queries: tuple[QueryInstance, ...] = tuple(plan.instance(self) for plan in runtime.plan.queries)
+        if self.inner:
+            for query in self.queries:
+                for stream_id, (one, many) in query.receivers.items():
+                    if stream_id in self.inner:
+                        self.inner[stream_id].subscribe(one, many)
+
+    @cached_property
+    def entries(self) -> dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]]:
+        """What takes the events of a stream: single ones, and chunks."""
+        entries: dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]] = {id: ([], []) for id in self._plan.inputs}
+        for query in self.queries:
             for stream_id, (one, many) in query.receivers.items():
-                if stream_id in self.inner:
-                    self.inner[stream_id].subscribe(one, many)
-                else:
-                    self.entries[stream_id][0].append(one)
-                    self.entries[stream_id][1].append(many)
-                    if stream_id in self.event_entries:
-                        self.event_entries[stream_id].append(without_kinds(many))
+                if stream_id not in self.inner:
+                    entries[stream_id][0].append(one)
+                    entries[stream_id][1].append(many)
+        return entries
+
+    @cached_property
+    def event_entries(self) -> dict[str, list[ReceiveEvents]]:
+        """What takes the chunks of a named window."""
+        entries: dict[str, list[ReceiveEvents]] = {id: [] for id in self._plan.windows}
+        for query in self.queries:
+            for stream_id, (_, many) in query.receivers.items():
+                if stream_id in entries:
+                    entries[stream_id].append(without_kinds(many))
             for window_id, receive in query.event_receivers.items():
-                self.event_entries[window_id].append(receive)
+                entries[window_id].append(receive)
+        return entries
 
     def junction(self, stream_id: str) -> Junction:
         """Return an inner stream of this key, or a stream of the app."""
@@ -171,6 +189,8 @@ class PartitionInstance:
     def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
         """Return a timer of an operator of this key."""
         timer = self._outer.timer(rank, wake, self.number)
+        if self._timers is None:
+            self._timers = []
         self._timers.append(timer)
         return timer
 
@@ -181,7 +201,7 @@ class PartitionInstance:
 
     def end(self) -> None:
         """Forget all wake-ups."""
-        for timer in self._timers:
+        for timer in self._timers or ():
             timer.cancel()
 
 

@@ -21,7 +21,8 @@ from spdist.operators.expression import unsupported
 from spdist.operators.pattern_absence import AbsentLogicalState, AbsentState
 from spdist.operators.pattern_conditions import ConditionWriter
 from spdist.operators.pattern_groups import CountState, LogicalState
-from spdist.operators.pattern_states import Condition, IndexedState, Partial, State
+from spdist.operators.pattern_index import IndexedState
+from spdist.operators.pattern_states import Condition, Partial, State
 
 __all__ = ["Automaton", "PatternPlan"]
 
@@ -69,6 +70,7 @@ class PatternPlan:
     """
 
     def __init__(self, title: str, input: ast.PatternInput, scope: Scope, catalog: Catalog) -> None:
+        self.title = title
         self.input = input
         self.scope = scope
         self.catalog = catalog
@@ -77,6 +79,8 @@ class PatternPlan:
         self.slots = _slots(input.element)
         self.size = len(self.elements)
         self.stream_ids = [element.input.stream.id for element in self.elements]
+        #: What makes the loop over a stream, by its id; see `spdist.operators.pattern_loops`.
+        self.loops: dict[str, Callable[..., Any]] = {}
         self._conditions = self._written_conditions(title)
 
     def _written_conditions(self, title: str) -> list[Condition]:
@@ -87,6 +91,7 @@ class PatternPlan:
             plain = isinstance(element, ast.StreamState) and not counted[position] and position not in partners
             conditions = list(_filters(element.input))
             writer.add(position, conditions, partners.get(position), plain and not self.strict)
+        self.parts = writer.parts
         return writer.conditions(self.size)
 
     def automaton(
@@ -360,8 +365,7 @@ class Automaton:
 
         def relaxed(timestamp: int, _refused: bool) -> None:
             for state in expiring:
-                low, high = state.calm
-                if state.new or not low <= timestamp <= high:
+                if not state.keeps(timestamp):
                     state.expire(timestamp)
             for state in readers:
                 if state.new or state.restless:
@@ -416,8 +420,7 @@ class Automaton:
                     first.pending, first.new = [], []
             else:
                 for state in expiring:
-                    low, high = state.calm
-                    if state.new or not low <= timestamp <= high:
+                    if not state.keeps(timestamp):
                         state.expire(timestamp)
                 for state in readers:
                     if state.new:

@@ -11,7 +11,6 @@ words; quirks that its cases show are kept and named where they live.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,9 +18,35 @@ from typing import Any
 
 from spdist.operators.base import Row
 
-__all__ = ["ANYTHING", "Condition", "IndexedState", "Partial", "Slots", "State"]
+__all__ = ["ANYTHING", "NOT_KNOWN", "Bound", "Condition", "Partial", "Slots", "State", "waiting_order"]
 
 Slots = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A comparison of a number of the event with a number that a partial brings, such as ``price > e1.price``.
+
+    Parameters
+    ----------
+    op : str
+        ``<``, ``<=``, ``>`` or ``>=``, the event's number on the left.
+    attribute : int
+        Where the event's number is.
+    of : Callable[[Iterable[Partial]], Any]
+        From partials to what an event must compare with to fit any of them; None where no event can fit one, for null
+        and NaN compare with nothing. What a partial brings does not change while it waits.
+    """
+
+    op: str
+    attribute: int
+    of: Callable[[Iterable[Partial]], Any]
+
+    def joined(self, known: Any, arrived: Any) -> Any:
+        """Return the bound of some partials and of others, from those of each."""
+        if known is None or arrived is None:
+            return known if arrived is None else arrived
+        return min(known, arrived) if self.op in (">", ">=") else max(known, arrived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +67,8 @@ class Condition:
         The attribute of the event that must equal…
     partial_key : Callable[[Slots], Any], optional
         … a value of the partial, which does not change while the partial waits. Null equals nothing.
+    bound : Bound, optional
+        A comparison that the condition asks for, where one can tell for many partials at once that none of them fits.
     """
 
     test: Callable[[Slots, int, Row], bool] | None = None
@@ -50,11 +77,13 @@ class Condition:
     fitting: Callable[[dict[int, Any], int, Row], list[Any]] | None = None
     event_key: int | None = None
     partial_key: Callable[[Slots], Any] | None = None
+    bound: Bound | None = None
 
 
 ANYTHING = Condition()
 
-_NOT_KNOWN = (1, 0)
+#: A span of time that holds no time.
+NOT_KNOWN = (1, 0)
 _FOR_EVER = (-(2**63), 2**63)
 
 
@@ -123,7 +152,7 @@ class State:
         self.pending: list[Partial] = []
         self.new: list[Partial] = []
         # From when to when nothing in `pending` is too old, so that it need not be looked at.
-        self.calm = _NOT_KNOWN
+        self.calm = NOT_KNOWN
         self.oldest: Partial | None = None
         self.initialized = False
         self.returned = False
@@ -187,7 +216,7 @@ class State:
         """Let the partials that arrived join those that wait, in the order of their last events."""
         if self.new:
             if len(self.new) > 1:
-                self.new.sort(key=_waiting_order)
+                self.new.sort(key=waiting_order)
             self.pending += self.new
             self.new = []
 
@@ -205,6 +234,34 @@ class State:
                 if not -self.within <= first - time <= self.within:
                     return True
         return False
+
+    def calm_span(self) -> tuple[int, int]:
+        """Return from when to when nothing in `pending` is too old: only what waits longest there is looked at."""
+        return self._span(self.pending[0] if self.pending else None)
+
+    def keeps(self, time: int) -> bool:
+        """Tell whether `expire` would do nothing."""
+        low, high = self.calm_span()
+        if not low <= time <= high:
+            return False
+        for partial in self.new:
+            low, high = self._span(partial)
+            if not low <= time <= high:
+                return False
+        return True
+
+    def _span(self, oldest: Partial | None) -> tuple[int, int]:
+        """Return from when to when a partial is not too old; nothing is sure of one without its first event."""
+        within = self.within
+        if oldest is None or within is None:
+            return NOT_KNOWN if within is None else _FOR_EVER
+        if len(self.start_slots) == 1:
+            held = oldest.slots[self.start_slots[0]]
+            if type(held) is tuple:
+                return held[0] - within, held[0] + within
+        starts = [oldest.slots[slot] for slot in self.start_slots]
+        times = [held[0][0] if isinstance(held, list) else held[0] for held in starts if held is not None]
+        return (max(times) - within, min(times) + within) if times else NOT_KNOWN
 
     def expire(self, time: int) -> None:
         """Drop the partials that are too old; where a repeated group holds this state, its last one starts over."""
@@ -345,110 +402,6 @@ def _nothing_fits(_slots: Slots, _timestamp: int, _row: Row) -> bool:
     return False
 
 
-def _waiting_order(partial: Partial) -> tuple[bool, int]:
+def waiting_order(partial: Partial) -> tuple[bool, int]:
+    """Return what partials that arrived are sorted by: their last events, those without any last."""
     return partial.timestamp == -1, partial.timestamp
-
-
-class IndexedState(State):
-    """A state of a pattern that finds the partials an event may fit by a value that both must share.
-
-    State
-    -----
-    ``by_key``: the waiting partials by that value; ``order``: all of them, for expiry.
-    """
-
-    def __init__(self, slot: int, size: int, condition: Condition) -> None:
-        super().__init__(slot, size, condition, strict=False)
-        self.order: OrderedDict[int, Partial] = OrderedDict()
-        self.by_key: dict[Any, dict[int, Partial]] = {}
-
-    def update(self) -> None:
-        """Let the partials that arrived join those that wait, in the order of their last events."""
-        super().update()
-        if self.pending:
-            arrived, self.pending = self.pending, []
-            self._index(arrived)
-
-    @cached_property
-    def idles(self) -> bool:
-        """Return False: what waits here is not in ``pending``."""
-        return False
-
-    @property
-    def _is_plain(self) -> bool:
-        return True
-
-    def _index(self, partials: Iterable[Partial]) -> None:
-        assert self.condition.partial_key is not None
-        if not self.order:
-            self.calm = _NOT_KNOWN
-        for partial in partials:
-            self.order[id(partial)] = partial
-            key = self.condition.partial_key(partial.slots)
-            if key is not None:
-                self.by_key.setdefault(key, {})[id(partial)] = partial
-
-    def _forget(self, partial: Partial) -> None:
-        assert self.condition.partial_key is not None
-        if partial is self.oldest:
-            self.calm = _NOT_KNOWN
-        del self.order[id(partial)]
-        key = self.condition.partial_key(partial.slots)
-        if key is not None:
-            bucket = self.by_key[key]
-            del bucket[id(partial)]
-            if not bucket:
-                del self.by_key[key]
-
-    def expire(self, time: int) -> None:
-        """Drop the partials that are too old; where a repeated group holds this state, its last one starts over."""
-        too_old = self.too_old
-        fallen: list[Partial] = []
-        for partial in self.order.values():
-            if not too_old(partial, time):
-                break
-            fallen.append(partial)
-        for partial in fallen:
-            self._forget(partial)
-        # What is in `pending` now is too old: the common rules apply to it and to what has just arrived.
-        self.pending = fallen
-        if fallen or self.new:
-            super().expire(time)
-        self.oldest = next(iter(self.order.values()), None)
-        self.calm = self._calm()
-
-    def _calm(self) -> tuple[int, int]:
-        """Return from when to when what waits longest is not too old."""
-        if self.oldest is None or self.within is None:
-            return _NOT_KNOWN if self.within is None else _FOR_EVER
-        starts = [self.oldest.slots[slot] for slot in self.start_slots]
-        times = [held[0][0] if isinstance(held, list) else held[0] for held in starts if held is not None]
-        return (max(times) - self.within, min(times) + self.within) if times else _NOT_KNOWN
-
-    def offer(self, timestamp: int, row: Row) -> list[Partial]:
-        """Offer an event to the partials that share its value."""
-        condition = self.condition
-        bucket = self.by_key.get(row[condition.event_key])  # type: ignore[index]
-        if bucket is None or (condition.guard is not None and not condition.guard(timestamp, row)):
-            return []
-        complete: list[Partial] = []
-        fitting = list(bucket.values()) if condition.fitting is None else condition.fitting(bucket, timestamp, row)
-        for partial in fitting:
-            self._forget(partial)
-            partial.slots[self.slot] = (timestamp, row)
-            self._moved(partial, timestamp)
-            if self.returned:
-                self.returned = False
-                complete.append(partial)
-        return complete
-
-    def held(self) -> Collection[Partial]:
-        """Return the partials that wait here, in order."""
-        return self.order.values()
-
-    def wait_again(self, partials: Iterable[Partial]) -> None:
-        """Take over the partials that waited here."""
-        self.order.clear()
-        self.by_key.clear()
-        self.calm = _NOT_KNOWN
-        self._index(partials)

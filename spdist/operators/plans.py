@@ -18,8 +18,7 @@ from spdist.operators.processors import Processors
 from spdist.operators.rates import NoLimit, RateLimit, limit_by_number, limit_by_time
 from spdist.operators.rates_snapshot import limit_by_snapshot
 from spdist.operators.selector import Selection, Sink, is_aggregator
-from spdist.operators.stores import Store
-from spdist.operators.table import Table
+from spdist.operators.stores import Store, TableStore
 from spdist.operators.table_writes import TableWriter, table_writer
 
 __all__ = ["Place", "Plan", "QueryInstance", "QueryPlan", "ReceiveEvents", "without_kinds"]
@@ -114,6 +113,7 @@ class Plan:
         # What writes into a table serves all partition keys.
         self._writer: TableWriter | None = None
         self._way: tuple[Junction, Sink] | None = None
+        self._unlimited: NoLimit | None = None
 
     def selection(
         self,
@@ -144,7 +144,7 @@ class Plan:
     def sink(self, place: Place) -> Sink:
         """Return where the results of one instance go."""
         table = self.stores.get(self.checked.target)
-        if isinstance(table, Table):
+        if isinstance(table, TableStore):
             if self._writer is None:
                 output = self.checked.query.output
                 self._writer = table_writer(self.name, output, self.checked.output, table, self.catalog, place.clock)
@@ -161,7 +161,9 @@ class Plan:
         """Return the rate limit of one instance, with what the results go to behind it."""
         rate, query, target = self.rate, self.checked.query, self.sink(place)
         if rate is None:
-            return NoLimit(target)
+            if self._unlimited is None or self._unlimited.target is not target:
+                self._unlimited = NoLimit(target)
+            return self._unlimited
 
         def timer(wake: Callable[[int], None]) -> Timer:
             return place.timer((self.rank, _LAST), wake)

@@ -15,7 +15,7 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
 from spdist.operators.arguments import prepared_window
-from spdist.operators.base import EXPIRED, Arrival, Row, Window, WindowSetting
+from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.codegen import Bindings, Frame, when_needed
 from spdist.operators.expression import Reader, unsupported
 from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
@@ -25,13 +25,16 @@ from spdist.operators.loops import LoopPlan
 from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
 from spdist.operators.pattern import Automaton, PatternPlan
+from spdist.operators.pattern_loops import pattern_loop
 from spdist.operators.pattern_states import Partial
 from spdist.operators.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
+from spdist.operators.processors import Processors
 from spdist.operators.readers import ElementReader, RowReader
 from spdist.operators.selector import SelectorState
+from spdist.operators.sequence_loops import sequence_loop
 from spdist.operators.stores import Store
 
-__all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "plan_query"]
+__all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "StateQuery", "plan_query"]
 
 
 def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog, stores: Mapping[str, Store]) -> QueryPlan:
@@ -143,11 +146,16 @@ class SingleStreamPlan(Plan):
             return tuple(range(len(self.scope.sources[0].schema)))
         return tuple(self.scope.resolve(variable).attribute for variable in plain)
 
-    def make_window(self, place: Place, target: Flow) -> Window | None:
-        """Return the query's window, releasing to `target`."""
+    @cached_property
+    def waits(self) -> bool:
+        """Whether an instance makes what takes its events only when it is asked: loops over batches do without."""
+        filters = all(isinstance(stage, FilterPlan) for stage in (*self.before, *self.after))
+        return self.checked.partition is not None and filters and self.window is not None and self.loop is not None
+
+    def make_window(self, place: Place, emit: ReceiveEvents) -> Window | None:
+        """Return the query's window, releasing to `emit`."""
         if self.window is None:
             return None
-        assert target.events is not None
         constants, attributes = self._arguments
         window: Window = self.window(
             WindowSetting(
@@ -156,7 +164,7 @@ class SingleStreamPlan(Plan):
                 expects_expired=self.events != "current",
                 clock=place.clock,
                 timer=self.timer(place),
-                emit=target.events,
+                emit=emit,
                 shared=self.shared,
                 partitioned=self.checked.partition is not None,
                 selected=self._selected,
@@ -176,13 +184,34 @@ class SingleStreamQuery:
 
     def __init__(self, plan: SingleStreamPlan, place: Place) -> None:
         self.plan = plan
+        self.place = place
         self.totals = SelectorState()
         self.limit = plan.limit(place)
-        self.sink = sink = self.limit.sink
-        self.processors = plan.processors(place)
+        self.sink = self.limit.sink
+        self.processors = _NO_PROCESSORS
+        self.window: Window | None = None
+        if plan.waits:
+            # One of many keys: what loops do not need is made when it is needed.
+            plan.chosen.fill(self.totals)
+            self.window = plan.make_window(place, self._release)
+        else:
+            self.processors = plan.processors(place)
+            assert self._flow is not None
+
+    def _release(self, events: list[Event]) -> None:
+        release = self._behind.events
+        assert release is not None
+        if self.window is not None:
+            self.window.emit = release
+        release(events)
+
+    @cached_property
+    def _behind(self) -> Flow:
+        """What comes behind the window, or after all handlers where there is none."""
+        plan, place = self.plan, self.place
 
         def select(form: str) -> Any:
-            return plan.chosen.make(form, self.totals, sink, place.clock)
+            return plan.chosen.make(form, self.totals, self.sink, place.clock)
 
         if plan.window is None and not plan.reads_window:
             flow = Flow(select("one"), when_needed(lambda: select("arrivals")))
@@ -190,18 +219,33 @@ class SingleStreamQuery:
             flow = Flow(_unused, _unused, select("events"))
         for stage in reversed(plan.after):
             flow = stage.before(flow, place.clock, self.processors)
-        self.window = plan.make_window(place, flow)
+        return flow
+
+    @cached_property
+    def _flow(self) -> Flow:
+        """The whole way of an event."""
+        flow, plan = self._behind, self.plan
+        if self.window is None and plan.window is not None:
+            assert flow.events is not None
+            self.window = plan.make_window(self.place, flow.events)
         if self.window is not None:
             flow = Flow(self.window.one, self.window.many)
         for stage in reversed(plan.before):
-            flow = stage.before(flow, place.clock, self.processors)
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {}
-        self.event_receivers: Mapping[str, ReceiveEvents] = {}
-        if plan.reads_window:
-            assert flow.events is not None
-            self.event_receivers = {plan.inputs[0]: flow.events}
-        else:
-            self.receivers = {plan.inputs[0]: (flow.one, flow.many)}
+            flow = stage.before(flow, self.place.clock, self.processors)
+        return flow
+
+    @cached_property
+    def receivers(self) -> Mapping[str, tuple[ReceiveOne, ReceiveMany]]:
+        """What the stream that the query reads delivers to."""
+        return {} if self.plan.reads_window else {self.plan.inputs[0]: (self._flow.one, self._flow.many)}
+
+    @cached_property
+    def event_receivers(self) -> Mapping[str, ReceiveEvents]:
+        """What a named window delivers to."""
+        if not self.plan.reads_window:
+            return {}
+        assert self._flow.events is not None
+        return {self.plan.inputs[0]: self._flow.events}
 
     @property
     def loops(self) -> Mapping[str, LoopMaker]:
@@ -227,6 +271,13 @@ class SingleStreamQuery:
         if self.window is not None:
             self.window.restore(window)
         self.limit.restore(limit)
+
+
+def _no_timer(*_: Any) -> Any:
+    raise AssertionError("a query without stream processors makes no timers for them")
+
+
+_NO_PROCESSORS = Processors(_no_timer)
 
 
 def _unused(*_: Any) -> None:
@@ -288,6 +339,13 @@ class StateQuery:
         self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {
             stream_id: self._receiver(stream_id) for stream_id in plan.inputs
         }
+
+    @property
+    def loops(self) -> Mapping[str, LoopMaker]:
+        """What takes many single events of a stream faster than `receivers` do, by stream id."""
+        maker = sequence_loop if self.automaton.plan.strict else pattern_loop
+        found = {id: maker(self.automaton, id, one) for id, (one, _) in self.receivers.items()}
+        return {id: maker for id, maker in found.items() if maker is not None}
 
     def _receiver(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
         automaton, held = self.automaton, self.held

@@ -153,6 +153,14 @@ class Selection:
         function: Callable[..., None] = maker(state, sink.one, sink.many, clock)
         return function
 
+    def fill(self, state: SelectorState) -> None:
+        """Put the first totals into `state`, as `make` does."""
+        maker = self.makers.get("fill")
+        if maker is None:
+            source = SelectorWriter(self, "events").filling()
+            maker = self.makers["fill"] = build(f"{self.title} fill", source, self.bindings.names)["fill"]
+        maker(state)
+
 
 class SelectorWriter:
     """Writes one generated function of a selector, or its part of a loop (see `spdist.operators.loops`).
@@ -194,6 +202,20 @@ class SelectorWriter:
     def source(self) -> list[str]:
         """Return the source of ``make``, which returns the function."""
         body = self._function()
+        return [
+            "def make(state, emit_one, emit_many, clock):",
+            *indent(self._setup()),
+            *indent(self.functions()),
+            *indent(body),
+            "    return take",
+        ]
+
+    def filling(self) -> list[str]:
+        """Return the source of ``fill``, which puts the first totals into ``state``."""
+        self._function()
+        return ["def fill(state):", *indent([*self._setup(), "return"])]
+
+    def _setup(self) -> list[str]:
         fresh = f"[{', '.join(self.slots.initial)}]"
         setup = self.bound()
         if self.totalled and not self.grouped:
@@ -201,13 +223,7 @@ class SelectorWriter:
         if self.having_aggregates and not self.having_by_group:
             first = f"[{', '.join(self.conditions.initial)}]"
             setup += ["h = state.having.setdefault(None, [])", "if not h:", f"    h[:] = {first}"]
-        return [
-            "def make(state, emit_one, emit_many, clock):",
-            *indent(setup),
-            *indent(self.functions()),
-            *indent(body),
-            "    return take",
-        ]
+        return setup
 
     def bound(self) -> list[str]:
         """Return what gets at the totals of ``state``."""

@@ -6,12 +6,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from spdist.language import ast
 from spdist.language.catalog import Catalog
+from spdist.language.checked import CheckedAggregation
 from spdist.language.scope import Source
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
+from spdist.operators.pushing import Test
 
-__all__ = ["Index", "KeptStore", "Store", "Target", "tables_of"]
+__all__ = [
+    "Batch",
+    "BucketStore",
+    "Index",
+    "KeptStore",
+    "OutsideStores",
+    "Searchable",
+    "Store",
+    "TableStore",
+    "Target",
+    "tables_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,112 @@ class KeptStore(Store, Protocol):
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
+        ...
+
+
+@runtime_checkable
+class Searchable(Store, Protocol):
+    """A store that looks for rows itself: a database."""
+
+    def search(self, test: Test) -> Callable[[tuple[Any, ...]], Iterable[Arrival]]:
+        """Return what finds the rows that meet `test`, given its values; it may find more, in the store's order."""
+        ...
+
+
+@runtime_checkable
+class TableStore(KeptStore, Protocol):
+    """A table, in memory or elsewhere: what queries write to (`spdist.operators.table.Table` is the reference)."""
+
+    id: str
+    key: tuple[int, ...]
+
+    @property
+    def null_keys(self) -> bool:
+        """Whether the primary key may be null; null finds it then."""
+        ...
+
+    def insert(self, row: Row) -> bool:
+        """Add a row; False, and nothing changes, where its primary key is taken."""
+        ...
+
+    def delete(self, found: Sequence[Arrival]) -> None:
+        """Remove rows, given as a search found them."""
+        ...
+
+    def change(self, found: Sequence[Arrival], rows: Sequence[Row]) -> bool:
+        """Replace the rows `found` by `rows`; none, and False, where a primary key would be there twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What stores outside of an app's state need to know of a batch to apply it once.
+
+    Parameters
+    ----------
+    log : str
+        The log of inputs that `number` counts in: a name of this shard of this instance that no other log ever has,
+        also not one that begins anew after the app was removed (`spdist.engine.state.StateStore.identity`).
+    number : int
+        Grows from batch to batch; a batch that is replayed has its number again.
+    """
+
+    log: str
+    number: int
+
+
+class OutsideStores(Protocol):
+    """Makes the stores of one app that are kept outside of its state (``@Store``), and applies its batches once.
+
+    Without `begin` each change is durable at once. Between `begin` and `commit` all changes are one transaction in each
+    database, which also notes the batch's number: a batch at or below that number is a replay, and changes nothing.
+    Reads see the batch's own changes; during a replay they see the store as it is, which may be later.
+    """
+
+    def table(self, definition: ast.TableDefinition, now: Callable[[], int]) -> TableStore | None:
+        """Return the table of a definition; None where it has no ``@Store`` and is kept in memory.
+
+        `now` is the app's time, ms.
+
+        Raises
+        ------
+        SiddhiAppError
+            The store's type is unknown, or its options are wrong.
+        StoreError
+            The database cannot be reached, or refuses the table.
+        """
+        ...
+
+    def buckets(self, aggregation: CheckedAggregation) -> BucketStore | None:
+        """Return where an aggregation keeps its closed buckets; None where that is its own state."""
+        ...
+
+    def begin(self, batch: Batch) -> None:
+        """Begin a batch; one that was begun and not committed is undone."""
+        ...
+
+    def commit(self) -> None:
+        """Make the changes of the batch durable; call it before anything of the batch is published."""
+        ...
+
+    def close(self) -> None:
+        """Undo what was not committed, and close all connections."""
+        ...
+
+
+class BucketStore(Protocol):
+    """Where an aggregation's closed buckets are kept: by the position of their duration, and their start in ms."""
+
+    def load(self) -> list[dict[int, list[bytes]]]:
+        """Return the states of the groups in each bucket, for each duration, as when this log of inputs began."""
+        ...
+
+    def put(self, level: int, start: int, groups: Sequence[tuple[Any, Row, bytes]]) -> None:
+        """Keep groups of a bucket, in place of what they had: their key, the row that is read, and the state."""
+        ...
+
+    def remove(self, level: int, start: int) -> None:
+        """Remove a bucket."""
         ...
 
 

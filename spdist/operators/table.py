@@ -22,7 +22,7 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.stores import Index
 from spdist.operators.table_index import HashIndex
 
-__all__ = ["Table", "make_table"]
+__all__ = ["Table", "keyed_attributes", "make_table"]
 
 log = logging.getLogger(__name__)
 
@@ -242,11 +242,13 @@ def make_table(definition: ast.TableDefinition) -> Table:
     for store in ast.find_annotations(definition.annotations, "Store"):
         message = f"There is no store '{store.get('type') or store.get('ref')}'"
         raise UnknownExtensionError(message, span=store.span, hint="Without '@Store' a table is kept in memory.")
+    key, indexed = (keyed_attributes(definition, annotation) for annotation in ("PrimaryKey", "Index"))
+    return Table(definition.name, definition.schema, key, indexed)
+
+
+def keyed_attributes(definition: ast.TableDefinition, annotation: str) -> tuple[int, ...]:
+    """Return the positions of the attributes that ``@PrimaryKey`` or the ``@Index`` annotations name, as written."""
     names = definition.schema.names
-
-    def positions(annotation: str) -> list[int]:
-        found = ast.find_annotations(definition.annotations, annotation)
-        written = [element.value.strip() for each in found for element in each.elements]
-        return list(dict.fromkeys(names.index(name) for name in written))
-
-    return Table(definition.name, definition.schema, tuple(positions("PrimaryKey")), positions("Index"))
+    found = ast.find_annotations(definition.annotations, annotation)
+    written = [element.value.strip() for each in found for element in each.elements]
+    return tuple(dict.fromkeys(names.index(name) for name in written))

@@ -20,7 +20,7 @@ from spdist.operators.codegen import Bindings, Frame
 from spdist.operators.expression import Reader
 from spdist.operators.finding import Finder, FindingPlan
 from spdist.operators.readers import RowReader
-from spdist.operators.stores import Store, tables_of
+from spdist.operators.stores import Store, TableStore, tables_of
 from spdist.operators.table import Table
 from spdist.operators.table_changes import TABLE, Changed, ChangeWriter
 
@@ -32,7 +32,7 @@ class TableWriter:
 
     Parameters
     ----------
-    table : Table
+    table : TableStore
         The table.
 
     Attributes
@@ -43,7 +43,7 @@ class TableWriter:
         Takes the events of one chunk.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableStore) -> None:
         self.table = table
 
     def one(self, timestamp: int, row: Row) -> None:
@@ -61,7 +61,7 @@ class TableWriter:
 
 
 class _Deleter(TableWriter):
-    def __init__(self, table: Table, find: Finder) -> None:
+    def __init__(self, table: TableStore, find: Finder) -> None:
         super().__init__(table)
         self._find = find
 
@@ -73,7 +73,7 @@ class _Deleter(TableWriter):
 
 
 class _Updater(TableWriter):
-    def __init__(self, table: Table, find: Finder, changed: Changed) -> None:
+    def __init__(self, table: TableStore, find: Finder, changed: Changed) -> None:
         super().__init__(table)
         self.find = find
         self.changed = changed
@@ -120,7 +120,7 @@ def table_writer(
     title: str,
     output: ast.Output,
     event: Schema,
-    table: Table,
+    table: TableStore,
     catalog: Catalog,
     clock: VirtualClock,
     seen: Store | None = None,
@@ -135,7 +135,7 @@ def table_writer(
         What it does: insert, delete, update.
     event : Schema
         What it selects.
-    table : Table
+    table : TableStore
         The table.
     catalog : Catalog
         Signatures, and the tables that ``in`` may name.
@@ -157,7 +157,7 @@ def table_writer(
     change = ChangeWriter(title, output, event, table.schema, scope, catalog)
     updater = _Updater(table, search.bind(seen or table, clock), change.changed(clock))
     writer = _Upserter(updater, search, clock) if output.or_insert else updater
-    by_key = change.by_key(table, clock)
+    by_key = change.by_key(table, clock) if isinstance(table, Table) else None
     if by_key is not None:
         writer.one = by_key  # type: ignore[assignment, method-assign]
     return writer

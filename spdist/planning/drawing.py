@@ -12,12 +12,19 @@ from html import escape
 
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, Layout, lay_out
-from spdist.planning.topology import ExecutionGroup, GroupInput, Publishing, Strategy, Topic, Topology
+from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology
 
 __all__ = ["STATE_COLOURS", "to_html", "to_svg", "to_text"]
 
 #: Colours of states; legible on white and on black.
 STATE_COLOURS = {"RUNNING": "#2da44e", "DEPLOYING": "#bf8700", "WAITING": "#8b949e", "FAILED": "#e5484d"}
+_WORDS = {
+    Kind.TABLE: "a table in a store",
+    Kind.INMEMORYTABLE: "a table in memory",
+    Kind.WINDOW: "a window",
+    Kind.AGGREGATION: "an aggregation",
+    Kind.TRIGGER: "a trigger",
+}
 _PLAIN = "#8b949e"
 _OUTSIDE = "#2f81f7"
 
@@ -52,10 +59,14 @@ def to_text(topology: Topology, placement: Facts | None = None, states: Facts | 
     for group in topology.groups:
         lines.append(f"  {group.name} × {group.parallel}: {group.why}")
         for one in group.inputs:
-            lines.append(f"    reads   {one.stream}: {_strategy(one)} from {one.topic}{_told(roles, one.topic)}")
+            where = "its @source" if one.user_source else f"{one.topic}{_told(roles, one.topic)}"
+            lines.append(f"    reads   {one.stream}: {_strategy(one)} from {where}")
+        lines += [f"    holds   {one.stream}: {_WORDS[one.kind]}" for one in group.holds if one.kind is not Kind.STREAM]
         for output in group.outputs:
             for publishing in output.publishing:
                 lines.append(f"    writes  {output.stream}: to {publishing.topic}{_told(roles, publishing.topic)}")
+            if output.user_sink and "@sink" in group.instances[0].text:
+                lines.append(f"    writes  {output.stream}: to its @sink")
         for instance in group.instances:
             worker = placement.get(instance.name, "")
             words = [states.get(instance.name, ""), f"on {worker}" if worker else ""]
@@ -102,17 +113,22 @@ class _Role:
     fed: bool
     read: bool
     partitions: int
+    source: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
         told = (_number(self.partitions, "partition"),)
-        return told + ("fed from outside",) * self.fed + ("read from outside",) * self.read
+        fed = "fed by a @source" if self.source else "fed from outside"
+        return told + (fed,) * self.fed + ("read from outside",) * self.read
 
 
 def _roles(topology: Topology) -> dict[str, _Role]:
     fed = {i.topic for group in topology.groups for i in group.inputs if i.topic and not i.producers}
     inside = {i.topic for group in topology.groups for i in group.inputs}
-    return {t.name: _Role(t.name in fed, t.name not in inside, t.partitions) for t in topology.topics}
+    sources = {i.topic for group in topology.groups for i in group.inputs if i.user_source}
+    return {
+        t.name: _Role(t.name in fed, t.name not in inside, t.partitions, t.name in sources) for t in topology.topics
+    }
 
 
 def _told(roles: Mapping[str, _Role], topic: str) -> str:

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
-from spdist.errors import PlanningError, SiddhiAppError, Span, UnsupportedFeatureError
+from spdist.errors import (
+    DistInPartitionError,
+    PartitionKeyError,
+    PlanningError,
+    SiddhiAppError,
+    Span,
+    UnsupportedFeatureError,
+)
 from spdist.language.ast import (
     Annotation,
     FunctionCall,
@@ -40,9 +47,11 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[SiddhiAppError] = []
 
-    def add(self, message: str, span: Span | None, hint: str | None = None) -> None:
-        """Note that the app cannot be split as it asks."""
-        self.found.append(PlanningError(message, span=span, hint=hint))
+    def add(
+        self, message: str, span: Span | None, hint: str | None = None, kind: type[PlanningError] = PlanningError
+    ) -> None:
+        """Note that the app cannot be split as it asks; `kind` is the rule that it breaks."""
+        self.found.append(kind(message, span=span, hint=hint))
 
     def unsupported(self, message: str, span: Span | None, hint: str | None = None) -> None:
         """Note that the app asks for something that is not built yet."""
@@ -108,6 +117,8 @@ class Element:
         The query itself, or those of the partition.
     keys : mapping of str to str or None
         For a partition: stream → the attribute by whose value it is split; None where that is no bare attribute.
+    position : int
+        Which element of the app it is, from 0.
     """
 
     node: Query | Partition
@@ -117,6 +128,7 @@ class Element:
     parallel: int
     parts: tuple[Part, ...]
     keys: Mapping[str, str | None] = field(default_factory=dict)
+    position: int = 0
 
     @property
     def functions(self) -> frozenset[str]:
@@ -149,7 +161,7 @@ def read_elements(app: SiddhiApp, problems: Problems) -> tuple[Element, ...]:
             label = f"query '{part.name}'"
             group, asked, parallel = _dist(node.annotations, label, problems)
             elements.append(Element(node, label, group, asked, parallel, (part,)))
-    return tuple(elements)
+    return tuple(replace(element, position=position) for position, element in enumerate(elements))
 
 
 def _part(query: Query, number: int) -> Part:
@@ -159,7 +171,8 @@ def _part(query: Query, number: int) -> Part:
         name=query.name or f"query_{number}",
         query=query,
         inputs=tuple(side.stream for side in sides if not side.stream.inner),
-        target=None if target is None or target.inner else target,
+        # what is inserted into a fault stream `!S` goes to `S`
+        target=None if target is None or target.inner else replace(target, fault=False),
         tables=tuple(node.table for node in query.walk() if isinstance(node, In)),
     )
 
@@ -175,6 +188,7 @@ def _partition(node: Partition, label: str, numbers: Iterator[int], problems: Pr
                 f"query '{part.name}' stands inside a partition and cannot have a @dist of its own",
                 dist.span or part.query.span,
                 f"write @dist before the partition: all of it goes to one group ('{group}')",
+                DistInPartitionError,
             )
     keys: dict[str, str | None] = {}
     for key in node.keys:
@@ -183,6 +197,7 @@ def _partition(node: Partition, label: str, numbers: Iterator[int], problems: Pr
                 f"{label} of group '{group}' splits '{key.stream.id}' by ranges; only values can be distributed",
                 key.span or node.span,
                 "compute the range's label in a query first, and partition by that attribute",
+                PartitionKeyError,
             )
         keys[key.stream.name] = key.value.name if isinstance(key.value, Variable) else None
     return Element(node, label, group, asked, parallel, parts, keys)

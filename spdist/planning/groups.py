@@ -1,41 +1,36 @@
 """From ``@dist(execGroup='…', parallel='…')`` to execution groups, their child apps and the topics between them.
 
-`plan` reads what each query and partition asks for (`elements`), forms groups, decides how their instances share each
-stream (`subscriptions`), connects them by topics (`wiring`) and prints the SiddhiQL of every instance from the syntax
-tree. All names follow from the text alone, so planning an app again gives the same groups, instances and topics.
+`plan` reads what each query and partition asks for (`elements`), forms groups (`forming`), decides how their instances
+share each stream (`subscriptions`) and who reads the users' sources (`receivers`), connects them by topics (`wiring`,
+`channels`) and prints the SiddhiQL of every instance from the syntax tree (`children`). All names follow from the text
+alone, so planning an app again gives the same groups, instances and topics.
 
 Source: WSO2 SP 4.x distributed deployment, behaviour described in our own words. Different here: names are stable (WSO2
-draws random ones for the default group), groups are wired whatever their order, a stream may be used inside its group
-and published, all app annotations reach the child apps, and all mistakes are reported at once.
+draws random ones), groups are wired whatever their order, a stream may be used inside its group and published, all app
+annotations reach the child apps, aggregations hear keyed streams, and all mistakes are reported at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-
-from spdist.errors import PlanningError, UnsupportedFeatureError
-from spdist.language.ast import (
-    AggregationDefinition,
-    Annotation,
-    AnnotationElement,
-    Attribute,
-    Definition,
-    SiddhiApp,
-    StreamDefinition,
-    find_annotations,
-)
+from spdist.errors import PlanningError
+from spdist.language.ast import SiddhiApp, find_annotations
 from spdist.language.checker import CheckedApp, check
-from spdist.language.format import format_app
-from spdist.planning.elements import DEFAULT_GROUP, Element, Problems, read_elements
-from spdist.planning.subscriptions import Definitions, Group, check_shared, subscribe
-from spdist.planning.topology import ExecutionGroup, GroupInstance, Topology
-from spdist.planning.wiring import Wiring, check_cycles, wire
+from spdist.planning.channels import TRANSPORTS
+from spdist.planning.children import Children, stand_in
+from spdist.planning.elements import DEFAULT_GROUP, Problems, read_elements
+from spdist.planning.faults import check_faults, coming_back
+from spdist.planning.forming import Definitions, Group, form_groups, kept_in_memory
+from spdist.planning.receivers import Received, receive
+from spdist.planning.sinks import add_sinks, sink_hosts
+from spdist.planning.splitting import split_groups
+from spdist.planning.subscriptions import Subscriptions, check_shared, subscribe
+from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Strategy, Topology
+from spdist.planning.wiring import Wiring, check_clocks, check_cycles, wire
 
 __all__ = ["plan"]
 
 
-def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "log") -> Topology:
+def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "log", *, shards: int = 1) -> Topology:
     """Split an app into execution groups.
 
     Parameters
@@ -45,17 +40,21 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
     checked : CheckedApp, optional
         The same app as the checker saw it (it knows the schemas of inferred streams); checked here if it is left out.
     transport : str
-        What carries the topics: ``log``, the embedded one.
+        What carries the topics: ``log``, the embedded one, ``kafka`` or ``nats``.
+    shards : int
+        Into how many shards each group instance is split by key, where that changes no result.
 
     Returns
     -------
     Topology
-        Groups in the order in which the text first mentions them; equal apps give equal topologies.
+        Passthrough groups, groups in the order in which the text first mentions them, groups of aggregations; equal
+        apps give equal topologies.
 
     Raises
     ------
     PlanningError
-        The app cannot be split as it asks; names the query and the group. ``errors`` holds everything that was found.
+        The app cannot be split as it asks; names the query and the group, and its class says which rule that breaks.
+        ``errors`` holds everything that was found.
     UnsupportedFeatureError
         It asks for something that is not built yet.
     SiddhiAppError
@@ -63,129 +62,98 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
     """
     if app.name is None:
         raise PlanningError("a distributed app needs a name", span=app.span, hint="begin it with @app:name('MyApp')")
-    if transport != "log":
-        raise UnsupportedFeatureError(f"topics on transport '{transport}' are not built yet", hint="use 'log'")
+    if transport not in TRANSPORTS:
+        raise PlanningError(f"there is no transport '{transport}'", hint=f"it is one of {', '.join(TRANSPORTS)}")
     if checked is None:
         from spdist.extension import catalog
 
         checked = check(app, catalog())
     problems = Problems()
     definitions = {definition.name: definition for definition in app.definitions}
-    groups = _form_groups(app.name, read_elements(app, problems), problems)
-    _check_features(groups, definitions, problems)
+    groups = form_groups(app.name, read_elements(app, problems), definitions, problems)
+    subscriptions = subscribe(groups, definitions, problems)
     check_shared(groups, definitions, problems)
-    subscriptions = {group.name: subscribe(group, definitions, problems) for group in groups}
     problems.raise_if_any()
-    wiring = wire(app.name, groups, subscriptions, definitions, problems)
+    received = receive(app.name, groups, definitions, subscriptions, problems)
+    wiring = wire(app.name, received, transport, problems)
+    add_sinks(received, wiring, problems)
+    check_faults(received, wiring, problems)
     if app.playback:
-        check_cycles(groups, wiring, problems)
+        check_cycles(received.groups, wiring, problems)
+        check_clocks(received.groups, wiring, problems)
     problems.raise_if_any()
-    return Topology(
+    creates = [one.get() for one in find_annotations(app.annotations, "app:transportChannelCreationEnabled")]
+    topology = Topology(
         app=app.name,
         playback=app.playback,
-        groups=tuple(_execution_group(group, app, checked, wiring) for group in groups),
+        groups=_execution_groups(app, checked, received, wiring),
         topics=tuple(wiring.topics.values()),
+        transport=transport,
+        creates_topics=not creates or (creates[0] or "").lower() == "true",
     )
+    return split_groups(topology, shards, bool(checked.scripts))
 
 
-def _form_groups(app: str, elements: tuple[Element, ...], problems: Problems) -> tuple[Group, ...]:
-    members: dict[str, list[Element]] = {}
-    for element in elements:
-        members.setdefault(element.group, []).append(element)
-    groups = []
-    for id, of_group in members.items():
-        first = of_group[0]
-        name = f"{app}-{id}"
-        for element in of_group[1:]:
-            if element.parallel != first.parallel:
-                problems.add(
-                    f"{element.label} asks for parallel '{element.parallel}', but {first.label} of the same group "
-                    f"'{name}' for '{first.parallel}'",
-                    element.node.span,
-                    "write the same parallel on all queries of an execGroup (none counts as '1')",
-                )
-        groups.append(Group(name, first.parallel, tuple(of_group)))
-    return tuple(groups)
-
-
-def _check_features(groups: tuple[Group, ...], definitions: Definitions, problems: Problems) -> None:
-    """Refuse what has no place in a topology yet; each branch is where that place will be made."""
-    read = {ref.name for group in groups for part in group.parts for ref in part.inputs}
-    for name, definition in definitions.items():
-        if isinstance(definition, AggregationDefinition):
-            problems.unsupported(
-                f"aggregation '{name}' cannot be distributed yet: it needs a group of its own",
-                definition.span,
-                "run the app in one process, or aggregate with a time window",
+def _execution_groups(
+    app: SiddhiApp, checked: CheckedApp, received: Received, wiring: Wiring
+) -> tuple[ExecutionGroup, ...]:
+    sinks = {(host, stream.name) for stream in wiring.streams.values() for host in sink_hosts(stream, received)}
+    children = Children(app, received.definitions, received.reads, checked.streams, received.own, frozenset(sinks))
+    found = []
+    for group in received.groups:
+        inputs, outputs = wiring.inputs[group.name], wiring.outputs[group.name]
+        crossing = [*(one.stream for one in inputs), *(one.stream for one in outputs)]
+        found.append(
+            ExecutionGroup(
+                name=group.name,
+                parallel=group.parallel,
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
+                instances=children.of(group, crossing),
+                receiver=group.receiver,
+                why=_why(group),
+                holds=_holds(group, received.definitions, received.subscriptions),
+                stores=_stores(group, received.definitions),
+                aggregations=tuple(one.name for one in group.aggregations),
+                faults=() if app.playback else coming_back(group, received, wiring),
             )
-        for source in find_annotations(definition.annotations, "source") if name in read else ():
-            problems.unsupported(
-                f"stream '{name}' has a @source, which needs a passthrough group; that is not built yet",
-                source.span,
-                "leave the @source out and feed the stream's topic from outside",
-            )
-    if len(groups) > 1:
-        for part in (part for group in groups for part in group.parts):
-            refs = [*part.inputs, *([part.target] if part.target else [])]
-            for ref in (ref for ref in refs if ref.fault):
-                problems.unsupported(
-                    f"query '{part.name}' uses the fault stream '{ref.id}', which does not leave its instance yet",
-                    ref.span or part.query.span,
-                    "give all queries of the app the same execGroup",
-                )
-
-
-# --- groups as values
-def _execution_group(group: Group, app: SiddhiApp, checked: CheckedApp, wiring: Wiring) -> ExecutionGroup:
-    crossing = [*(i.stream for i in wiring.inputs[group.name]), *(o.stream for o in wiring.outputs[group.name])]
-    definitions = _definitions(group, app, checked, crossing)
-    elements = tuple(
-        replace(element.node, annotations=_without(element.node.annotations, "dist")) for element in group.elements
-    )
-    instances = []
-    for name in group.instances:
-        called = Annotation("app:name", (AnnotationElement(None, name),))
-        child = SiddhiApp((called, *_without(app.annotations, "app:name")), definitions, elements)
-        instances.append(GroupInstance(name, format_app(child)))
-    return ExecutionGroup(
-        name=group.name,
-        parallel=group.parallel,
-        inputs=tuple(wiring.inputs[group.name]),
-        outputs=tuple(wiring.outputs[group.name]),
-        instances=tuple(instances),
-        why=_why(group),
-    )
-
-
-def _definitions(group: Group, app: SiddhiApp, checked: CheckedApp, crossing: Iterable[str]) -> tuple[Definition, ...]:
-    """Return what the group's queries need defined: the app's definitions, then inferred streams that cross its border.
-
-    Sources and sinks are left out: the topology says what each instance reads and publishes.
-    """
-    used = {name for part in group.parts for name in part.ids}
-    used |= {stream for element in group.elements for stream in element.keys}
-    used |= {name for element in group.elements for name in element.functions}
-    found = [
-        replace(definition, annotations=_without(definition.annotations, "source", "sink"))
-        for definition in app.definitions
-        if definition.name in used
-    ]
-    defined = {definition.name for definition in app.definitions}
-    for name in dict.fromkeys(crossing):
-        if name not in defined:
-            schema = checked.streams[name]
-            found.append(StreamDefinition(name, tuple(Attribute(field, kind) for field, kind in schema)))
+        )
     return tuple(found)
 
 
-def _without(annotations: tuple[Annotation, ...], *names: str) -> tuple[Annotation, ...]:
-    return tuple(annotation for annotation in annotations if annotation.name.lower() not in names)
+def _holds(group: Group, definitions: Definitions, subscriptions: Subscriptions) -> tuple[GroupInput, ...]:
+    """Return what the group reads without a topic: what its instances hold, and what stands in for a stream."""
+    found = [
+        GroupInput(name, one.strategy, "", 0, one.key, kind=one.kind, offered=one.offered)
+        for name, one in subscriptions[group.name].items()
+        if one.kind is not Kind.STREAM
+    ]
+    for aggregation in group.joins(definitions):
+        assert aggregation.input is not None
+        name = stand_in(aggregation.input.stream.name, group.name)
+        found.append(GroupInput(name, Strategy.ALL, "", 0))
+    return tuple(found)
+
+
+def _stores(group: Group, definitions: Definitions) -> tuple[str, ...]:
+    """Return the tables and windows that the group's queries write."""
+    targets = dict.fromkeys(part.target.name for part in group.parts if part.target is not None)
+    streams = group.writes(definitions)
+    return tuple(name for name in targets if name not in streams)
 
 
 def _why(group: Group) -> str:
     """Say in a sentence why the group is there and how its instances share the work."""
     labels = [element.label for element in group.elements]
-    listed = labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+    if group.receiver:
+        return f"{labels[0]} is read here once for all groups that need it"
+    listed = labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}" if labels else ""
+    if group.aggregations:
+        names = " and ".join(f"'{one.name}'" for one in group.aggregations)
+        what = "aggregation" if len(group.aggregations) == 1 else "aggregations"
+        kept = "in memory" if kept_in_memory(group.aggregations[0]) else "in a store"
+        joined = f", with {listed}, which join{'s' if len(labels) == 1 else ''} it" if labels else ""
+        return f"{what} {names} {'is' if len(group.aggregations) == 1 else 'are'} kept {kept} here{joined}"
     verb = "asks" if len(labels) == 1 else "ask"
     first = group.elements[0]
     if any(element.asked for element in group.elements):

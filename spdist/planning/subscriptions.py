@@ -1,202 +1,253 @@
 """How the instances of a group share its input: the strategy for each stream, and what may not be run in parallel.
 
+Elements are looked at in the order of the text, whatever their group, as WSO2 does: the last partition of a stream that
+was met gives the key by which those name its topic that read it whole or in turn.
+
 Source: WSO2 SP 4.x distributed deployment (subscription strategies and validations; behaviour, in our own words).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+from spdist.errors import (
+    ConflictingStrategiesError,
+    ParallelJoinError,
+    ParallelPatternError,
+    ParallelTableError,
+    ParallelWindowError,
+    ParallelWindowQueryError,
+    PartitionKeyError,
+    PlanningError,
+    RepeatedPartitionError,
+    SharedTableError,
+    SharedWindowError,
+)
 from spdist.language.ast import (
-    Definition,
+    AnonymousInput,
+    Input,
     JoinInput,
+    JoinSide,
     PatternInput,
-    Query,
     SingleInput,
-    StreamDefinition,
     TableDefinition,
     WindowDefinition,
-    find_annotations,
 )
 from spdist.planning.elements import Element, Part, Problems
-from spdist.planning.topology import Strategy
+from spdist.planning.forming import Definitions, Group, kept_in_memory, kind_of
+from spdist.planning.topology import Kind, Strategy
 
-__all__ = ["Definitions", "Group", "Subscription", "check_shared", "is_stream", "subscribe"]
-
-#: The app's definitions by name; a stream that is only inferred from ``insert into`` is not among them.
-Definitions = Mapping[str, Definition]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """An execution group in the making.
-
-    Parameters
-    ----------
-    name : str
-        ``<App>-<execGroup>``.
-    parallel : int
-        Number of instances.
-    elements : tuple of Element
-        Its queries and partitions in the order of the text.
-    """
-
-    name: str
-    parallel: int
-    elements: tuple[Element, ...]
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """All its queries, those of partitions included."""
-        return tuple(part for element in self.elements for part in element.parts)
-
-    @property
-    def instances(self) -> tuple[str, ...]:
-        """Names of its instances: ``<App>-<execGroup>-<i>`` with i from 1."""
-        return tuple(f"{self.name}-{number}" for number in range(1, self.parallel + 1))
-
-    def writes(self, definitions: Definitions) -> tuple[str, ...]:
-        """Return the streams that it inserts into."""
-        targets = [part.target for part in self.parts if part.target is not None and not part.target.fault]
-        return tuple(dict.fromkeys(t.name for t in targets if is_stream(t.name, definitions)))
+__all__ = ["Subscription", "Subscriptions", "check_shared", "subscribe"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """How a group reads a stream; ``by`` is the query that needs it so."""
+    """How a group reads something.
 
+    Parameters
+    ----------
+    kind : Kind
+        What it is; only streams come through topics.
+    strategy : Strategy
+        How its events are spread over the instances.
+    key : str, optional
+        The attribute that splits it; for those that do not split it, the key of the last partition of that stream.
+    offered : int
+        Number of shares: that of the group's instances.
+    by : Part, optional
+        The query that needs it so; None for an aggregation.
+    """
+
+    kind: Kind
     strategy: Strategy
     key: str | None
-    by: Part
+    offered: int
+    by: Part | None = None
 
 
-def is_stream(name: str, definitions: Definitions) -> bool:
-    """Return True for a stream, defined or inferred; False for a trigger, table, window or aggregation."""
-    return isinstance(definitions.get(name), StreamDefinition | None)
+#: By name of group, then by what it reads.
+Subscriptions = dict[str, dict[str, Subscription]]
 
 
-def subscribe(group: Group, definitions: Definitions, problems: Problems) -> dict[str, Subscription]:
-    """Return how `group` reads each of its streams, in the order of the text.
+def subscribe(groups: Sequence[Group], definitions: Definitions, problems: Problems) -> Subscriptions:
+    """Return what each of `groups` reads and how, in the order of the text.
 
     One instance reads everything. Of several, each takes the share of a partition key where a partition of the group
     (this one or an earlier one) splits the stream; a partition that uses a stream it does not split reads all of it; a
     plain query takes turns.
     """
-    found: dict[str, Subscription] = {}
-    keyed: dict[str, str | None] = {}
-    split_somewhere = {stream for element in group.elements for stream in element.keys}
-    for element in group.elements:
-        _note_keys(element, group, keyed, problems)
+    ledger = _Ledger(definitions, problems, {group.name: {} for group in groups})
+    plain = [(element, group) for group in groups if not group.aggregations for element in group.elements]
+    for element, group in sorted(plain, key=lambda one: one[0].position):
+        ledger.take(element, group)
+    for group in groups:
+        for aggregation in group.aggregations:
+            assert aggregation.input is not None
+            ledger.aggregate(aggregation.input.stream.name, group)
+        for element in group.elements if group.aggregations else ():
+            ledger.take(element, group)
+    return ledger.found
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What is known of keys and strategies so far."""
+
+    definitions: Definitions
+    problems: Problems
+    found: Subscriptions
+    #: The key of the last partition of each stream, in any group.
+    last: dict[str, str] = field(default_factory=dict)
+    #: What the partitions of a group split, and by what.
+    split: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def take(self, element: Element, group: Group) -> None:
+        """Look at an element of `group`."""
+        for stream, key in element.keys.items():
+            self._partition(stream, key, element, group)
         for part in element.parts:
-            free = not element.is_partition and split_somewhere.isdisjoint(ref.name for ref in part.inputs)
+            ids = dict.fromkeys(ref.name for ref in part.inputs if not ref.fault)
+            free = not element.is_partition and not any((group.name, name) in self.split for name in ids)
             if group.parallel > 1 and free:
-                _check_parallel(part, group, problems)
-            for ref in part.inputs:
-                if ref.fault or not is_stream(ref.name, definitions):
-                    continue
-                new = _subscription(ref.name, element, part, group, keyed)
-                _merge(ref.name, new, found, group, problems)
-    return found
+                _check_parallel(part, group, self.definitions, self.problems)
+            for name in ids:
+                self._merge(name, self._subscription(name, element, part, group), group)
 
+    def aggregate(self, stream: str, group: Group) -> None:
+        """Note that an aggregation of `group` reads `stream`."""
+        kind = kind_of(stream, self.definitions)
+        self.found[group.name][stream] = Subscription(kind, Strategy.ALL, self.last.get(stream), group.parallel)
 
-def _note_keys(element: Element, group: Group, keyed: dict[str, str | None], problems: Problems) -> None:
-    for stream, key in element.keys.items():
-        span = element.node.span
-        if stream in keyed and keyed[stream] == key:
-            problems.add(
+    def _partition(self, stream: str, key: str | None, element: Element, group: Group) -> None:
+        here = group.name, stream
+        if here in self.split and key is not None and self.split[here] == key:
+            self.problems.add(
                 f"{element.label} splits '{stream}' by '{key}', as another partition of group '{group.name}' does",
-                span,
+                element.node.span,
                 "put the queries of both into one partition, or give the second an execGroup of its own",
+                RepeatedPartitionError,
             )
-        elif stream in keyed:
-            problems.add(
+        elif here in self.split and group.parallel > 1:
+            self.problems.add(
                 f"{element.label} splits '{stream}' by '{key}', but another partition of group '{group.name}' splits "
-                f"it by '{keyed[stream]}': the strategies for one stream conflict",
-                span,
+                f"it by '{self.split[here]}': the strategies for one stream conflict",
+                element.node.span,
                 "give the second partition an execGroup of its own",
+                ConflictingStrategiesError,
             )
         if key is None and group.parallel > 1 and stream not in element.ranged:
-            problems.add(
+            self.problems.add(
                 f"{element.label} of group '{group.name}' splits '{stream}' by an expression; with parallel "
                 f"'{group.parallel}' it must be a bare attribute",
-                span,
+                element.node.span,
                 "compute the value in a query first, and partition by that attribute",
+                PartitionKeyError,
             )
-        keyed[stream] = key
+        self.split[here] = key
+        if key is not None:
+            self.last[stream] = key
+            for of_group in self.found.values():
+                if stream in of_group and of_group[stream].strategy is not Strategy.FIELD_GROUPING:
+                    of_group[stream] = replace(of_group[stream], key=key)
 
+    def _subscription(self, name: str, element: Element, part: Part, group: Group) -> Subscription:
+        kind, key = kind_of(name, self.definitions), self.last.get(name)
+        if group.parallel == 1:
+            strategy = Strategy.ALL
+        elif (group.name, name) in self.split:
+            strategy, key = Strategy.FIELD_GROUPING, self.split[group.name, name]
+        elif kind is Kind.AGGREGATION or not element.is_partition:
+            strategy = Strategy.ROUND_ROBIN
+        else:
+            strategy = Strategy.ALL
+        return Subscription(kind, strategy, key, group.parallel, part)
 
-def _subscription(
-    stream: str, element: Element, part: Part, group: Group, keyed: Mapping[str, str | None]
-) -> Subscription:
-    if group.parallel == 1:
-        return Subscription(Strategy.ALL, None, part)
-    if stream in keyed:
-        return Subscription(Strategy.FIELD_GROUPING, keyed[stream], part)
-    return Subscription(Strategy.ALL if element.is_partition else Strategy.ROUND_ROBIN, None, part)
-
-
-def _merge(stream: str, new: Subscription, found: dict[str, Subscription], group: Group, problems: Problems) -> None:
-    known = found.setdefault(stream, new)
-    if (known.strategy, known.key) == (new.strategy, new.key):
-        return
-    if known.strategy is Strategy.ROUND_ROBIN and new.strategy is Strategy.FIELD_GROUPING:
-        found[stream] = new
-    elif known.strategy is not new.strategy:
-        problems.add(
-            f"conflicting strategies for stream '{stream}' in group '{group.name}': query '{known.by.name}' reads it "
-            f"{known.strategy.value}, query '{new.by.name}' {new.strategy.value}",
+    def _merge(self, name: str, new: Subscription, group: Group) -> None:
+        of_group = self.found[group.name]
+        known = of_group.setdefault(name, new)
+        if known.strategy is new.strategy:
+            return
+        if known.strategy is Strategy.ROUND_ROBIN and new.strategy is Strategy.FIELD_GROUPING:
+            of_group[name] = new
+            return
+        assert known.by is not None
+        assert new.by is not None
+        self.problems.add(
+            f"conflicting strategies for {new.kind.value.lower()} '{name}' in group '{group.name}': "
+            f"query '{known.by.name}' reads it {known.strategy.value}, query '{new.by.name}' {new.strategy.value}",
             new.by.query.span,
             "give one of the two queries an execGroup of its own",
+            ConflictingStrategiesError,
         )
 
 
-def _check_parallel(part: Part, group: Group, problems: Problems) -> None:
+def _check_parallel(part: Part, group: Group, definitions: Definitions, problems: Problems) -> None:
     """Refuse a plain query that keeps events: each instance would see only some of them."""
-    if what := _keeps_events(part.query):
+    if refused := _keeps_events(part.query.input, definitions):
+        what, kind = refused
         problems.add(
             f"query '{part.name}' of group '{group.name}' has parallel '{group.parallel}' but is {what} outside a "
             "partition: each instance would see only a part of the events",
             part.query.span,
             "put it into a partition, or give it parallel='1'",
+            kind,
         )
 
 
-def _keeps_events(query: Query) -> str:
-    match query.input:
-        case JoinInput():
-            return "a join"
+def _keeps_events(read: Input, definitions: Definitions) -> tuple[str, type[PlanningError]] | None:
+    match read:
+        case JoinInput(left=left, right=right):
+            # a look into what all instances share needs no other events
+            if _looks_up(left, right, definitions) or _looks_up(right, left, definitions):
+                return None
+            return "a join", ParallelJoinError
         case PatternInput(kind=kind):
-            return f"a {kind}"
+            return f"a {kind}", ParallelPatternError
         case SingleInput(window=window) if window is not None:
-            return f"a window ({window.id})"
-    return ""
+            return f"a window ({window.id})", ParallelWindowQueryError
+        case AnonymousInput(query=query):
+            return _keeps_events(query.input, definitions)
+    return None
 
 
-def check_shared(groups: tuple[Group, ...], definitions: Definitions, problems: Problems) -> None:
+def _looks_up(side: JoinSide, other: JoinSide, definitions: Definitions) -> bool:
+    """Return True where `other` is what all instances see alike: an aggregation, or a table kept in a store."""
+    definition = definitions.get(other.input.stream.name)
+    kind = kind_of(other.input.stream.name, definitions)
+    if kind is Kind.AGGREGATION:
+        return True
+    shared = isinstance(definition, TableDefinition) and not kept_in_memory(definition)
+    return shared and side.input.window is None
+
+
+def check_shared(groups: Sequence[Group], definitions: Definitions, problems: Problems) -> None:
     """Check tables in memory and defined windows: they live in one instance, so only one such may use them."""
     for name, definition in definitions.items():
-        kind = _shared_kind(definition)
-        users = [group for group in groups if any(name in part.ids for part in group.parts)] if kind else []
+        of_table = isinstance(definition, TableDefinition)
+        if not (of_table and kept_in_memory(definition)) and not isinstance(definition, WindowDefinition):
+            continue
+        kind = "in-memory table" if of_table else "window"
+        users = [group for group in groups if any(name in part.ids for part in group.parts)]
         if len(users) > 1:
             names = " and ".join(f"'{group.name}'" for group in users)
             problems.add(
                 f"the {kind} '{name}' is used by the groups {names}, but lives in one of them only",
-                definition.span,
+                _user(users[1], name).query.span,
                 "give all queries that use it the same execGroup",
+                SharedTableError if of_table else SharedWindowError,
             )
         for group in users:
             if group.parallel > 1:
-                part = next(part for part in group.parts if name in part.ids)
+                part = _user(group, name)
                 problems.add(
                     f"query '{part.name}' of group '{group.name}' uses the {kind} '{name}' with parallel "
                     f"'{group.parallel}': each instance would have one of its own",
                     part.query.span,
                     "give the group parallel='1'",
+                    ParallelTableError if of_table else ParallelWindowError,
                 )
 
 
-def _shared_kind(definition: Definition) -> str:
-    if isinstance(definition, TableDefinition) and not find_annotations(definition.annotations, "store"):
-        return "in-memory table"
-    return "window" if isinstance(definition, WindowDefinition) else ""
+def _user(group: Group, name: str) -> Part:
+    return next(part for part in group.parts if name in part.ids)

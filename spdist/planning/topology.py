@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spdist.planning.change import TopologyChange
 
 
 class Strategy(Enum):
@@ -22,9 +25,21 @@ class Strategy(Enum):
     FIELD_GROUPING = "FIELD_GROUPING"
 
 
+class Kind(Enum):
+    """What a name of an app stands for; WSO2's words, in which a trigger is a stream."""
+
+    STREAM = "STREAM"
+    #: kept in a store
+    TABLE = "TABLE"
+    INMEMORYTABLE = "INMEMORYTABLE"
+    WINDOW = "WINDOW"
+    AGGREGATION = "AGGREGATION"
+    TRIGGER = "TRIGGER"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupInput:
-    """A stream that a group reads.
+    """A stream that a group reads, or what its instances hold themselves and read: a table, window, trigger ….
 
     Parameters
     ----------
@@ -33,16 +48,21 @@ class GroupInput:
     strategy : Strategy
         How events are spread over the group's instances.
     topic : str
-        Where it is read from; empty where the group reads a user's own source.
+        Where it is read from; empty for what is no stream. Where the group reads a user's own source, the topic into
+        which a feeder puts what comes in, each instance's into its own partition.
     partitions : int
-        Partitions of that topic (WSO2: offered parallelism).
+        Partitions of that topic.
     key : str, optional
-        The attribute whose value chooses the partition, where the topic has one: a FIELD_GROUPING reader's own key, or
-        that of the readers with which another one shares the topic.
+        The attribute in the topic's name: a FIELD_GROUPING reader's own key, by whose value partitions are chosen; for
+        others that of the readers with which they share the topic.
     producers : tuple of str
         Names of the group instances that publish it; empty where outsiders feed the topic.
     user_source : bool
         True where the stream's own ``@source`` is read.
+    kind : Kind
+        What it is.
+    offered : int
+        WSO2's offered parallelism: the shares that its readers agree on, or the group's own instances.
     """
 
     stream: str
@@ -52,12 +72,17 @@ class GroupInput:
     key: str | None = None
     producers: tuple[str, ...] = ()
     user_source: bool = False
+    kind: Kind = Kind.STREAM
+    offered: int = 1
 
     def assigned(self, index: int, parallel: int) -> tuple[int, ...]:
         """Return the partitions that instance `index` (0-based) of `parallel` reads.
 
-        ALL: every partition. Otherwise a contiguous share, the last instance taking the rest, as WSO2 does.
+        ALL: every partition. Otherwise a contiguous share, the last instance taking the rest, as WSO2 does. Of what a
+        user's source brings, each instance its own.
         """
+        if self.user_source:
+            return (index,)
         if self.strategy is Strategy.ALL:
             return tuple(range(self.partitions))
         share = self.partitions // parallel
@@ -78,11 +103,24 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutput:
-    """A stream that a group publishes: for other groups (`publishing`) and, with ``@sink``, for the world."""
+    """A stream that a group publishes: for other groups and, with ``@sink``, for the world.
+
+    Parameters
+    ----------
+    stream : str
+        Its name in the app.
+    publishing : tuple of Publishing
+        The topics, each once.
+    user_sink : bool
+        True where the stream has a ``@sink``.
+    subscribers : tuple of Publishing
+        The same as WSO2 counts it: one entry for each group that reads it whole or in turn, then one for each key.
+    """
 
     stream: str
     publishing: tuple[Publishing, ...] = ()
     user_sink: bool = False
+    subscribers: tuple[Publishing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +131,42 @@ class GroupInstance:
     text: str
 
 
+def shard_names(instance: str, shards: int) -> tuple[str, ...]:
+    """Return under which names the shards of an instance publish: its own where there is one."""
+    return (instance,) if shards == 1 else tuple(f"{instance}/{number}" for number in range(1, shards + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutionGroup:
-    """Queries that run together. ``name`` is ``<App>-<group>``; ``why`` says in a sentence why it is a group."""
+    """Queries that run together.
+
+    Parameters
+    ----------
+    name : str
+        ``<App>-<group>``.
+    parallel : int
+        Number of instances.
+    inputs : tuple of GroupInput
+        The streams that come from elsewhere.
+    outputs : tuple of GroupOutput
+        The streams that go elsewhere.
+    instances : tuple of GroupInstance
+        Its copies.
+    receiver : bool
+        True for a passthrough group: it only reads a user's source.
+    why : str
+        Says in a sentence why it is a group.
+    holds : tuple of GroupInput
+        What its queries read that its instances hold themselves: tables, windows, triggers, aggregations.
+    stores : tuple of str
+        Tables and windows that its queries change.
+    aggregations : tuple of str
+        Those that are computed here.
+    faults : tuple of str
+        Streams of which comes back, to the first instance, what could not be sent or read: the topic ``<App>.!<S>``.
+    shards : int
+        Into how many parts each instance splits its work by key, see `spdist.planning.sharding`.
+    """
 
     name: str
     parallel: int
@@ -104,24 +175,65 @@ class ExecutionGroup:
     instances: tuple[GroupInstance, ...]
     receiver: bool = False
     why: str = ""
+    holds: tuple[GroupInput, ...] = ()
+    stores: tuple[str, ...] = ()
+    aggregations: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    shards: int = 1
+
+    def echoes(self, one: GroupInput) -> tuple[str, ...]:
+        """Return as whom the group publishes what it also reads of others as `one`; else nothing."""
+        publishes = any(output.stream == one.stream and output.publishing for output in self.outputs)
+        names = (shard_names(instance.name, self.shards) for instance in self.instances)
+        return tuple(name for of_instance in names for name in of_instance) if publishes and one.producers else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic between groups, or one that outsiders feed or read."""
+    """A topic between groups, or one that outsiders feed or read.
+
+    Parameters
+    ----------
+    name : str
+        As the transport calls it.
+    partitions : int
+        Number of partitions.
+    payload : str
+        What producers put into it: ``arrow`` between groups, ``xml`` where outsiders feed it over a broker. Readers of
+        what outsiders feed understand Arrow, XML and JSON alike.
+    """
 
     name: str
     partitions: int
+    payload: str = "arrow"
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All groups of an app in their order, and all topics they need."""
+    """All groups of an app in their order, and all topics they need.
+
+    Parameters
+    ----------
+    app : str
+        Its name.
+    playback : bool
+        Whether only events move its clock.
+    groups : tuple of ExecutionGroup
+        Passthrough groups first, those of aggregations last.
+    topics : tuple of Topic
+        All of them.
+    transport : str
+        What carries them: ``log``, ``kafka`` or ``nats``.
+    creates_topics : bool
+        False with ``@app:transportChannelCreationEnabled('false')``: topics must be there.
+    """
 
     app: str
     playback: bool
     groups: tuple[ExecutionGroup, ...]
     topics: tuple[Topic, ...]
+    transport: str = "log"
+    creates_topics: bool = True
 
     def assignments(self) -> tuple[Assignment, ...]:
         """Return what each instance must be told to run, in the order of groups and instances."""
@@ -133,21 +245,61 @@ class Topology:
                 text=instance.text,
                 playback=self.playback,
                 receiver=group.receiver,
-                inputs=tuple(
-                    AssignedInput(i.stream, i.topic, i.assigned(index, group.parallel), i.producers)
-                    for i in group.inputs
-                    if not i.user_source
-                ),
+                inputs=self._assigned(group, index),
                 outputs=tuple(AssignedOutput(o.stream, o.publishing) for o in group.outputs if o.publishing),
+                shards=group.shards,
+                creates_topics=self.creates_topics,
             )
             for group in self.groups
             for index, instance in enumerate(group.instances)
         )
 
+    def _assigned(self, group: ExecutionGroup, index: int) -> tuple[AssignedInput, ...]:
+        """Return what an instance reads; it alone hears what comes back, which has one partition."""
+        read = [
+            AssignedInput(
+                one.stream,
+                one.topic,
+                one.assigned(index, group.parallel),
+                one.producers,
+                group.echoes(one),
+                "log" if one.user_source else self.transport,
+                one.user_source,
+            )
+            for one in group.inputs
+        ]
+        if index == 0:
+            read += [AssignedInput(f"!{name}", f"{self.app}.!{name}", (0,)) for name in group.faults]
+        return tuple(read)
+
+    def holders(self, name: str) -> tuple[str, ...]:
+        """Return the instances that hold the table, window or aggregation `name`: queries on demand go to the first."""
+        return tuple(
+            instance.name
+            for group in self.groups
+            if name in group.stores or name in group.aggregations or any(one.stream == name for one in group.holds)
+            for instance in group.instances
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form of ``spdist plan --json``."""
+        from spdist.planning.listing import listed
+
+        return listed(self)
+
+    def diff(self, other: Topology) -> TopologyChange:
+        """Return what becomes of groups and topics where `other` replaces this."""
+        from spdist.planning.change import compare
+
+        return compare(self, other)
+
     def __str__(self) -> str:
         from spdist.planning.drawing import to_text
 
         return to_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         from spdist.planning.drawing import to_html
@@ -157,12 +309,21 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class AssignedInput:
-    """A stream that one instance reads: `partitions` of `topic`; `producers` as in `GroupInput`."""
+    """A stream that one instance reads: `partitions` of `topic`; `producers` as in `GroupInput`.
+
+    ``own`` names the instances of its own group where those publish the stream too: their events are passed over, since
+    queries of a group hear each other without a topic, and those of others are not published again. ``source`` is True
+    where the stream's ``@source`` in the text fills the topic, through a feeder of this instance; such
+    a topic is on the embedded log, others on ``transport``: of Kafka's, Spark's own connector reads them.
+    """
 
     stream: str
     topic: str
     partitions: tuple[int, ...]
     producers: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    transport: str = "log"
+    source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +336,10 @@ class AssignedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Everything a worker needs to run one group instance; crosses the wire as plain JSON (`to_dict`, `from_dict`)."""
+    """Everything a worker needs to run one group instance; crosses the wire as plain JSON (`to_dict`, `from_dict`).
+
+    ``creates_topics`` is False where the topics that it reads and publishes must be there already.
+    """
 
     name: str
     app: str
@@ -185,6 +349,8 @@ class Assignment:
     inputs: tuple[AssignedInput, ...]
     outputs: tuple[AssignedOutput, ...]
     receiver: bool = False
+    shards: int = 1
+    creates_topics: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the assignment as JSON values."""
@@ -215,11 +381,21 @@ class Assignment:
             text=data["text"],
             playback=data["playback"],
             inputs=tuple(
-                AssignedInput(i["stream"], i["topic"], tuple(i["partitions"]), tuple(i["producers"]))
+                AssignedInput(
+                    i["stream"],
+                    i["topic"],
+                    tuple(i["partitions"]),
+                    tuple(i["producers"]),
+                    tuple(i.get("own", ())),
+                    i.get("transport", "log"),
+                    i.get("source", False),
+                )
                 for i in data["inputs"]
             ),
             outputs=tuple(
                 AssignedOutput(o["stream"], tuple(publishing(p) for p in o["publishing"])) for o in data["outputs"]
             ),
             receiver=data["receiver"],
+            shards=data.get("shards", 1),
+            creates_topics=data.get("creates_topics", True),
         )

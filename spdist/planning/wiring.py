@@ -4,37 +4,40 @@ All groups are wired to all others whatever their order in the text, so a consum
 SP silently leaves such a consumer without input). A stream that a group produces reaches the queries of the same
 instance directly, and other groups through a topic; a group that also produces the stream reads only the others there.
 
-Topics are named as WSO2 SP 4.x names them on Kafka: ``<App>.<Stream>.<key>`` where a group of several instances splits
-the stream by a key, and then everyone reads that one; ``<App>.<Stream>`` otherwise.
+Topics are named as WSO2 SP 4.x names them: ``<App>.<Stream>.<key>`` where a group of several instances splits the
+stream by a key, and then everyone reads that one; ``<App>.<Stream>`` otherwise. See `spdist.planning.channels`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spdist.errors import Span
-from spdist.language.ast import Annotation, StreamDefinition, find_annotations
+from spdist.errors import InnerGroupPartitionError
+from spdist.language.ast import StreamDefinition
+from spdist.planning.channels import payload_of, shares_keyed, topic_name
 from spdist.planning.elements import Problems
-from spdist.planning.subscriptions import Definitions, Group, Subscription
-from spdist.planning.topology import GroupInput, GroupOutput, Publishing, Strategy, Topic
+from spdist.planning.forming import Group
+from spdist.planning.receivers import Received
+from spdist.planning.subscriptions import Subscription
+from spdist.planning.topology import GroupInput, GroupOutput, Kind, Publishing, Strategy, Topic
 
-__all__ = ["Wiring", "check_cycles", "wire"]
-
-Subscriptions = Mapping[str, Mapping[str, Subscription]]
+__all__ = ["Stream", "Wiring", "check_clocks", "check_cycles", "wire"]
 
 
 @dataclass(slots=True)
 class Wiring:
-    """Inputs and outputs by group name, and all topics in the order of the text."""
+    """Inputs and outputs by group name, and all topics in the order of the text; who filled which topic."""
 
     inputs: dict[str, list[GroupInput]] = field(default_factory=dict)
     outputs: dict[str, list[GroupOutput]] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
+    streams: dict[str, Stream] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class Stream:
     """A stream with the groups that write it and those that read it through a topic."""
 
     name: str
@@ -46,128 +49,158 @@ class _Stream:
         return tuple(group for group in self.producers if group is not reader)
 
 
-def wire(
-    app: str, groups: tuple[Group, ...], subscriptions: Subscriptions, definitions: Definitions, problems: Problems
-) -> Wiring:
-    """Return how `groups` of `app` are connected, cycles included; what cannot be connected goes to `problems`."""
+@dataclass(frozen=True, slots=True)
+class _Channels:
+    """The topics that carry a stream: one for each key, and the one of those who split nothing, if they have one."""
+
+    keyed: Mapping[str | None, Publishing]
+    free: Publishing | None
+
+    def __iter__(self) -> Iterator[Publishing]:
+        return iter(dict.fromkeys([*self.keyed.values(), *([self.free] if self.free else [])]))
+
+    def of(self, subscription: Subscription) -> Publishing:
+        """Return what a reader reads."""
+        if subscription.strategy is Strategy.FIELD_GROUPING:
+            return self.keyed[subscription.key]
+        assert self.free is not None
+        return self.free
+
+
+def wire(app: str, received: Received, transport: str, problems: Problems) -> Wiring:
+    """Return how the groups of `app` are connected, cycles included; what cannot be connected goes to `problems`."""
+    groups = received.groups
     wiring = Wiring({g.name: [] for g in groups}, {g.name: [] for g in groups})
-    owners: dict[str, str] = {}
-    sinks: list[tuple[_Stream, list[Publishing]]] = []
-    for name in _streams(groups, subscriptions, definitions):
-        stream = _stream(name, groups, subscriptions)
+    _read_sources(received, wiring)
+    for name in _streams(received):
+        stream = wiring.streams[name] = _stream(name, received)
         _check_local(stream, groups, problems)
-        channels = _channels(app, stream, definitions, problems)
-        for channel in channels.values():
-            owners[channel.topic] = name
-            wiring.topics[channel.topic] = Topic(channel.topic, channel.partitions)
+        if not stream.readers:
+            continue
+        channels = _channels(app, stream, transport)
+        payload = payload_of(transport, fed=not stream.producers)
+        for channel in channels:
+            wiring.owners[channel.topic] = name
+            wiring.topics[channel.topic] = Topic(channel.topic, channel.partitions, payload)
         for group, subscription in stream.readers:
             wiring.inputs[group.name].append(_input(stream, group, subscription, channels))
-        _publish(stream, channels, wiring)
-        sinks.append((stream, _sinks(stream, definitions, problems)))
-    for stream, publishing in sinks:
-        _add_sinks(stream, publishing, owners, wiring, definitions, problems)
-    _check_echoes(groups, wiring, problems)
+        for producer in stream.producers:
+            if (output := _output(stream, producer, channels)).publishing:
+                wiring.outputs[producer.name].append(output)
+    for group in groups:
+        order = list(received.subscriptions[group.name])
+        wiring.inputs[group.name].sort(key=lambda one: order.index(one.stream))
     return wiring
 
 
-def _streams(groups: tuple[Group, ...], subscriptions: Subscriptions, definitions: Definitions) -> list[str]:
+def _read_sources(received: Received, wiring: Wiring) -> None:
+    """Give each group that reads a user's source a topic into which a feeder puts what comes in."""
+    for group in received.groups:
+        for name, subscription in received.subscriptions[group.name].items():
+            if (group.name, name) in received.own:
+                topic = received.own[group.name, name]
+                wiring.topics[topic] = Topic(topic, group.parallel)
+                wiring.owners[topic] = name
+                wiring.inputs[group.name].append(
+                    GroupInput(name, subscription.strategy, topic, group.parallel, subscription.key, user_source=True)
+                )
+
+
+def _streams(received: Received) -> list[str]:
     """All streams: defined ones in the order of the text, then inferred ones as they are met."""
-    used = [name for group in groups for name in (*subscriptions[group.name], *group.writes(definitions))]
+    definitions = received.definitions
+    used: dict[str, None] = {}
+    for group in received.groups:
+        used |= {n: None for n, s in received.subscriptions[group.name].items() if s.kind is Kind.STREAM}
+        used |= dict.fromkeys(group.writes(definitions))
     defined = [name for name, definition in definitions.items() if isinstance(definition, StreamDefinition)]
     return list(dict.fromkeys([*defined, *used]))
 
 
-def _stream(name: str, groups: tuple[Group, ...], subscriptions: Subscriptions) -> _Stream:
-    producers = tuple(g for g in groups if any(p.target and p.target.id == name for p in g.parts))
+def _stream(name: str, received: Received) -> Stream:
+    producers = tuple(g for g in received.groups if name in g.writes(received.definitions))
     readers = []
-    for group in groups:
-        found = subscriptions[group.name].get(name)
-        # a group that alone produces the stream hands it on itself
-        if found is not None and producers != (group,):
+    for group in received.groups:
+        found = received.subscriptions[group.name].get(name)
+        # a group that alone produces the stream hands it on itself, and one that reads the source has it
+        if found is not None and producers != (group,) and (group.name, name) not in received.own:
             readers.append((group, found))
-    return _Stream(name, producers, tuple(readers))
+    return Stream(name, producers, tuple(readers))
 
 
-def _check_local(stream: _Stream, groups: tuple[Group, ...], problems: Problems) -> None:
+def _check_local(stream: Stream, groups: Sequence[Group], problems: Problems) -> None:
     """Several instances cannot split, or all see, what each of them produces for itself."""
     for group in groups:
         if group.parallel == 1 or group not in stream.producers:
             continue
         for element in group.elements:
-            users = [part for part in element.parts if any(ref.id == stream.name for ref in part.inputs)]
+            users = [p for p in element.parts if any(ref.name == stream.name and not ref.fault for ref in p.inputs)]
             if element.is_partition and users:
                 problems.add(
                     f"{element.label} reads '{stream.name}', which its own group '{group.name}' produces with parallel "
                     f"'{group.parallel}': each instance would see only its own events",
                     users[0].query.input.span or element.node.span,
                     "give the partition an execGroup of its own, so that the stream is published between the two",
+                    InnerGroupPartitionError,
                 )
 
 
-def _channels(app: str, stream: _Stream, definitions: Definitions, problems: Problems) -> dict[str | None, Publishing]:
-    """Return the topics that carry `stream`, by key (None for the one without a key)."""
-    if not stream.readers:
-        return {}
-    keys = list(dict.fromkeys(s.key for _, s in stream.readers if s.strategy is Strategy.FIELD_GROUPING))
-    if not stream.producers and len(keys) > 1:
-        problems.unsupported(
-            f"stream '{stream.name}' is fed from outside and split by {len(keys)} keys ({', '.join(map(str, keys))}); "
-            "whoever feeds it would have to feed it once for each",
-            definitions[stream.name].span,
-            f"copy it first: from {stream.name} select * insert into {stream.name}Copy, and split the copy",
-        )
-    taking_turns = [g.parallel for g, s in stream.readers if s.strategy is Strategy.ROUND_ROBIN]
-    if not keys:
-        parallel = max(group.parallel for group, _ in stream.readers)
-        strategy, partitions = (Strategy.ROUND_ROBIN, max(taking_turns)) if taking_turns else (Strategy.ALL, 1)
-        return {None: Publishing(strategy, parallel, f"{app}.{stream.name}", partitions)}
-    channels: dict[str | None, Publishing] = {}
-    for number, key in enumerate(keys):
-        sharing = [g.parallel for g, s in stream.readers if s.strategy is Strategy.FIELD_GROUPING and s.key == key]
-        partitions = max([*sharing, *(taking_turns if number == 0 else [])])
-        topic = f"{app}.{stream.name}.{key}"
-        channels[key] = Publishing(Strategy.FIELD_GROUPING, partitions, topic, partitions, key)
-    return channels
+def _channels(app: str, stream: Stream, transport: str) -> _Channels:
+    """Return the topics that carry `stream`; there is at least one reader."""
+    keys = dict.fromkeys(s.key for _, s in stream.readers if s.strategy is Strategy.FIELD_GROUPING)
+    free = [(group, s) for group, s in stream.readers if s.strategy is not Strategy.FIELD_GROUPING]
+    taking_turns = max((group.parallel for group, s in free if s.strategy is Strategy.ROUND_ROBIN), default=0)
+    #: the key whose topic those read who split nothing: that of the last partition, where it is split by that
+    joint = None
+    if free and keys and shares_keyed(transport):
+        joint = free[0][1].key if free[0][1].key in keys else list(keys)[-1]
+    keyed: dict[str | None, Publishing] = {}
+    for key in keys:
+        offered = max(g.parallel for g, s in stream.readers if s.strategy is Strategy.FIELD_GROUPING and s.key == key)
+        partitions = max(offered, taking_turns if key == joint else 1)
+        topic = topic_name(transport, app, stream.name, key)
+        keyed[key] = Publishing(Strategy.FIELD_GROUPING, offered, topic, partitions, key)
+    if not free:
+        return _Channels(keyed, None)
+    if joint is not None:
+        return _Channels(keyed, keyed[joint])
+    # on Kafka also the key of a partition that is not split among instances is part of the name
+    key = free[0][1].key if shares_keyed(transport) else None
+    strategy = Strategy.ROUND_ROBIN if taking_turns else Strategy.ALL
+    parallel = max(group.parallel for group, _ in free)
+    topic = topic_name(transport, app, stream.name, key)
+    return _Channels(keyed, Publishing(strategy, parallel, topic, max(taking_turns, 1)))
 
 
-def _channel_of(subscription: Subscription, channels: Mapping[str | None, Publishing]) -> Publishing:
-    """Return what it reads: its key's topic; without a key the topic that has none or, failing that, the first."""
-    if subscription.strategy is Strategy.FIELD_GROUPING:
-        return channels[subscription.key]
-    return next(iter(channels.values()))
+def _input(stream: Stream, group: Group, subscription: Subscription, channels: _Channels) -> GroupInput:
+    channel = channels.of(subscription)
+    by_key = subscription.strategy is Strategy.FIELD_GROUPING
+    return GroupInput(
+        stream.name,
+        subscription.strategy,
+        channel.topic,
+        channel.partitions,
+        channel.key if channel.key is not None else subscription.key,
+        tuple(name for source in stream.sources(group) for name in source.instances),
+        # it is the producer that tells its readers by key how many shares there are
+        offered=channel.parallel if by_key and stream.producers else group.parallel,
+    )
 
 
-def _input(
-    stream: _Stream, group: Group, subscription: Subscription, channels: Mapping[str | None, Publishing]
-) -> GroupInput:
-    channel = _channel_of(subscription, channels)
-    producers = tuple(name for source in stream.sources(group) for name in source.instances)
-    return GroupInput(stream.name, subscription.strategy, channel.topic, channel.partitions, channel.key, producers)
+def _output(stream: Stream, producer: Group, channels: _Channels) -> GroupOutput:
+    readers = [(group, s, channels.of(s)) for group, s in stream.readers if group is not producer]
+    wanted = {channel.topic for *_, channel in readers}
+    each = [
+        Publishing(s.strategy, group.parallel, channel.topic, channel.partitions)
+        for group, s, channel in readers
+        if s.strategy is not Strategy.FIELD_GROUPING
+    ]
+    by_key = dict.fromkeys(channel for _, s, channel in readers if s.strategy is Strategy.FIELD_GROUPING)
+    publishing = tuple(channel for channel in channels if channel.topic in wanted)
+    return GroupOutput(stream.name, publishing, subscribers=(*each, *by_key))
 
 
-def _publish(stream: _Stream, channels: Mapping[str | None, Publishing], wiring: Wiring) -> None:
-    for producer in stream.producers:
-        wanted = {_channel_of(s, channels).topic for reader, s in stream.readers if reader is not producer}
-        publishing = tuple(channel for channel in channels.values() if channel.topic in wanted)
-        if publishing:
-            wiring.outputs[producer.name].append(GroupOutput(stream.name, publishing))
-
-
-def _check_echoes(groups: tuple[Group, ...], wiring: Wiring, problems: Problems) -> None:
-    """Refuse a group that would read back what it publishes: it has handed those events on already."""
-    for group in groups:
-        read = {one.topic: one.stream for one in wiring.inputs[group.name]}
-        for topic in (p.topic for output in wiring.outputs[group.name] for p in output.publishing):
-            if topic in read:
-                problems.unsupported(
-                    f"group '{group.name}' both publishes stream '{read[topic]}' and reads it from others; telling "
-                    "its own events from theirs is not built yet",
-                    group.elements[0].node.span,
-                    "let one of the two groups insert into another stream, and copy that into this one",
-                )
-
-
-def check_cycles(groups: tuple[Group, ...], wiring: Wiring, problems: Problems) -> None:
+def check_cycles(groups: Sequence[Group], wiring: Wiring, problems: Problems) -> None:
     """Refuse groups that feed each other where time comes from events only: each would wait for the others' clocks."""
     feeders = {g.name: {p.rpartition("-")[0] for i in wiring.inputs[g.name] for p in i.producers} for g in groups}
     before = {name: _all_before(name, feeders) for name in feeders}
@@ -179,8 +212,19 @@ def check_cycles(groups: tuple[Group, ...], wiring: Wiring, problems: Problems) 
             names = " and ".join(f"'{name}'" for name in cycle)
             problems.unsupported(
                 f"the groups {names} feed each other; with @app:playback each would wait for ever for the other's time",
-                group.elements[0].node.span,
+                group.span,
                 "give their queries the same execGroup",
+            )
+
+
+def check_clocks(groups: Sequence[Group], wiring: Wiring, problems: Problems) -> None:
+    """Refuse groups that hear of no event where time comes from events only: their triggers would never fire."""
+    for group in groups:
+        if not wiring.inputs[group.name]:
+            problems.unsupported(
+                f"group '{group.name}' reads no stream from elsewhere; with @app:playback its time would never pass",
+                group.span,
+                "give its queries the execGroup of queries that read the streams",
             )
 
 
@@ -193,68 +237,3 @@ def _all_before(name: str, feeders: Mapping[str, set[str]]) -> set[str]:
         found |= new
         waiting += new
     return found
-
-
-# --- sinks of users
-def _sinks(stream: _Stream, definitions: Definitions, problems: Problems) -> list[Publishing]:
-    """Return the topics that the stream's own ``@sink`` annotations name."""
-    found = []
-    definition = definitions.get(stream.name)
-    for sink in find_annotations(definition.annotations if definition else (), "sink"):
-        if topic := _sink_topic(stream, sink, problems):
-            found.append(Publishing(Strategy.ALL, 1, topic, 1))
-    return found
-
-
-def _sink_topic(stream: _Stream, sink: Annotation, problems: Problems) -> str | None:
-    kind, topic, span = sink.get("type"), sink.get("topic"), sink.span
-    if kind != "embedded":
-        problems.unsupported(
-            f"stream '{stream.name}' has a @sink of type '{kind}', which is not built yet",
-            span,
-            "publish to the embedded log: @sink(type='embedded', topic='MyApp.Results')",
-        )
-    elif not topic:
-        problems.add(f"the @sink of stream '{stream.name}' names no topic", span, "write topic='MyApp.Results'")
-    elif not stream.producers:
-        problems.add(
-            f"stream '{stream.name}' has a @sink, but no query inserts into it",
-            span,
-            "insert into it, or put the @sink on a stream that a query fills",
-        )
-    else:
-        return topic
-    return None
-
-
-def _add_sinks(
-    stream: _Stream,
-    publishing: list[Publishing],
-    owners: dict[str, str],
-    wiring: Wiring,
-    definitions: Definitions,
-    problems: Problems,
-) -> None:
-    for sink in publishing:
-        owner = owners.setdefault(sink.topic, stream.name)
-        if owner != stream.name:
-            problems.add(
-                f"the @sink of stream '{stream.name}' publishes to '{sink.topic}', the topic of stream '{owner}'",
-                _span(definitions, stream.name),
-                "give the sink a topic of its own",
-            )
-        wiring.topics.setdefault(sink.topic, Topic(sink.topic, sink.partitions))
-    if publishing:
-        for producer in stream.producers:
-            outputs = wiring.outputs[producer.name]
-            known = next((o for o in outputs if o.stream == stream.name), None)
-            before = known.publishing if known else ()
-            # a sink on the topic that carries the stream anyway adds nothing
-            more = tuple(s for s in dict.fromkeys(publishing) if s.topic not in {p.topic for p in before})
-            output = GroupOutput(stream.name, before + more, user_sink=True)
-            wiring.outputs[producer.name] = [o for o in outputs if o is not known] + [output]
-
-
-def _span(definitions: Definitions, name: str) -> Span | None:
-    definition = definitions.get(name)
-    return definition.span if definition else None

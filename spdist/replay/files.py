@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import multiprocessing
-import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from spdist.engine.seen import error_of, quiet
+from spdist.engine.time_limit import TookTooLong, time_limit
 from spdist.errors import MappingError
-from spdist.replay.cases import error_of, run_case
+from spdist.replay.cases import run_case
 
-__all__ = ["Line", "Result", "read_cases", "replay", "replay_line"]
+__all__ = ["Line", "Result", "read_case", "read_cases", "replay", "replay_line", "result_of"]
 
 #: Cases that one call of another process works off; a process that dies costs no more than these a second try.
 _PIECE = 50
@@ -72,6 +70,22 @@ def read_cases(path: Path) -> Iterator[Line]:
             yield Line(f"{path.name}:{number}", text)
 
 
+def read_case(line: Line) -> tuple[str, dict[str, Any]]:
+    """Return the name and the case that stand on a line.
+
+    Raises
+    ------
+    MappingError
+        It is no case.
+    ValueError
+        It is no JSON.
+    """
+    case = json.loads(line.text)
+    if not isinstance(case, dict) or not isinstance(case.get("app"), str):
+        raise MappingError("a case is an object with the text of an app: {'app': 'define stream …', 'events': […]}")
+    return str(case.get("name", line.name)), case
+
+
 def replay_line(line: Line, limit_s: float = 60.0) -> dict[str, Any]:
     """Replay the case on a line; whatever goes wrong is its result.
 
@@ -89,39 +103,13 @@ def replay_line(line: Line, limit_s: float = 60.0) -> dict[str, Any]:
     """
     name = line.name
     try:
-        case = json.loads(line.text)
-        if not isinstance(case, dict) or not isinstance(case.get("app"), str):
-            raise MappingError("a case is an object with the text of an app: {'app': 'define stream …', 'events': […]}")
-        name = str(case.get("name", name))
-        with _limited(limit_s):
+        name, case = read_case(line)
+        with time_limit(limit_s):
             return {"name": name, **run_case(case)}
-    except _TooLong:
+    except TookTooLong:
         return {"name": name, "error": error_of(TimeoutError(f"the case took longer than {limit_s:g} s"))}
     except Exception as error:
         return {"name": name, "error": error_of(error)}
-
-
-class _TooLong(BaseException):
-    """A case takes too long; no `Exception`, which the engine would take for an event that a query fails on."""
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """End what takes too long with `_TooLong`."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def give_up(_signal: int, _frame: FrameType | None) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def replay(lines: Sequence[Line], jobs: int = 1) -> Iterator[Result]:
@@ -135,8 +123,8 @@ def replay(lines: Sequence[Line], jobs: int = 1) -> Iterator[Result]:
         Processes; 1 works in this one.
     """
     if jobs <= 1 or len(lines) <= 1:
-        with _quiet():
-            yield from map(_result, lines)
+        with quiet():
+            yield from map(_replayed, lines)
         return
     pieces = [lines[at : at + _PIECE] for at in range(0, len(lines), _PIECE)]
     with _pool(jobs) as pool:
@@ -163,14 +151,18 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork" if forks else "spawn"))
 
 
-def _result(line: Line) -> Result:
-    result = replay_line(line)
+def _replayed(line: Line) -> Result:
+    return result_of(replay_line(line))
+
+
+def result_of(result: dict[str, Any]) -> Result:
+    """Return a result as its line."""
     return Result(json.dumps(result, ensure_ascii=False), "error" in result)
 
 
 def _replay_piece(lines: Sequence[Line]) -> list[Result]:
-    with _quiet():
-        return [_result(line) for line in lines]
+    with quiet():
+        return [_replayed(line) for line in lines]
 
 
 def _alone(line: Line) -> Result:
@@ -180,15 +172,3 @@ def _alone(line: Line) -> Result:
             return pool.submit(_replay_piece, [line]).result()[0]
         except BrokenProcessPool as error:
             return Result(json.dumps({"name": line.name, "error": error_of(error)}), True)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the log silent about events that are lost: results list them."""
-    engine = logging.getLogger("spdist")
-    before = engine.level
-    engine.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        engine.setLevel(before)

@@ -1,30 +1,39 @@
-"""A group instance that runs on this worker: one start of its query, from taking over its state to giving it up."""
+"""What runs on this worker as one query: one start of it, from taking over its state to giving it up.
+
+Mostly that is one group instance, in one shard or several. Many small instances can share a query, too.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import re
 import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from spdist.engine.state import StateStore, state_directory
-from spdist.errors import EngineError, QueryFailedError, SpdistError, error_codes
+from spdist.engine.sending import why_waiting
+from spdist.errors import (
+    EngineError,
+    SpdistError,
+)
 from spdist.planning.topology import Assignment
-from spdist.transports.log import LogTransport
+from spdist.runtime.periodic import periodic_revisions
+from spdist.runtime.progress import counted, counters_of, first_line, lag_of, reason_of
+from spdist.runtime.shard_states import shard_states
+from spdist.runtime.topics import ensure_topics
+from spdist.transports.opening import open_transport, transport_settings
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from spdist.engine.compile import QuerySettings
+    from spdist.engine.query import QuerySettings
     from spdist.engine.session import SparkHost
+    from spdist.runtime.feeders import Feeders
 
 __all__ = ["GroupRuntime", "GroupState", "GroupStatus", "reason_of"]
 
@@ -33,6 +42,7 @@ log = logging.getLogger(__name__)
 GroupState = Literal["STARTING", "RUNNING", "STOPPED", "FAILED"]
 
 _PAUSE_S = 0.02
+_LOOK_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,7 @@ class GroupStatus:
     state : str
         STARTING until its query has committed a batch, then RUNNING; STOPPED when asked to, FAILED otherwise.
     error : str, optional
-        Why it failed.
+        Why it failed; of a running one, why it waits: the server that keeps its topics does not answer.
     batches : int
         Batches that this start has committed.
     events_in, events_out : int
@@ -55,6 +65,14 @@ class GroupStatus:
         Its event time, ms; None before anything has arrived.
     lag : int
         Records that are in its topics and not yet read.
+    batch_ms : int
+        How long its last batch took, ms.
+    state_bytes : int
+        Bytes of its newest snapshot and of the log after it: what another worker would load.
+    memory_bytes : int
+        Size of the largest process that holds its live state.
+    waiting : str, optional
+        Why a sink waits for its receiver, or nothing comes in from a source.
     """
 
     name: str
@@ -65,6 +83,10 @@ class GroupStatus:
     events_out: int = 0
     clock: int | None = None
     lag: int = 0
+    batch_ms: int = 0
+    state_bytes: int = 0
+    memory_bytes: int = 0
+    waiting: str | None = None
 
 
 class GroupRuntime:
@@ -72,40 +94,61 @@ class GroupRuntime:
 
     Parameters
     ----------
-    assignment : Assignment
-        What to run.
+    assignment : Assignment or sequence of Assignment
+        What to run: an instance, or several that share one query. One that fails ends them all.
     host : SparkHost
         The process's Spark session; started when the group starts.
     owner : str
         Who runs it, for people who read the state: the worker's id.
+    name : str, optional
+        What several instances are called together; that of the first by default.
+    partitions : int, optional
+        How many Spark partitions host the shards; by default as many as there are shards and ``spark.cores``.
 
     Notes
     -----
     All methods are safe to call from several threads; only `stop` waits.
     """
 
-    def __init__(self, assignment: Assignment, host: SparkHost, owner: str) -> None:
-        self.assignment = assignment
+    def __init__(
+        self,
+        assignment: Assignment | Sequence[Assignment],
+        host: SparkHost,
+        owner: str,
+        *,
+        name: str | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        self._assignments = (assignment,) if isinstance(assignment, Assignment) else tuple(assignment)
+        self.name = name or self._assignments[0].name
+        if len({one.name for one in self._assignments}) < len(self._assignments):
+            raise EngineError(f"two instances of {self.name} have one name", hint="each must have a state of its own")
         self.host = host
         #: Every start is another owner of the state, also on the same worker.
         self.owner = f"{owner}/{uuid.uuid4().hex}"
-        self.store = StateStore(state_directory(host.state_location, assignment.name))
-        self._transport = LogTransport(host.log_directory)
+        self._shards = shard_states(self._assignments, host.state_location)
+        self._partitions = partitions or min(len(self._shards), host.config.spark.cores)
+        topics = transport_settings(host.config.transports)
+        self._transport = open_transport(topics)
+        #: For looking: who asks for the status cannot wait long.
+        self._watch = open_transport(topics.with_patience(_LOOK_MS))
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._query: StreamingQuery | None = None
         self._ending = threading.Event()
         self._stop_flag: Path | None = None
         self._error: SpdistError | None = None
-        self._last = GroupStatus(assignment.name, "STARTING")
+        self._feeders: tuple[Feeders, ...] = ()
+        self._last = GroupStatus(self.name, "STARTING")
+        self._revisions = periodic_revisions(host.config, self._assignments)
 
     # -------------------------------------------------------------------------------------------- start and stop
     def start(self) -> None:
         """Begin to start in a thread of its own and return at once; `status` tells how it goes."""
         with self._lock:
             if self._thread is not None:
-                raise EngineError(f"group {self.assignment.name} was started before", hint="make a new GroupRuntime")
-            self._thread = threading.Thread(target=self._run, name=f"start {self.assignment.name}", daemon=True)
+                raise EngineError(f"group {self.name} was started before", hint="make a new GroupRuntime")
+            self._thread = threading.Thread(target=self._run, name=f"start {self.name}", daemon=True)
             self._thread.start()
 
     def stop(self, timeout_s: float = 30.0) -> bool:
@@ -123,6 +166,7 @@ class GroupRuntime:
             Whether it ended between two batches.
         """
         deadline = time.monotonic() + timeout_s
+        self._stop_feeders()
         self._ask_to_end()
         seen = self._stop_flag.with_name(self._stop_flag.name + ".seen") if self._stop_flag else None
         finished = _wait(lambda: self._is_over() or (seen is not None and seen.exists()), deadline)
@@ -137,8 +181,10 @@ class GroupRuntime:
         The query itself ends in the background.
         """
         self._ask_to_end()
-        threading.Thread(target=self._end_query, name=f"kill {self.assignment.name}", daemon=True).start()
-        self.store.give_up(self.owner)
+        threading.Thread(target=self._stop_feeders, name=f"kill feeders {self.name}", daemon=True).start()
+        threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
+        for shard in self._shards:
+            shard.store.give_up(self.owner)
         self._settle("STOPPED")
 
     def wait(self, timeout_s: float) -> bool:
@@ -152,8 +198,9 @@ class GroupRuntime:
             last, query = self._last, self._query
         if query is not None and last.state in ("STARTING", "RUNNING"):
             self._observe(query)
+        waiting = self._waits() if last.state in ("STARTING", "RUNNING") else None
         with self._lock:
-            return self._last
+            return self._last if waiting is None else replace(self._last, waiting=waiting)
 
     @property
     def error(self) -> SpdistError | None:
@@ -165,25 +212,44 @@ class GroupRuntime:
     def _run(self) -> None:
         """Take over the state and start the query; runs in its own thread."""
         from spdist.engine.compile import start_query
+        from spdist.runtime.feeders import feeders_of
 
         try:
             self.host.start()
-            self._ensure_topics()
+            ensure_topics(self._transport, self._assignments)
+            feeders = feeders_of(self._assignments, self._transport, self.host)
             settings = self._take_over()
             query = None if settings is None else start_query(self.host, settings)
+            with self._lock:
+                self._query, self._feeders = query, feeders
+            if not self._ending.is_set():
+                for one in feeders:
+                    one.start()
         except Exception as error:
             if not self._ending.is_set():
-                log.exception("group %s did not start", self.assignment.name)
+                log.exception("group %s did not start", self.name)
                 self._fail(error)
+                self._end_query()
             return
-        with self._lock:
-            self._query = query
         if self._ending.is_set():
+            self._stop_feeders()
             self._end_query()
+        else:
+            self._revisions.start()
+
+    def _stop_feeders(self) -> None:
+        for one in self._feeders:
+            one.stop()
+
+    def _waits(self) -> str | None:
+        sinks = (why_waiting(shard.store.directory) for shard in self._shards)
+        sources = (one.problem for one in self._feeders)
+        return next((why for why in (*sinks, *sources) if why), None)
 
     def _take_over(self) -> QuerySettings | None:
         """Become the owner of the state; None where the group was told to end meanwhile."""
-        from spdist.engine.compile import QuerySettings
+        from spdist.engine.query import QuerySettings
+        from spdist.runtime.kafka_inputs import kafka_inputs
 
         config = self.host.config.spark
         files = self.host.scratch / "groups" / self.owner.rpartition("/")[2]
@@ -193,31 +259,27 @@ class GroupRuntime:
             if self._ending.is_set():
                 return None
             self._stop_flag = files / "stop"
-            opening = self.store.open(self.owner)
+            shards = tuple(shard.take_over(self.owner) for shard in self._shards)
         return QuerySettings(
-            assignment=self.assignment,
-            opening=opening,
-            state_directory=str(self.store.directory),
-            log_directory=str(self.host.log_directory),
+            name=self.name,
+            shards=shards,
+            partitions=self._partitions,
+            topics=self.host.topics,
+            kafka=kafka_inputs(self._assignments, self.host.config.transports),
             stop_flag=str(files / "stop"),
             checkpoint=str(files / "checkpoint"),
             merge_wait_ms=config.merge_wait_ms,
             tick_interval_ms=config.tick_interval_ms,
             max_batch_events=config.max_batch_events,
             scripts=self.host.config.script.python_enabled,
+            max_state_bytes=config.max_state_bytes,
+            datasources=dict(self.host.config.datasources),
         )
-
-    def _ensure_topics(self) -> None:
-        for assigned in self.assignment.inputs:
-            self._transport.ensure(assigned.topic, max(assigned.partitions) + 1)
-        for output in self.assignment.outputs:
-            for publishing in output.publishing:
-                self._transport.ensure(publishing.topic, publishing.partitions)
 
     def _observe(self, query: StreamingQuery) -> None:
         """Read the query's progress; a query that ended by itself has failed."""
         try:
-            active, progress = query.isActive, _counted(query)
+            active, progress = query.isActive, counted(query)
             problem = None if active else query.exception()
         except Exception as error:
             if not self._ending.is_set():
@@ -229,26 +291,23 @@ class GroupRuntime:
             self._fail(problem or EngineError("the query ended without being asked to"))
 
     def _count(self, progress: Any) -> None:
-        counters = _counters(progress)
-        read = json.loads(progress.sources[0].endOffset)["topics"]
+        counters = counters_of(progress)
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
+                lag, trouble = lag_of(progress, self._watch, self._last.lag)
                 self._last = GroupStatus(
-                    name=self.assignment.name,
+                    name=self.name,
                     state="RUNNING",
                     batches=progress.batchId + 1,
                     events_in=counters["events_in"],
                     events_out=counters["events_out"],
                     clock=counters["clock"],
-                    lag=self._lag(read),
+                    lag=lag,
+                    error=trouble,
+                    batch_ms=progress.durationMs.get("triggerExecution", 0),
+                    state_bytes=counters["state_bytes"],
+                    memory_bytes=counters["memory_bytes"],
                 )
-
-    def _lag(self, read: dict[str, dict[str, int]]) -> int:
-        behind = 0
-        for topic, partitions in read.items():
-            ends = self._transport.end_offsets(topic)
-            behind += sum(max(0, ends[int(partition)] - offset) for partition, offset in partitions.items())
-        return behind
 
     def _ask_to_end(self) -> None:
         with self._lock:
@@ -274,34 +333,23 @@ class GroupRuntime:
             try:
                 query.stop()
             except Exception as error:
-                log.warning("group %s did not end cleanly: %s", self.assignment.name, _first_line(error))
+                log.warning("group %s did not end cleanly: %s", self.name, first_line(error))
         if self._stop_flag is not None:
             shutil.rmtree(self._stop_flag.parent, ignore_errors=True)
 
     def _fail(self, error: BaseException) -> None:
-        self._error = reason_of(error, self.assignment.name)
+        self._error = reason_of(error, self.name)
+        threading.Thread(target=self._stop_feeders, name=f"stop feeders {self.name}", daemon=True).start()
         self._settle("FAILED", str(self._error))
 
     def _settle(self, state: GroupState, error: str | None = None) -> None:
         """Reach a final state; the first one stays."""
+        self._revisions.end()
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
                 self._last = replace(self._last, state=state, error=error)
         self._transport.close()
-
-
-def _counted(query: StreamingQuery) -> Any:
-    """Return the newest progress with our counters, None where there is none: an idle query reports without."""
-    last = query.lastProgress
-    if last is None or _counters(last):
-        return last
-    return next((progress for progress in reversed(query.recentProgress) if _counters(progress)), None)
-
-
-def _counters(progress: Any) -> Any:
-    from spdist.engine.compile import OBSERVED
-
-    return (progress.observedMetrics or {}).get(OBSERVED)
+        self._watch.close()
 
 
 def _wait(look: Callable[[], bool], deadline: float) -> bool:
@@ -311,32 +359,3 @@ def _wait(look: Callable[[], bool], deadline: float) -> bool:
             return False
         pace.wait(_PAUSE_S)
     return True
-
-
-#: The last line of a Python traceback inside Spark's message, where the error is ours.
-_OURS = re.compile(r"^spdist\.errors\.(\w+): (.*?)(?=^\s*(?:at |SQLSTATE|$)|\Z)", re.MULTILINE | re.DOTALL)
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
-
-
-def reason_of(error: BaseException, name: str) -> SpdistError:
-    """Return the cause behind an error of group instance `name`, free of Spark's wrapping.
-
-    An error that was raised in a Python process of Spark arrives as text; where it was one of ours it becomes that
-    again.
-    """
-    if isinstance(error, SpdistError):
-        return error
-    text = str(error)
-    found = list(_OURS.finditer(text))
-    if found:
-        kinds = {kind.__name__: kind for kind in error_codes().values()}
-        kind = kinds.get(found[-1][1], QueryFailedError)
-        message, _, hint = found[-1][2].strip().partition("\nHint: ")
-        return kind(message, hint=hint or None)
-    # Of a Python traceback the last line says what happened; of anything else the first.
-    told = next((line for line in reversed(text.splitlines()) if _RAISED.match(line)), _first_line(error))
-    return QueryFailedError(f"group {name} failed: {told}")
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))

@@ -43,7 +43,7 @@ class Record:
     clock : int
         Promise in ms, see the module; `NO_CLOCK` where the producer makes none.
     offset : int
-        Position in the partition, from 0 without gaps; -1 before it is appended.
+        Position in the partition, from 0, rising; -1 before it is appended.
     """
 
     topic: str
@@ -60,8 +60,12 @@ class Record:
 class Transport(Protocol):
     """Topics as a worker, a client or a test sees them. Methods block; they are safe to call from several processes.
 
-    Order: within a partition, records are read in the order of their offsets, which is the order of their appends; the
-    records of one `append` call to one topic appear together or not at all.
+    Order: within a partition, records are read in the order of their offsets, which is the order of their appends, and
+    a record of an `append` call never appears without those before it in the call and in the partition. So what a
+    failed call has left is completed by calling again with the same records: readers drop repeats by their ids.
+
+    The embedded log keeps more: the records of a call to one topic appear together or not at all. On the servers of
+    others somebody may delete records, or count what is none (Kafka's transactions): offsets rise, with holes there.
     """
 
     def ensure(self, topic: str, partitions: int) -> int:
@@ -73,14 +77,18 @@ class Transport(Protocol):
         ...
 
     def append(self, records: Sequence[Record]) -> None:
-        """Append `records` durably; atomic for each topic.
+        """Append `records` durably: when this returns, all are there.
 
-        Raises TransportError for a topic or partition that is not there.
+        Raises TransportError for a topic or partition that is not there, with nothing appended, and
+        TransportUnavailableError where nobody has confirmed: then a part may be there.
         """
         ...
 
     def read(self, topic: str, partition: int, offset: int, limit: int = 1000) -> list[Record]:
-        """Return up to `limit` records from `offset` on; an empty list where there is nothing yet."""
+        """Return up to `limit` records from `offset` on; an empty list where there is nothing yet.
+
+        Raises TransportError where records from `offset` on were deleted; 0 stands for the oldest that is kept.
+        """
         ...
 
     def end_offsets(self, topic: str) -> dict[int, int]:

@@ -20,12 +20,12 @@ from urllib.parse import quote
 
 from spdist.errors import TransportError
 from spdist.transports.base import Record
+from spdist.transports.topics import check_name, check_partition, check_partitions
 
 __all__ = ["LogTransport"]
 
 #: A row's id is ``partition << 40 | offset``: rows of a partition lie together and in order, without a second index.
 _OFFSET_BITS = 40
-_MAX_PARTITIONS = 1 << 16
 _MAX_NAME_BYTES = 200
 _FORMAT = 1
 #: How long an append waits for other writers before it gives up.
@@ -73,8 +73,7 @@ class LogTransport:
 
     def ensure(self, topic: str, partitions: int) -> int:
         """Create `topic`, or grow it to `partitions`; return its number of partitions."""
-        if not 1 <= partitions <= _MAX_PARTITIONS:
-            raise TransportError(f"topic {topic!r} cannot have {partitions} partitions, only 1 to {_MAX_PARTITIONS}")
+        check_partitions(topic, partitions)
         self._path(topic)
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._transaction(topic, create=True) as files:
@@ -145,20 +144,16 @@ class LogTransport:
             self._open.clear()
 
     def _path(self, topic: str) -> Path:
+        check_name(topic)
         name = quote(topic, safe="")
-        if not topic or len(name) > _MAX_NAME_BYTES:
+        if len(name) > _MAX_NAME_BYTES:
             raise TransportError(f"{topic!r} cannot be the name of a topic", hint="use 1 to 200 letters")
         return self.directory / f"{name}.sqlite"
 
     def _check(self, topic: str, partitions: set[int]) -> None:
         known = self.partitions(topic)
-        if not known:
-            raise TransportError(
-                f"there is no topic {topic!r} in {self.directory}", hint="create it with ensure(topic, partitions)"
-            )
         for partition in partitions:
-            if not 0 <= partition < known:
-                raise TransportError(f"topic {topic!r} has the partitions 0 to {known - 1}, not {partition}")
+            check_partition(topic, partition, known, str(self.directory))
 
     @contextmanager
     def _reading(self, topic: str) -> Iterator[Any]:

@@ -9,6 +9,7 @@ Columns of a payload, in order:
 - ``__at`` int64, only where it differs from ``__ts``: the producer's clock when it put the event out, ms. One machine
   would deliver the event at that time: what a batch window releases bears older timestamps.
 - ``__chunk`` int64, only where a chunk has several events: its place in the chunk that was put out together, from 0.
+- ``__place`` int64, only in a share of a payload (`spdist.engine.splitting`): the row's place in the whole, from 0.
 - the attributes of the stream, by name, in the order of its definition.
 
 An attribute travels as the Arrow type of its SiddhiQL type. SiddhiQL lets values through that are not of the declared
@@ -20,17 +21,34 @@ from __future__ import annotations
 
 import base64
 import json
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from spdist.errors import MappingError
+from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema, Type
+from spdist.mapping.base import Event
+from spdist.mapping.columns import Failed
+from spdist.transports.outside import OutsideReader, is_marked, read_marked
+from spdist.transports.paths import child
 
-__all__ = ["MAX_PAYLOAD_BYTES", "TIMER", "Events", "Payload", "pack_value", "unpack_value"]
+__all__ = [
+    "MAX_PAYLOAD_BYTES",
+    "PLACE",
+    "TIMER",
+    "Events",
+    "Payload",
+    "column_values",
+    "pack_value",
+    "unpack_value",
+]
 
 #: A payload is split between chunks above this size.
 MAX_PAYLOAD_BYTES = 512 * 1024
@@ -47,7 +65,9 @@ _PLAIN: dict[Type, tuple[type, Any]] = {
     Type.DOUBLE: (float, pa.float64()),
     Type.BOOL: (bool, pa.bool_()),
 }
-_OPTIONAL = {"__path", "__at", "__chunk"}
+#: The column that only shares of payloads have.
+PLACE = "__place"
+_OPTIONAL = {"__path", "__at", "__chunk", PLACE}
 _TAGGED = {b"spdist": b"tagged-json"}
 
 
@@ -98,6 +118,17 @@ class Events:
             self.rows[start:end],
         )
 
+    def picked(self, numbers: Sequence[int]) -> Events:
+        """Return the events with these numbers, in that order."""
+        return Events(
+            [self.at[n] for n in numbers],
+            [self.order[n] for n in numbers],
+            [self.path[n] for n in numbers],
+            [self.chunk[n] for n in numbers],
+            [self.ts[n] for n in numbers],
+            [self.rows[n] for n in numbers],
+        )
+
     def clear(self) -> None:
         """Forget all events, in place: those who put events out hold these lists."""
         for values in (self.at, self.order, self.path, self.chunk, self.ts, self.rows):
@@ -116,11 +147,17 @@ class Payload:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
+    @cached_property
+    def _outside(self) -> OutsideReader:
+        return OutsideReader(self.schema)
+
     def encode(self, events: Events) -> bytes:
         """Return `events` (at least one) as one payload."""
         fields, arrays = self._own_columns(events)
-        for (name, kind), column in zip(self.schema, zip(*events.rows, strict=True), strict=True):
-            described, values = _encode_column(name, kind, column)
+        if set(map(len, events.rows)) != {len(self.schema)}:
+            raise ValueError(f"rows of {set(map(len, events.rows))} values for {self.schema}")
+        for place, (name, kind) in enumerate(self.schema):
+            described, values = _encode_column(name, kind, [row[place] for row in events.rows])
             fields.append(described)
             arrays.append(values)
         sink = pa.BufferOutputStream()
@@ -140,24 +177,30 @@ class Payload:
         yield from self.encode_within(events.part(0, cut), max_bytes)
         yield from self.encode_within(events.part(cut, len(events)), max_bytes)
 
-    def decode(self, payload: bytes) -> Events:
-        """Return the events of a payload.
+    def decode(self, payload: bytes, skip: int = 0) -> Events:
+        """Return the events of a payload but the first `skip`; of a share but those that were so in the whole.
 
         Raises
         ------
         MappingError
             The bytes are no payload, or not one of a stream with these attributes.
         """
-        batch = self._read(payload)
+        batch = self.read(payload)
+        if skip and PLACE in batch.schema.names:
+            skip = bisect_left(batch.column(PLACE).to_pylist(), skip)
+        batch = batch.slice(skip)
         ts = batch.column("__ts").to_pylist()
         at = batch.column("__at").to_pylist() if "__at" in batch.schema.names else ts
         path = batch.column("__path").to_pylist() if "__path" in batch.schema.names else [b""] * len(ts)
         chunk = batch.column("__chunk").to_pylist() if "__chunk" in batch.schema.names else [0] * len(ts)
-        columns = [_decode_column(batch.column(name), batch.schema.field(name).metadata) for name in self.schema.names]
+        columns = [column_values(batch.column(name), batch.schema.field(name).metadata) for name in self.schema.names]
         rows = list(zip(*columns, strict=True)) if columns else [()] * len(ts)
         return Events(at, batch.column("__order").to_pylist(), path, chunk, ts, rows)
 
-    def _read(self, payload: bytes) -> Any:
+    def read(self, payload: bytes) -> Any:
+        """Return a payload as an Arrow batch, one of outsiders too; raises MappingError as `decode` does."""
+        if is_marked(payload):
+            payload = self._of_outsiders(payload)
         try:
             with pa.ipc.open_stream(payload) as reader:
                 batch = reader.read_next_batch()
@@ -172,6 +215,41 @@ class Payload:
             own = ", ".join(name for name in batch.schema.names if not name.startswith("__"))
             raise MappingError(f"a payload has the attributes ({own}), the stream has {self.schema}")
         return batch
+
+    def decode_outside(self, values: Sequence[bytes], failed: Failed) -> Events:
+        """Return the events of many payloads of outsiders (`spdist.transports.outside.mark`), in order.
+
+        Parameters
+        ----------
+        values : Sequence[bytes]
+            The payloads, all of them marked.
+        failed : Callable
+            Told the number of each that cannot be read, and why.
+        """
+        return self._of_chunks(self._outside.read(values, failed))
+
+    def _of_outsiders(self, payload: bytes) -> bytes:
+        events = self._of_chunks(read_marked(self.schema, payload))
+        return self.encode(events) if len(events) else self._nothing()
+
+    @staticmethod
+    def _of_chunks(chunks: Iterable[tuple[int, int, list[Event]]]) -> Events:
+        events = Events()
+        add = events.add
+        for time_ms, order, chunk in chunks:
+            for place, (ts, row) in enumerate(chunk):
+                add(time_ms, order, child(b"", place) if len(chunk) > 1 else b"", place, ts, row)
+        return events
+
+    def _nothing(self) -> bytes:
+        """Return a payload without events: of an outsider's whose events all did not fit."""
+        names = ["__ts", "__order", *self.schema.names]
+        schema = pa.schema([pa.field(name, pa.int64()) for name in names])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_batch(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
+        nothing: bytes = sink.getvalue().to_pybytes()
+        return nothing
 
     @staticmethod
     def _own_columns(events: Events) -> tuple[list[Any], list[Any]]:
@@ -205,7 +283,8 @@ def _encode_column(name: str, kind: Type, column: Sequence[Any]) -> tuple[Any, A
     return pa.field(name, pa.string(), metadata=_TAGGED), pa.array(tagged, pa.string())
 
 
-def _decode_column(column: Any, metadata: dict[bytes, bytes] | None) -> list[Any]:
+def column_values(column: Any, metadata: dict[bytes, bytes] | None) -> list[Any]:
+    """Return the values of an attribute's column, whose field has this metadata."""
     values: list[Any] = column.to_pylist()
     if metadata != _TAGGED:
         return values
@@ -228,23 +307,44 @@ def unpack_value(text: str) -> Any:
     return _untag(json.loads(text))
 
 
-_TAGS: dict[type, str] = {tuple: "t", set: "s", frozenset: "f", deque: "q"}
+_TAGS: dict[type, str] = {
+    tuple: "t",
+    set: "s",
+    frozenset: "f",
+    deque: "q",
+    HashSet: "hs",
+    JSONArray: "ja",
+}
 _SEQUENCES: dict[str, Any] = {tag: kind for kind, tag in _TAGS.items()}
+_MAPS: dict[str, type[HashMap]] = {"hm": HashMap, "jo": JSONObject}
 
 
 def _tag(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
         return value
-    if isinstance(value, list):
+    if kind is list:
         return [_tag(item) for item in value]
-    if isinstance(value, dict):
+    if kind is dict:
         return {"d": [[_tag(key), _tag(item)] for key, item in value.items()]}
-    if isinstance(value, bytes):
-        return {"b": base64.b64encode(value).decode("ascii")}
-    if (tag := _TAGS.get(type(value))) is not None:
+    if (tag := _TAGS.get(kind)) is not None:
         return {tag: [_tag(item) for item in value]}
+    for tag, mapped in _MAPS.items():
+        if kind is mapped:
+            # In the order in which keys came: that of the iteration follows from it and from the capacity.
+            return {tag: [value.capacity, [[_tag(key), _tag(item)] for key, item in value.history()]]}
+    if kind is Long:
+        return {"l": int(value)}
+    if kind is Float:
+        return {"r": float(value)}
+    if kind is bytes:
+        return {"b": base64.b64encode(value).decode("ascii")}
+    if kind is Decimal:
+        return {"bd": str(value)}
+    if kind is Opaque:
+        return {"op": [value.java_class, value.text]}
     raise MappingError(
-        f"a value of type {type(value).__name__} cannot travel to another group",
+        f"a value of type {kind.__name__} cannot travel to another group",
         hint="object attributes may hold strings, numbers, booleans, bytes, lists, tuples, sets and dictionaries",
     )
 
@@ -257,6 +357,21 @@ def _untag(value: Any) -> Any:
     ((tag, inner),) = value.items()
     if tag == "d":
         return {_untag(key): _untag(item) for key, item in inner}
-    if tag == "b":
-        return base64.b64decode(inner)
-    return _SEQUENCES[tag](_untag(item) for item in inner)
+    if tag in _MAPS:
+        made = _MAPS[tag]()
+        for key, item in inner[1]:
+            made.put(_untag(key), _untag(item))
+        made.capacity = inner[0]
+        return made
+    if tag in _SEQUENCES:
+        return _SEQUENCES[tag](_untag(item) for item in inner)
+    return _SINGLE[tag](inner)
+
+
+_SINGLE: dict[str, Any] = {
+    "l": Long,
+    "r": Float,
+    "b": base64.b64decode,
+    "bd": Decimal,
+    "op": lambda parts: Opaque(*parts),
+}

@@ -43,6 +43,12 @@ class Peer:
             _make(home)
         return Peer(home)
 
+    def call(self, program: str, *arguments: object) -> str:
+        """Run a program of the peer's to its end and return what it printed."""
+        command = ["java", "-Xms1g", "-Xmx2g", "-cp", f"{self.home}/classes:{self.home}/lib/*", program]
+        done = subprocess.run([*command, *map(str, arguments)], check=True, capture_output=True, text=True)
+        return done.stdout
+
     @contextmanager
     def running(self, workload: Workload) -> Iterator[Callable[[int], float]]:
         """Give a function that sends so many events, one by one, and returns the thread's seconds that took."""
@@ -74,7 +80,15 @@ def _make(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     (home / "classes").mkdir(parents=True)
     resolve = ["mvn", "-q", "-B", "-f", str(_SOURCES / "pom.xml"), "dependency:copy-dependencies"]
-    compiling = ["javac", "-nowarn", "-d", str(home / "classes"), "-cp", f"{home}/lib/*", str(_SOURCES / "Peer.java")]
+    compiling = [
+        "javac",
+        "-nowarn",
+        "-d",
+        str(home / "classes"),
+        "-cp",
+        f"{home}/lib/*",
+        *map(str, sorted(_SOURCES.glob("*.java"))),
+    ]
     for what, command in (
         ("Maven could not resolve it", [*resolve, f"-DoutputDirectory={home}/lib", f"-DbuildDirectory={home}/target"]),
         ("javac failed", compiling),

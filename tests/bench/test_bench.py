@@ -33,3 +33,11 @@ def test_events_are_drawn_as_the_peer_draws_them() -> None:
     stream, time, row = next(Workload.load("length_batch").drawn())
     # By hand: 64-bit x * 6364136223846793005 + 1442695040888963407, its upper 31 bits, from the seed 1.
     assert (stream, time, row) == ("S", 1_000_000, ("S74", 50.94074249267578, 197))
+
+
+def test_payloads_are_measured() -> None:
+    command = [sys.executable, "-m", "tests.bench.payloads", "--count", "500"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "json: whole" in done.stdout
+    assert "groups: hop" in done.stdout

@@ -15,6 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from spdist import check
+
 FOLDER = Path(__file__).parent / "workloads"
 START_MS = 1_000_000
 
@@ -67,16 +69,17 @@ class Workload:
 
     @property
     def description(self) -> list[str]:
-        """What the peer is told of each stream, such as ``S:string,100;float,0,100``."""
-        return [f"{stream}:" + ";".join(map(_description, fields)) for stream, fields in self.streams]
+        """What the peer is told of each stream, such as ``S:symbol=string,100;price=float,0,100``."""
+        schemas = check(self.text).streams
+        return [f"{id}:" + ";".join(map(_description, schemas[id].names, fields)) for id, fields in self.streams]
 
 
-def _description(field: dict[str, Any]) -> str:
+def _description(name: str, field: dict[str, Any]) -> str:
     if field.get("timestamp"):
-        return "timestamp"
+        return f"{name}=timestamp"
     if field["type"] == "string":
-        return f"string,{field['keys']}"
-    return f"{field['type']},{field.get('min', 0)},{field.get('max', 100)}"
+        return f"{name}=string,{field['keys']}"
+    return f"{name}={field['type']},{field.get('min', 0)},{field.get('max', 100)}"
 
 
 def _drawer(field: dict[str, Any]) -> Callable[[int, int], Any]:

@@ -7,12 +7,14 @@ extension is looked up, and each deviation of ``deviations.jsonl`` is a case wit
 from __future__ import annotations
 
 import json
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from spdist.engine.local import LocalApp
+from spdist.engine.outside import outside_stores
 from spdist.errors import SiddhiAppError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language.checker import check
@@ -36,9 +38,13 @@ def deviations() -> list[dict[str, Any]]:
 
 
 def _built(text: str) -> LocalApp:
-    text = text.replace("{S}", S).replace("{R}", "define stream R (k string, v int);")
-    app = LocalApp(check(parse(text), catalog(scripts=True), text))
-    app.start(0)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        filled = {"S": S, "R": "define stream R (k string, v int);", "DIR": directory}
+        for name, value in filled.items():
+            text = text.replace(f"{{{name}}}", value)
+        checked = check(parse(text), catalog(scripts=True), text)
+        app = LocalApp(checked, stores=outside_stores(checked))
+        app.start(0)
     return app
 
 

@@ -110,6 +110,9 @@ class FakeStatus:
     events_out: int = 10
     clock: int | None = None
     lag: int | None = 0
+    batch_ms: int = 12
+    state_bytes: int = 3456
+    memory_bytes: int = 1 << 20
 
 
 @dataclass

@@ -154,7 +154,8 @@ def test_figures_that_are_not_known_are_left_out(alone: Alone, eventually: Event
     eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
     alone.spark.runtimes[0].current = FakeStatus(clock=-(2**63), lag=None)
     (report,) = alone.keeper.reports()
-    assert dict(report.metrics) == {"batches": 1.0, "eventsIn": 20.0, "eventsOut": 10.0}
+    assert not {"clock", "lag"} & set(report.metrics)
+    assert report.metrics["eventsIn"] == 20.0
 
 
 # ------------------------------------------------------------------------------------------------------------ fencing

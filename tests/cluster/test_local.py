@@ -17,7 +17,7 @@ from spdist.cluster import nodes
 from spdist.cluster.local import LocalCluster
 from spdist.cluster.nodes import NodeProcess, checkout
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
-from spdist.errors import ClusterError, NotFoundError
+from spdist.errors import ClusterError, NotFoundError, OnDemandQueryError
 from tests.cluster.shells import APP, plan
 
 Eventually = Callable[..., Any]
@@ -28,10 +28,12 @@ SIDDHI = """\
 define stream Trades (symbol string, price double);
 @sink(type='embedded', topic='Trades.Alerts')
 define stream Alerts (symbol string, price double);
+define table Kept (symbol string, price double);
 @info(name='filter') @dist(execGroup='filter')
 from Trades[price > 10.0] select symbol, price insert into Dear;
 @info(name='alert') @dist(execGroup='alert')
 from Dear#window.length(2) select symbol, avg(price) as price insert into Alerts;
+@dist(execGroup='alert') from Dear select symbol, price insert into Kept;
 """
 
 
@@ -204,6 +206,10 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
         feed.advance(100_000)
         eventually(lambda: len(cluster.read(app, "Alerts")) >= len(wanted), "results of the second half", timeout_s=90)
         assert cluster.read(app, "Alerts") == wanted
+        # Asked where it runs now, of what it kept where it ran before.
+        assert cluster.query(app, "from Kept select count() as n") == [(len(wanted),)]
+        with pytest.raises(OnDemandQueryError, match="nothing"):
+            cluster.query(app, "from Kept select nothing")
         assert cluster.leader() != leader
         assert cluster.worker_of("Trades-alert-1") != worker
         cluster.restart(worker)

@@ -13,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from spdist.cluster.client import Caller, UnreachableNode
 from spdist.cluster.link import LeaderLink
@@ -76,6 +78,18 @@ def test_a_worker_runs_what_is_deployed_and_says_goodbye(
         figures = caller.call("GET", f"{worker.url}/statistics").body
         assert (figures["serving"], figures["term"]) == (True, 1)
         assert 0 <= figures["workerMetrics"]["memoryUsage"] <= 1
+        with httpx.Client(auth=("admin", PASSWORD)) as scraper:
+            told = scraper.get(f"{worker.url}/metrics").text
+            assert httpx.get(f"{worker.url}/metrics").status_code == 401
+        families = {family.name: family.samples for family in text_string_to_metric_families(told)}
+        (read,) = [s for s in families["spdist_events_in"] if s.labels["instance"] == ONE.name]
+        assert (read.name, read.labels["app"], read.value) == ("spdist_events_in_total", "Trades", 20.0)
+        states = {
+            s.labels["state"]: s.value for s in families["spdist_group_state"] if s.labels["instance"] == ONE.name
+        }
+        assert states["RUNNING"] == 1 and sum(states.values()) == 1
+        assert families["spdist_batch_seconds"][0].value == 0.012
+        assert families["spdist_state_bytes"][0].value == 3456
         caller.close()
     finally:
         worker.stop()

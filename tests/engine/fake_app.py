@@ -9,6 +9,7 @@ from spdist.engine.island import Island
 from spdist.language.types import Schema
 from spdist.operators.codec import decode, encode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+from spdist.transports.delivery import Delivery
 
 Arrivals = Sequence[tuple[int, tuple[Any, ...]]]
 
@@ -34,6 +35,15 @@ class FakeApp:
     def start(self, now_ms: int) -> None:
         self.clock = self.began = now_ms
 
+    def begin(self, batch: Any) -> None:
+        """Nothing is kept outside."""
+
+    def commit(self) -> None:
+        """Nothing is kept outside."""
+
+    def stop(self) -> None:
+        """Nothing is kept outside."""
+
     def advance(self, to_ms: int) -> None:
         while self.timers and self.timers[0][0] <= to_ms:
             due, key = self.timers.pop(0)
@@ -56,6 +66,9 @@ class FakeApp:
         if len(self.waiting) >= 2:
             waiting, self.waiting = self.waiting, []
             self._put(waiting)
+
+    def take_deliveries(self) -> list[Delivery]:
+        return []
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Arrivals], None]) -> None:
         assert stream_id == "Out"

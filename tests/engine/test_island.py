@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from spdist.engine.hosted import build_island
 from spdist.engine.island import Island
 from spdist.errors import MappingError, PlanningError, StateError
-from spdist.planning.topology import AssignedInput, Publishing, Strategy
+from spdist.language.types import Schema
+from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.payload import TIMER, Events, Payload
 from spdist.transports.routing import key_partition
@@ -176,3 +178,15 @@ def test_several_topics_of_one_stream_each_get_everything() -> None:
     records = one.process([fed((100, "x", 1), (101, "y", 2))], 0)
     counts = {topic: sum(r.count for r in records if r.topic == topic) for topic in ("App.Out", "App.Out.key")}
     assert counts == {"App.Out": 2, "App.Out.key": 2}
+
+
+def test_objects_are_published_as_they_were_put_out_whatever_becomes_of_them_later() -> None:
+    text = """define stream S (v int); from S select list:create(v) as o insert into M; from M insert into First;
+        from M select list:add(o, 7) as o insert into Second;"""
+    outputs = tuple(AssignedOutput(name, (Publishing(Strategy.ALL, 1, name, 1),)) for name in ("First", "Second"))
+    made = Assignment("App-1", "App", "App", text, True, (AssignedInput("S", "S", (0,)),), outputs)
+    events = Payload(Schema.of([("v", "int")])).encode(Events.of([(100, (1,))]))
+    records = build_island(made, 0).process([Record("S", 0, events, 1, "feed", 0, 100)], 0)
+    objects = Payload(Schema.of([("o", "object")]))
+    seen = {r.topic: objects.decode(r.value).rows for r in records if isinstance(r, Record) and r.count}
+    assert seen == {"First": [([1],)], "Second": [([1, 7],)]}

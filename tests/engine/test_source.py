@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> LogTransport:
 
 def reader(log: LogTransport, tmp_path: Path, **changes: Any) -> LogReader:
     settings: dict[str, Any] = {
-        "directory": str(log.directory),
+        "place": str(log.directory),
         "topics": {"A.S": (0, 1)},
         "start": {},
         "live": False,
@@ -125,5 +125,5 @@ def test_settings_travel_as_options(log: LogTransport, tmp_path: Path) -> None:
     options = settings.to_options()
     assert all(isinstance(value, str) for value in options.values())
     assert SourceSettings.from_options(options) == settings
-    assert json.loads(options["settings"])["directory"] == str(log.directory)
+    assert json.loads(options["settings"])["place"] == str(log.directory)
     assert LogDataSource(options).simpleStreamReader(None).settings == settings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spdist.errors import PlanningError, UnsupportedFeatureError
+from spdist.errors import PlanningError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
@@ -117,7 +117,22 @@ def test_an_app_without_a_name_is_refused() -> None:
         plan(parse("define stream S (v int); from S select v insert into T;"))
 
 
-def test_a_transport_that_is_not_built_is_refused() -> None:
+def test_a_transport_that_nobody_knows_is_refused() -> None:
     app = parse("@app:name('A') define stream S (v int); from S select v insert into T;")
-    with pytest.raises(UnsupportedFeatureError, match="transport 'kafka'"):
-        plan(app, transport="kafka")
+    with pytest.raises(PlanningError, match="no transport 'pigeon'"):
+        plan(app, transport="pigeon")
+
+
+def test_what_a_sink_cannot_send_comes_back_to_its_group(planned: Planned) -> None:
+    topology = planned("""
+        @OnError(action='STREAM') @sink(type='http', publisher.url='http://localhost:1/x', on.error='STREAM',
+        @map(type='json')) define stream Out (k string);
+        @dist(execGroup='a', parallel='2') from S select k insert into Out;
+        @dist(execGroup='a', parallel='2') from !Out select k insert into Failed;
+    """)
+    first, second = topology.assignments()
+    assert [(one.stream, one.topic, one.partitions) for one in first.inputs] == [
+        ("S", "App.S", (0,)),
+        ("!Out", "App.!Out", (0,)),
+    ]
+    assert [one.stream for one in second.inputs] == ["S"]

@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from spdist.errors import PlanningError, SiddhiAppError, UnsupportedFeatureError
+from spdist.errors import (
+    ParallelPatternError,
+    ParallelWindowQueryError,
+    PlanningError,
+    SiddhiAppError,
+    UnsupportedFeatureError,
+)
 from spdist.planning.topology import Strategy, Topology
 
 Planned = Callable[[str], Topology]
@@ -23,7 +29,7 @@ def strategies(topology: Topology, group: str) -> dict[str, tuple[Strategy, str 
 
 def test_one_instance_reads_everything_even_for_a_partition(planned: Planned) -> None:
     topology = planned(MID + "@dist(execGroup='g') " + PARTITION)
-    assert strategies(topology, "App-g") == {"Mid": (Strategy.ALL, None)}
+    assert strategies(topology, "App-g") == {"Mid": (Strategy.ALL, "k")}
 
 
 def test_instances_of_a_plain_query_take_turns(planned: Planned) -> None:
@@ -72,7 +78,7 @@ REFUSED = {
            @dist(execGroup='g') from S select k insert into T;
            @dist(execGroup='h') from S[S.k == T.k in T] select k insert into A;""",
         r"in-memory table 'T' is used by the groups 'App-g' and 'App-h'",
-        4,
+        6,
     ),
     "window in parallel": (
         """define window W (k string, v int) length(5);
@@ -85,7 +91,7 @@ REFUSED = {
            @dist(execGroup='g') from S select k, v insert into W;
            @dist(execGroup='h') from W select k insert into A;""",
         r"window 'W' is used by the groups 'App-g' and 'App-h'",
-        4,
+        6,
     ),
     "join in parallel": (
         """@info(name='j') @dist(execGroup='g', parallel='2')
@@ -132,8 +138,8 @@ REFUSED = {
         5,
     ),
     "two keys in a group": (
-        """@dist(execGroup='g') partition with (k of S) begin from S select k insert into A; end;
-           @dist(execGroup='g') partition with (v of S) begin from S select k insert into B; end;""",
+        """@dist(execGroup='g', parallel='2') partition with (k of S) begin from S select k insert into A; end;
+           @dist(execGroup='g', parallel='2') partition with (v of S) begin from S select k insert into B; end;""",
         r"splits 'S' by 'v', but another partition of group 'App-g' splits it by 'k'",
         5,
     ),
@@ -194,7 +200,7 @@ def test_everything_that_is_wrong_is_said_at_once(planned: Planned) -> None:
             @info(name='w') @dist(execGroup='g', parallel='2') from S#window.length(5) select k insert into A;
             @info(name='p') @dist(execGroup='h', parallel='2') from every e1=S -> e2=R select e1.k as k insert into B;
         """)
-    assert [type(e) for e in caught.value.errors] == [PlanningError, PlanningError]
+    assert [type(e) for e in caught.value.errors] == [ParallelWindowQueryError, ParallelPatternError]
 
 
 def test_expressions_as_keys_ranges_aside_are_fine_for_one_instance(planned: Planned) -> None:
@@ -221,18 +227,6 @@ def test_a_table_of_one_group_goes_with_it(planned: Planned) -> None:
 
 
 NOT_BUILT = {
-    "aggregation": (
-        """define aggregation Agg from S select k, sum(v) as n group by k aggregate every sec...hour;
-           from S select k insert into A;""",
-        "aggregation 'Agg' cannot be distributed yet",
-        4,
-    ),
-    "source": (
-        """@source(type='http') define stream In (k string);
-           from In select k insert into A;""",
-        "stream 'In' has a @source",
-        4,
-    ),
     "fault stream": (
         """@OnError(action='STREAM') define stream In (k string);
            @dist(execGroup='g') from In select k insert into A;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,8 @@ def inputs(topology: Topology, group: str) -> tuple[GroupInput, ...]:
 
 
 def outputs(topology: Topology, group: str) -> tuple[GroupOutput, ...]:
-    return next(g.outputs for g in topology.groups if g.name == group)
+    found = next(g.outputs for g in topology.groups if g.name == group)
+    return tuple(replace(output, subscribers=()) for output in found)  # tested as JSON, see cases/
 
 
 def topics(topology: Topology) -> dict[str, int]:
@@ -43,7 +45,7 @@ def test_streams_without_producer_are_fed_from_outside(planned: Planned) -> None
         @dist(execGroup='b') from S select k, v insert into B;
     """)
     assert topics(topology) == {"App.S": 3}
-    assert inputs(topology, "App-a") == (GroupInput("S", Strategy.ROUND_ROBIN, "App.S", 3),)
+    assert inputs(topology, "App-a") == (GroupInput("S", Strategy.ROUND_ROBIN, "App.S", 3, offered=3),)
     assert inputs(topology, "App-b") == (GroupInput("S", Strategy.ALL, "App.S", 3),)
     assigned = {a.name: a.inputs[0].partitions for a in topology.assignments()}
     assert assigned == {"App-a-1": (0,), "App-a-2": (1,), "App-a-3": (2,), "App-b-1": (0, 1, 2)}
@@ -93,12 +95,14 @@ def test_a_keyed_stream_fed_from_outside_tells_its_key_to_all_readers(planned: P
     assert {i.key for g in topology.groups for i in g.inputs} == {"k"}
 
 
-def test_a_stream_fed_from_outside_has_one_key_at_most(planned: Planned) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"split by 2 keys \(k, v\)"):
-        planned("""
-            @dist(execGroup='a', parallel='2') partition with (k of S) begin from S select k insert into A; end;
-            @dist(execGroup='b', parallel='2') partition with (v of S) begin from S select k insert into B; end;
-        """)
+def test_a_stream_with_two_keys_is_fed_twice_from_outside(planned: Planned) -> None:
+    topology = planned("""
+        @dist(execGroup='a', parallel='2') partition with (k of S) begin from S select k insert into A; end;
+        @dist(execGroup='b', parallel='3') partition with (v of S) begin from S select k insert into B; end;
+        from S select k insert into C;
+    """)
+    assert topics(topology) == {"App.S.k": 2, "App.S.v": 3}
+    assert inputs(topology, "App-default")[0].topic == "App.S.v", "that of the last partition"
 
 
 def test_a_stream_inside_a_group_is_private(planned: Planned) -> None:
@@ -169,14 +173,16 @@ def test_a_group_reads_from_others_what_it_also_makes_itself(planned: Planned) -
     assert outputs(topology, "App-b") == ()
 
 
-def test_a_group_does_not_read_back_what_it_publishes(planned: Planned) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="group 'App-b' both publishes stream 'Mid' and reads it"):
-        planned("""
-            @dist(execGroup='a') from S select k insert into Mid;
-            @dist(execGroup='b') from R select k insert into Mid;
-            @dist(execGroup='b') from Mid select k insert into End;
-            @dist(execGroup='c') from Mid select k insert into Other;
-        """)
+def test_a_group_passes_over_what_it_published_itself(planned: Planned) -> None:
+    topology = planned("""
+        @dist(execGroup='a') from S select k insert into Mid;
+        @dist(execGroup='b') from R select k insert into Mid;
+        @dist(execGroup='b') from Mid select k insert into End;
+        @dist(execGroup='c') from Mid select k insert into Other;
+    """)
+    own = {a.name: {i.stream: i.own for i in a.inputs} for a in topology.assignments()}
+    assert own["App-b-1"] == {"R": (), "Mid": ("App-b-1",)}
+    assert own["App-c-1"] == {"Mid": ()}
 
 
 def test_instances_cannot_split_what_each_of_them_produces(planned: Planned) -> None:
@@ -235,7 +241,6 @@ def test_every_group_that_fills_a_sink_publishes_itself(planned: Planned) -> Non
 @pytest.mark.parametrize(
     ("definition", "error", "message"),
     [
-        ("@sink(type='http', url='http://x') define stream Out (k string);", UnsupportedFeatureError, "type 'http'"),
         ("@sink(type='embedded') define stream Out (k string);", PlanningError, "names no topic"),
         (SINK.format("App.S"), PlanningError, "publishes to 'App.S', the topic of stream 'S'"),
         (SINK.format("Results").replace("Out", "Empty"), PlanningError, "no query inserts into it"),
@@ -244,3 +249,12 @@ def test_every_group_that_fills_a_sink_publishes_itself(planned: Planned) -> Non
 def test_sinks_that_cannot_be(planned: Planned, definition: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         planned(definition + " from S select k insert into Out;")
+
+
+def test_readers_of_a_key_that_outsiders_feed_have_all_its_partitions(planned: Planned) -> None:
+    part = "@dist(execGroup='{}', parallel='{}') partition with (k of S) begin from S select k insert into {}; end;"
+    topology = planned(part.format("a", 2, "A") + part.format("b", 4, "B"))
+    assert topics(topology) == {"App.S.k": 4}
+    shares = {a.name: a.inputs[0].partitions for a in topology.assignments()}
+    assert [shares[f"App-a-{i}"] for i in (1, 2)] == [(0, 1), (2, 3)]
+    assert [shares[f"App-b-{i}"] for i in (1, 2, 3, 4)] == [(0,), (1,), (2,), (3,)]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spdist.errors import MappingError
+from spdist.mapping.case_values import write_value
 from spdist.replay import run_case
-from spdist.replay.values import write_value
 
 APP = "define stream S (i int, f float, d double, b bool, o object); @info(name='q') from S insert into Out;"
 
@@ -27,6 +27,10 @@ def test_values_are_read_as_their_attributes_declare() -> None:
     assert row == [1, 0.10000000149011612, 3.0, True, 7]
     assert [type(value) for value in row] == [int, float, float, bool, int]
     assert sent(None, None, None, None, None) == [None] * 5
+
+
+def test_what_is_not_true_is_false() -> None:
+    assert [sent(1, 1.0, 1.0, given, None)[3] for given in (1, "a", "TRUE", False)] == [False, False, True, False]
 
 
 def test_a_type_may_be_stated() -> None:

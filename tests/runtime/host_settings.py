@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config.sections import Log, Script, Spark, StatePersistence, Transports
+from spdist.config.sections import Datasource, Log, Script, Spark, StatePersistence, Transports
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,12 @@ class HostSettings:
     transports: Transports
     state_persistence: StatePersistence
     script: Script = field(default_factory=Script)
+    datasources: dict[str, Datasource] = field(default_factory=dict)
 
 
-def settings_in(root: Path, **spark: Any) -> HostSettings:
+def settings_in(root: Path, transports: Transports | None = None, **spark: Any) -> HostSettings:
     return HostSettings(
         spark=Spark(**{"driver_memory": "512m", "tick_interval_ms": 100} | spark),
-        transports=Transports(log=Log(directory=root / "the topics")),
+        transports=transports or Transports(log=Log(directory=root / "the topics")),
         state_persistence=StatePersistence(location=root / "the states"),
     )

@@ -12,7 +12,7 @@ import pytest
 from spdist.engine.local import run
 from spdist.engine.session import SparkHost
 from spdist.engine.state import StateStore
-from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError
+from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError, StateError, StateTooLargeError
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
@@ -60,9 +60,9 @@ def runtimes() -> Iterator[list[GroupRuntime]]:
         group.kill()
 
 
-def assignments(name: str, text: str = APP) -> list[Assignment]:
+def assignments(name: str, text: str = APP, shards: int = 1) -> list[Assignment]:
     """What the instances of the app, under a name of its own, must run."""
-    topology = plan(parse(text.replace("@app:name('App')", f"@app:name('{name}')")))
+    topology = plan(parse(text.replace("@app:name('App')", f"@app:name('{name}')")), shards=shards)
     return [a for a in topology.assignments() if not a.group.endswith("-last")]
 
 
@@ -106,6 +106,72 @@ def test_groups_give_what_one_machine_gives_and_go_on_after_a_stop(
     eventually(lambda: processed(groups, events(400)[-1][0]), "all groups have processed the rest", 60)
     assert read_events(log, "Chain.Out", INPUT) == expected(400)
     assert groups[0].status().events_in == 400
+
+
+@pytest.mark.spark
+def test_many_instances_share_a_query_on_two_partitions(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    log = LogTransport(host.log_directory)
+    names = [f"Small{number}" for number in range(5)]
+    work = [assignment for name in names for assignment in assignments(name)]
+    feeds = []
+    for name in names:
+        log.ensure(f"{name}.S", 1)
+        feeds.append(Feed(log, f"{name}.S", INPUT))
+    for begin, count in ((0, 40), (40, 60)):
+        together = GroupRuntime(work, host, "worker-1", name="Small", partitions=2)
+        runtimes.append(together)
+        together.start()
+        assert together.wait(60)
+        for number, feed in enumerate(feeds):
+            feed.send(events(count - number, begin))
+        clock = events(begin + count - len(names) + 1)[-1][0]
+        eventually(lambda group=together, until=clock: processed([group], until), "all have processed most", 60)
+        for number, feed in enumerate(feeds):
+            feed.send(events(number, begin + count - number))
+        clock = events(begin + count)[-1][0]
+        eventually(lambda group=together, until=clock: processed([group], until), "all have processed all", 60)
+        assert together.stop(30)
+    for name in names:
+        assert read_events(log, f"{name}.Out", INPUT) == expected(100)
+
+
+@pytest.mark.spark
+def test_three_shards_on_two_partitions_give_what_one_machine_gives(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    text = """@app:name('App') @app:playback define stream S (k string, v long);
+        @dist(execGroup='a') partition with (k of S) begin
+            from S#window.time(200 millisec) select k, sum(v) as v insert all events into Out; end;
+        @dist(execGroup='last') from Out select * insert into End;"""
+    (work,) = assignments("Split", text, 3)
+    assert work.shards == 3
+    log = LogTransport(host.log_directory)
+    topic = work.inputs[0].topic
+    log.ensure(topic, 1)
+    feed = Feed(log, topic, INPUT)
+    for begin in (0, 100):
+        (group,) = started(host, runtimes, [work])
+        for number in range(begin, begin + 100, 20):
+            feed.send(events(20, number))
+        until = events(begin + 100)[-1][0]
+        eventually(lambda g=group, u=until: processed([g], u), "all shards have processed all", 60)
+        assert group.status().events_in == begin + 100
+        assert group.stop(30)
+
+    def by_key(found: list[tuple[int, tuple[Any, ...]]]) -> dict[str, list[Any]]:
+        keys: dict[str, list[Any]] = {}
+        for ts, row in found:
+            keys.setdefault(row[0], []).append((ts, row))
+        return keys
+
+    assert by_key(read_events(log, "Split.Out", INPUT)) == by_key(run(text, {"S": events(200)})["Out"])
+    whole = GroupRuntime(replace(work, shards=1), host, "worker-1")
+    whole.start()
+    assert whole.wait(60)
+    assert isinstance(whole.error, StateError)
+    assert "was made by 3 shards" in str(whole.error)
 
 
 @pytest.mark.spark
@@ -212,3 +278,25 @@ def test_a_foreign_error_is_told_in_a_line(text: str, told: str) -> None:
     assert isinstance(reason, QueryFailedError)
     assert reason.message.startswith("group App-g-1 failed: ")
     assert told in reason.message
+
+
+@pytest.mark.spark
+def test_a_group_whose_state_grows_too_large_fails_and_leaves_the_others_alone(
+    host: SparkHost, runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    (small, *_), (other, *_) = assignments("Large"), assignments("Beside")
+    log = LogTransport(host.log_directory)
+    beside = started(host, runtimes, [other])
+    host.config = settings_in(host.state_location.parent, max_state_bytes=1 << 20)
+    try:
+        group = GroupRuntime(small, host, "worker-1")
+        runtimes.append(group)
+        group.start()
+        eventually(lambda: group.status().state == "FAILED", "it fails", 60)
+    finally:
+        host.config = settings_in(host.state_location.parent)
+    assert isinstance(group.error, StateTooLargeError)
+    Feed(log, "Beside.S", INPUT).send(events(10))
+    eventually(lambda: processed(beside, events(10)[-1][0]), "the other goes on", 60)
+    assert beside[0].status().memory_bytes > 1 << 20
+    assert beside[0].status().state_bytes > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import MappingError
+from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema
 from spdist.transports.payload import Events, Payload, pack_value, unpack_value
 
@@ -80,6 +82,26 @@ values = st.recursive(
 @given(values)
 def test_any_plain_value_can_travel(value: Any) -> None:
     assert same(unpack_value(pack_value(value)), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Long(3),
+        Float(0.5),
+        HashMap([("b", Long(1)), ("a", [HashMap()])]),
+        JSONObject([("x", JSONArray([1, None]))]),
+        HashSet(["b", "a", 3]),
+        Opaque("java.lang.Object", "it"),
+        Decimal("1.50"),
+        2**70,
+    ],
+)
+def test_objects_of_java_come_back_with_their_classes(value: Any) -> None:
+    found = unpack_value(pack_value(value))
+    assert (type(found), found) == (type(value), value)
+    if isinstance(value, HashMap):
+        assert found.history() == value.history()
 
 
 def test_sets_can_travel_and_code_cannot() -> None:

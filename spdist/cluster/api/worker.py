@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query
+from fastapi.responses import PlainTextResponse
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from spdist.cluster.worker import Worker
@@ -55,5 +57,9 @@ def worker_app(worker: Worker) -> FastAPI:
     @app.get("/statistics", dependencies=[view])
     def statistics() -> Json:
         return worker.statistics()
+
+    @app.get("/metrics", dependencies=[view], response_class=PlainTextResponse)
+    def metrics() -> PlainTextResponse:
+        return PlainTextResponse(worker.metrics(), media_type=CONTENT_TYPE)
 
     return app

@@ -27,7 +27,8 @@ _READERS: dict[Type, Callable[[Any], Any]] = {
     Type.LONG: lambda value: wrap64(int(value)),
     Type.FLOAT: lambda value: float32(float(value)),
     Type.DOUBLE: float,
-    Type.BOOL: bool,
+    # As the engine takes JSON for a bool: whatever is not true is false.
+    Type.BOOL: lambda value: str(value).lower() == "true",
     Type.STRING: _text,
     # A copy, since functions change the lists and maps that they are given.
     Type.OBJECT: deepcopy,

@@ -1,0 +1,88 @@
+"""Topics in Kafka as streaming data frames, through Spark's own connector: bytes and headers, as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spdist.engine.columns import WIDE_DDL
+from spdist.engine.state import Positions
+from spdist.transports.kafka_options import KafkaSettings, spark_options
+
+__all__ = ["KafkaReading", "kafka_records", "widened"]
+
+#: Spark's words for the oldest message that is kept; a topic that nobody has read begins there.
+_EARLIEST = -2
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaReading:
+    """Topics of one Kafka cluster that a query reads.
+
+    Parameters
+    ----------
+    settings : KafkaSettings
+        Where the brokers are.
+    names : mapping of str to str
+        From our names of the topics to those in Kafka.
+    start : Positions
+        Under our names: the partitions to read, and from where.
+    max_batch_records : int
+        Bound of messages in a batch.
+    """
+
+    settings: KafkaSettings
+    names: Mapping[str, str]
+    start: Positions
+    max_batch_records: int
+
+    def options(self) -> dict[str, str]:
+        """Return the options of Spark's source."""
+        begin = {
+            self.names[topic]: {str(partition): offset or _EARLIEST for partition, offset in offsets.items()}
+            for topic, offsets in self.start.items()
+        }
+        return spark_options(self.settings) | {
+            "assign": json.dumps({topic: sorted(map(int, offsets)) for topic, offsets in begin.items()}),
+            "startingOffsets": json.dumps(begin),
+            "includeHeaders": "true",
+            "maxOffsetsPerTrigger": str(self.max_batch_records),
+            "kafka.isolation.level": "read_committed",
+        }
+
+
+def kafka_records(session: SparkSession, reading: KafkaReading) -> DataFrame:
+    """Return messages as wide rows (`WIDE_DDL`) under our names of the topics.
+
+    Parameters
+    ----------
+    session : SparkSession
+        With the connector (`SparkHost.need_kafka`).
+    reading : KafkaReading
+        What to read.
+    """
+    messages = session.readStream.format("kafka").options(**reading.options()).load()
+    ours = [F.lit(text) for ours, theirs in reading.names.items() for text in (theirs, ours)]
+    known = {
+        "topic": F.element_at(F.create_map(*ours), F.col("topic")),
+        "sent": F.unix_millis(F.col("timestamp")),
+        "batch_time": F.unix_millis(F.current_timestamp()),
+    }
+    return _wide(messages, known | {name: F.col(name) for name in ("partition", "offset", "value", "headers")})
+
+
+def widened(records: DataFrame) -> DataFrame:
+    """Return records of ours as wide rows."""
+    return _wide(records, {name: F.col(name) for name in records.columns})
+
+
+def _wide(rows: DataFrame, known: Mapping[str, Column]) -> DataFrame:
+    schema: Any = StructType.fromDDL(WIDE_DDL)
+    columns = [known.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in schema.fields]
+    return rows.select(*columns)

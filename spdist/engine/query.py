@@ -1,0 +1,98 @@
+"""What one start of a query needs to know, in the driver and in its tasks. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spdist.engine.shards import ShardSettings, lowest_positions
+from spdist.engine.source import SourceSettings
+from spdist.transports.kafka_options import KafkaSettings
+
+if TYPE_CHECKING:
+    from spdist.stores.settings import NamedDatabase
+
+__all__ = ["KafkaInput", "QuerySettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaInput:
+    """A topic in Kafka that a query reads.
+
+    Parameters
+    ----------
+    settings : KafkaSettings
+        Where the brokers are.
+    name : str
+        How Kafka calls it.
+    packed : bool
+        Whether a message holds many events: then fewer of them make a batch.
+    """
+
+    settings: KafkaSettings
+    name: str
+    packed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """What the query of one start needs, in the driver and in the tasks.
+
+    Parameters
+    ----------
+    name : str
+        Of the group instance, or of whatever else these shards are together.
+    shards : tuple of ShardSettings
+        What to run, at least one; the opening segment of each must be its newest one.
+    topics : str
+        Where the topics are, see `spdist.transports.opening.write_settings`.
+    stop_flag : str
+        See `SourceSettings`.
+    checkpoint : str
+        A directory for Spark, used once.
+    merge_wait_ms, tick_interval_ms, max_batch_events : int
+        See `Merge` and `SourceSettings`.
+    scripts : bool
+        Whether functions that apps define in Python are run.
+    partitions : int
+        Number of Spark partitions that host the shards: shard number *n* is on partition ``n % partitions``.
+    kafka : dict of str to KafkaInput
+        The inputs with transport ``kafka`` by topic.
+    max_state_bytes : int
+        How large a process that hosts shards may become.
+    datasources : mapping of str to NamedDatabase
+        The databases that apps may name in ``@Store(datasource='…')``; passwords show nowhere.
+    """
+
+    name: str
+    shards: tuple[ShardSettings, ...]
+    topics: str
+    stop_flag: str
+    checkpoint: str
+    merge_wait_ms: int
+    tick_interval_ms: int
+    max_batch_events: int
+    scripts: bool = False
+    partitions: int = 1
+    kafka: dict[str, KafkaInput] = field(default_factory=dict)
+    max_state_bytes: int = 2 << 30
+    datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
+
+    def source(self) -> SourceSettings:
+        """Return what our own source must know; it is the clock of every query."""
+        start = lowest_positions(self.shards)
+        return SourceSettings(
+            place=self.topics,
+            topics={topic: tuple(offsets) for topic, offsets in start.items()},
+            start=start,
+            live=any(not shard.assignment.playback for shard in self.shards),
+            merges=any(_channels(shard) > 1 for shard in self.shards),
+            tick_interval_ms=self.tick_interval_ms,
+            max_batch_events=self.max_batch_events,
+            stop_flag=self.stop_flag,
+        )
+
+
+def _channels(shard: ShardSettings) -> int:
+    return sum(len(i.partitions) * max(1, len(i.producers)) for i in shard.assignment.inputs)

@@ -1,0 +1,254 @@
+"""Many shards in one query: which records go to which shard, and the shards that one Python process hosts.
+
+Values only, no Spark. A query's shards are numbered in the order of its settings; Spark partition *p* of the island
+step hosts those with ``number % partitions == p``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spdist.engine.hosted import build_island, checked_app
+from spdist.engine.island import Island, Output
+from spdist.engine.memory import resident_bytes
+from spdist.engine.shard import Shard, SnapshotPolicy
+from spdist.engine.splitting import Splitter
+from spdist.engine.state import Positions, Segment, StateStore
+from spdist.errors import QueryFailedError, SpdistError
+from spdist.language.types import Schema
+from spdist.planning.sharding import sharding
+from spdist.planning.topology import Assignment, shard_names
+from spdist.transports.base import Record
+from spdist.transports.commands import SCHEMAS
+
+if TYPE_CHECKING:
+    from spdist.stores.settings import NamedDatabase
+
+__all__ = ["Counters", "HostedShards", "Router", "ShardSettings", "island_maker", "lowest_positions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """One shard of a query.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        What to run.
+    index, count : int
+        Which of how many shards of that assignment it is; from 0.
+    opening : Segment
+        The segment with which this start took the state over.
+    state_directory : str
+        Where the state is.
+    """
+
+    assignment: Assignment
+    index: int
+    count: int
+    opening: Segment
+    state_directory: str
+
+    @property
+    def name(self) -> str:
+        """The instance, and which of its shards where there are several: for people."""
+        name = self.assignment.name
+        return name if self.count == 1 else f"{name} (shard {self.index + 1} of {self.count})"
+
+    def published(self) -> Assignment:
+        """Return the assignment under the name that this shard publishes under."""
+        return replace(self.assignment, name=shard_names(self.assignment.name, self.count)[self.index])
+
+    def positions(self, all_positions: Positions) -> Positions:
+        """Return the part of `all_positions` that this shard reads; what did not move may be missing there."""
+        return {
+            assigned.topic: {p: moved[p] for p in assigned.partitions if p in moved}
+            for assigned in self.assignment.inputs
+            if (moved := all_positions.get(assigned.topic))
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What is known of some shards: sums of events and stored bytes, the earliest and the latest of their times, ms."""
+
+    events_in: int = 0
+    events_out: int = 0
+    pending: int = 0
+    clock: int | None = None
+    latest: int | None = None
+    state_bytes: int = 0
+    memory_bytes: int = 0
+
+
+def lowest_positions(shards: Iterable[ShardSettings], *, kafka: bool = False) -> Positions:
+    """Return where a fresh query must begin to read: for each topic partition where the last of its readers goes on.
+
+    `kafka` asks for the topics that Spark's Kafka connector reads, else it is those that our own source reads.
+    """
+    lowest: Positions = {}
+    for shard in shards:
+        for assigned in (one for one in shard.assignment.inputs if (one.transport == "kafka") is kafka):
+            known = shard.opening.positions.get(assigned.topic, {})
+            offsets = lowest.setdefault(assigned.topic, {})
+            for partition in assigned.partitions:
+                own = known.get(partition, 0)
+                offsets[partition] = min(own, offsets.get(partition, own))
+    return lowest
+
+
+class _Reader:
+    """An assignment that reads a topic: the numbers of its shards, and what splits the topic's records for them."""
+
+    def __init__(self, settings: ShardSettings, stream: str, scripts: bool) -> None:
+        self.numbers: list[int] = []
+        self._splitter: Splitter | None = None
+        # Commands are for all shards.
+        if settings.count > 1 and stream not in SCHEMAS:
+            checked = checked_app(settings.assignment, scripts)
+            keys = sharding(checked, (stream,)).keys
+            # Commands that are put to the instance go to any one of its shards.
+            self._splitter = Splitter({**checked.streams, **SCHEMAS}[stream], keys[stream], settings.count)
+
+    def share(self, record: Record) -> Iterator[tuple[int, Record]]:
+        """Yield number of the shard and record."""
+        parts = [record] * len(self.numbers) if self._splitter is None else self._splitter.split(record)
+        return zip(self.numbers, parts, strict=True)
+
+
+class Router:
+    """Knows which shards read a record, and which share of it.
+
+    Parameters
+    ----------
+    shards : sequence of ShardSettings
+        All shards of the query.
+    scripts : bool
+        Whether functions that apps define in Python are known.
+    """
+
+    def __init__(self, shards: Sequence[ShardSettings], scripts: bool = False) -> None:
+        self._readers: dict[tuple[str, int], list[_Reader]] = {}
+        known: dict[tuple[str, str], _Reader] = {}
+        for number, shard in enumerate(shards):
+            for assigned in shard.assignment.inputs:
+                by = (shard.assignment.name, assigned.topic)
+                if by not in known:
+                    known[by] = _Reader(shard, assigned.stream, scripts)
+                    for partition in assigned.partitions:
+                        self._readers.setdefault((assigned.topic, partition), []).append(known[by])
+                known[by].numbers.append(number)
+
+    def route(self, records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
+        """Yield number of the shard and record, for each shard that reads a record, in the order of `records`."""
+        for record in records:
+            for reader in self._readers.get((record.topic, record.partition), ()):
+                yield from reader.share(record)
+
+
+class HostedShards:
+    """The shards that this process hosts, with their live state.
+
+    Parameters
+    ----------
+    shards : mapping
+        Number in the query → settings.
+    make_island : callable
+        Makes the island of a shard, without state.
+    policy : SnapshotPolicy, optional
+        When snapshots are taken.
+    """
+
+    def __init__(
+        self,
+        shards: Mapping[int, ShardSettings],
+        make_island: Callable[[ShardSettings], Island],
+        policy: SnapshotPolicy | None = None,
+    ) -> None:
+        self._settings = dict(shards)
+        alone = len(shards) == 1
+        self._shards = {
+            number: Shard(
+                StateStore(one.state_directory),
+                one.opening,
+                functools.partial(make_island, one),
+                policy,
+                skips_idle=not alone,
+            )
+            for number, one in shards.items()
+        }
+
+    def process(
+        self, batch: int, tick: int, positions: Positions, routed: Iterable[tuple[int, Record]]
+    ) -> list[Output]:
+        """Run one batch in all shards; see `Shard.process`. All segments are durable when this returns.
+
+        Parameters
+        ----------
+        batch, tick : int
+            Number and time of the batch.
+        positions : Positions
+            Where reading goes on after it, for all topics of the query.
+        routed : iterable
+            What `Router.route` yields for these shards.
+
+        Raises
+        ------
+        SpdistError
+            A shard failed; where there are several, the message begins with its name.
+        """
+        own: dict[int, list[Record]] = {number: [] for number in self._shards}
+        for number, record in routed:
+            own[number].append(record)
+        outputs: list[Output] = []
+        for number, shard in self._shards.items():
+            settings = self._settings[number]
+            try:
+                outputs += shard.process(batch, own[number], tick, settings.positions(positions))
+            except Exception as error:
+                if len(self._shards) == 1 and settings.count == 1:
+                    raise
+                raise _named(error, settings.name) from error
+        return outputs
+
+    def of(self, producer: str) -> tuple[ShardSettings, Mapping[str, Schema]]:
+        """Return the shard that puts out in this name, and the attributes of its streams."""
+        number = next(number for number, one in self._settings.items() if one.published().name == producer)
+        island = self._shards[number].island
+        assert island is not None  # it has put something out
+        return self._settings[number], island.schemas
+
+    def counters(self) -> Counters:
+        """Return what the shards have counted since the beginning of their states."""
+        islands = [shard.island for shard in self._shards.values() if shard.island is not None]
+        clocks = [island.clock for island in islands if island.clock is not None]
+        return Counters(
+            events_in=sum(island.events_in for island in islands),
+            events_out=sum(island.events_out for island in islands),
+            pending=sum(island.pending for island in islands),
+            clock=min(clocks, default=None),
+            latest=max(clocks, default=None),
+            state_bytes=sum(shard.stored_bytes for shard in self._shards.values()),
+            memory_bytes=resident_bytes(),
+        )
+
+
+def island_maker(
+    merge_wait_ms: int, scripts: bool, datasources: Mapping[str, NamedDatabase] | None = None
+) -> Callable[[ShardSettings], Island]:
+    """Return what makes the island of a shard; the parameters are those of `build_island`."""
+
+    def make(settings: ShardSettings) -> Island:
+        return build_island(settings.published(), merge_wait_ms, scripts, datasources)
+
+    return make
+
+
+def _named(error: Exception, name: str) -> SpdistError:
+    """Return `error` as an error of ours that names the shard."""
+    if not isinstance(error, SpdistError):
+        return QueryFailedError(f"{name}: {type(error).__name__}: {error}")
+    return type(error)(f"{name}: {error.message}", span=error.span, hint=error.hint, text=error.text)

@@ -1,0 +1,101 @@
+"""Splitting records by key: each shard gets its share of the rows, and all of what else a record says.
+
+A part of a record keeps the record's ids, promise and offset, and its count, so that a shard drops repeats and learns
+how far time has come as if it had got the whole. Its payload holds the rows of that shard, with their places in the
+whole (``__place``); a share without rows has no payload. Columns are split as columns: no row is looked at but for its
+key, and of equal keys only one.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from spdist.errors import MappingError
+from spdist.language.types import Schema
+from spdist.transports.base import Record
+from spdist.transports.payload import PLACE, Payload, column_values
+from spdist.transports.routing import key_text
+
+__all__ = ["Splitter", "shard_of"]
+
+log = logging.getLogger(__name__)
+
+
+def shard_of(text: str, shards: int) -> int:
+    """Return the shard of a key with this text.
+
+    Another hash than that of partitions: else all keys of a topic partition would meet in few shards.
+    """
+    return zlib.crc32(text.encode("utf-8", "surrogatepass")) % shards
+
+
+class Splitter:
+    """Splits the records of one stream.
+
+    Parameters
+    ----------
+    schema : Schema
+        The stream's attributes.
+    key : str or None
+        The attribute that decides; None where any share will do, as long as a repeated event meets its first copy.
+    shards : int
+        How many there are.
+    """
+
+    def __init__(self, schema: Schema, key: str | None, shards: int) -> None:
+        self._payload = Payload(schema)
+        self._key = key
+        self._shards = shards
+        self._text = str if key is None else key_text(schema.types[schema.names.index(key)])
+
+    def split(self, record: Record) -> list[Record]:
+        """Return the parts of a record, one for each shard."""
+        if not record.count or not record.value:
+            return [record] * self._shards
+        try:
+            batch = self._payload.read(record.value)
+        except MappingError:
+            # Shard 0 says so, once, and drops it.
+            return [record, *[_part(record, b"")] * (self._shards - 1)]
+        owners = self._owners(record, batch)
+        places = pa.array(range(batch.num_rows), pa.int64())
+        whole = batch.append_column(pa.field(PLACE, pa.int64(), nullable=False), places)
+        return [_part(record, _encode(whole, share)) if share else _part(record, b"") for share in owners]
+
+    def _owners(self, record: Record, batch: Any) -> list[list[int]]:
+        """Return which rows belong to each shard."""
+        shares: list[list[int]] = [[] for _ in range(self._shards)]
+        for row, shard in enumerate(self._shard_of_rows(record, batch)):
+            shares[shard].append(row)
+        return shares
+
+    def _shard_of_rows(self, record: Record, batch: Any) -> Iterable[int]:
+        if self._key is None:
+            first = record.seq if record.producer else record.offset
+            return ((first + row) % self._shards for row in range(batch.num_rows))
+        field = batch.schema.field(self._key)
+        column = batch.column(self._key).dictionary_encode()
+        known = [
+            shard_of(self._text(value), self._shards) for value in column_values(column.dictionary, field.metadata)
+        ]
+        missing = shard_of(self._text(None), self._shards)
+        return (missing if index is None else known[index] for index in column.indices.to_pylist())
+
+
+def _part(record: Record, value: bytes) -> Record:
+    return replace(record, value=value)
+
+
+def _encode(batch: Any, rows: list[int]) -> bytes:
+    share = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, share.schema) as writer:
+        writer.write_batch(share)
+    encoded: bytes = sink.getvalue().to_pybytes()
+    return encoded

@@ -1,0 +1,218 @@
+"""Runs: many events of an island's only channel at once, and what they cause, with the same ids as one by one.
+
+Which event causes what is put out is not noted at each event: the iterator that the app's loop takes times from tells
+how many are left when something comes out. Places, orders and paths become columns at the end of a run, or before a
+timer fires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import le, length_hint
+from typing import Protocol, runtime_checkable
+
+from spdist.operators.base import Arrival, Row
+from spdist.transports.paths import child, sort_key
+from spdist.transports.payload import TIMER, Events
+
+__all__ = ["Key", "Run", "RunsApp", "is_run"]
+
+#: Merge key: at, order, sort key of the path.
+Key = tuple[int, int, bytes]
+_NO_EVENTS = Events()
+
+
+@runtime_checkable
+class RunsApp(Protocol):
+    """An app that takes events one after the other faster than by single calls (`spdist.engine.island.App`)."""
+
+    def deliver_each(
+        self,
+        stream: str,
+        times: Iterator[int],
+        rows: Sequence[Row],
+        around: Callable[[Callable[[int], None]], Callable[[int], None]],
+    ) -> None:
+        """Let time pass until each event's timestamp, then deliver it as a chunk of its own.
+
+        Parameters
+        ----------
+        stream : str
+            The stream.
+        times : iterator of int
+            Timestamps, ms; taken one by one, each just before its event.
+        rows : Sequence[Row]
+            The events' values.
+        around : Callable
+            Given what lets time pass until timers are due, returns what is to be called instead.
+        """
+        ...
+
+    def runs(self, stream: str) -> bool:
+        """Tell whether `deliver_each` takes the events of a stream."""
+        ...
+
+    def subscribe_each(
+        self, stream: str, one: Callable[[int, Row], None], many: Callable[[Sequence[Arrival]], None]
+    ) -> None:
+        """Have `one` called with each event that is put out alone, and `many` with each other chunk."""
+        ...
+
+
+def is_run(events: Events, high: Key) -> bool:
+    """Tell whether events are chunks of their own, due at their timestamps, caused by events, and sorted from `high`.
+
+    Parameters
+    ----------
+    events : Events
+        At least one.
+    high : Key
+        What the channel has reached.
+    """
+    at, order, path = events.at, events.order, events.path
+    if TIMER in order or any(events.chunk) or at != events.ts:
+        return False
+    if (at[0], order[0], sort_key(path[0])) < high:
+        return False
+    if path.count(path[0]) == len(path) and at == sorted(at) and order == sorted(order):
+        return True
+    keys = list(zip(at, order, map(sort_key, path), strict=True))
+    return all(map(le, keys, keys[1:]))
+
+
+class _Put:
+    """What has come out to one stream since columns were made last."""
+
+    __slots__ = ("events", "left", "numbers")
+
+    def __init__(self, events: Events) -> None:
+        self.events = events
+        self.left: list[int] = []
+        self.numbers: list[int] = []
+
+
+class Run:
+    """Collects what the events of a run cause.
+
+    Parameters
+    ----------
+    published : Sequence[Events]
+        Where what is put out is gathered, for each stream.
+
+    State
+    -----
+    None between two runs.
+    """
+
+    def __init__(self, published: Sequence[Events]) -> None:
+        #: Whether an event of a run is being processed, and no timer.
+        self.on = False
+        self._puts = [_Put(events) for events in published]
+        self._causes = _NO_EVENTS
+        self._times: Iterator[int] = iter(())
+        self._since = 0
+        self._left = -1
+        self._number = 0
+
+    def through(self, app: RunsApp, stream: str, events: Events, now: int, timers: Callable[[bool], None]) -> None:
+        """Deliver the events of a run.
+
+        Parameters
+        ----------
+        app : RunsApp
+            Takes them.
+        stream : str
+            Their stream.
+        events : Events
+            The run; see `is_run`.
+        now : int
+            The app's clock, ms.
+        timers : Callable[[bool], None]
+            Told when timers begin to fire, and when they have.
+        """
+        self._causes, self._since, self._left = events, now, -1
+        self._times = iter(events.at)
+
+        def around(move: Callable[[int], None]) -> Callable[[int], None]:
+            def moved(time: int) -> None:
+                self.settle()
+                self.on = False
+                timers(True)
+                move(time)
+                timers(False)
+                self.on = True
+
+            return moved
+
+        self.on = True
+        try:
+            app.deliver_each(stream, self._times, events.rows, around)
+        finally:
+            self.on = False
+        self.settle()
+        self._causes = _NO_EVENTS
+
+    def collector(self, position: int, otherwise: Callable[[Sequence[Arrival]], None]) -> Callable[[int, Row], None]:
+        """Return what takes an event that is put out alone to a stream; `otherwise` does outside of a run."""
+        put = self._puts[position]
+        timestamps, rows, left_then, numbers = put.events.ts, put.events.rows, put.left, put.numbers
+
+        def alone(timestamp: int, row: Row) -> None:
+            if self.on:
+                left_then.append(length_hint(self._times))
+                timestamps.append(timestamp)
+                rows.append(row)
+            else:
+                otherwise(((timestamp, row),))
+
+        def one(timestamp: int, row: Row) -> None:
+            if self.on:
+                numbers.append(self.cause(1)[-1])
+            alone(timestamp, row)
+
+        # Only where several streams are published, outputs of one cause must be counted as they come.
+        return alone if len(self._puts) == 1 else one
+
+    def cause(self, count: int) -> tuple[int, bytes, int]:
+        """Return order and path of the event that is processed, and the number of the first of `count` outputs."""
+        left = length_hint(self._times)
+        number = self._number + 1 if left == self._left else 0
+        self._left, self._number = left, number + count - 1
+        return self._causes.order[~left], self._causes.path[~left], number
+
+    def settle(self) -> None:
+        """Make columns of what has come out."""
+        for put in self._puts:
+            if put.left:
+                self._columns(put)
+
+    def _columns(self, put: _Put) -> None:
+        causes, events, left, since = self._causes, put.events, put.left, self._since
+        numbers = put.numbers or self._numbered(left)
+        if len(left) == len(causes) and not any(numbers):
+            at, order = causes.at, causes.order
+        else:
+            at, order = [causes.at[~n] for n in left], [causes.order[~n] for n in left]
+        events.at += at if at[0] >= since else [max(since, time) for time in at]
+        events.order += order
+        first = causes.path[0]
+        if any(numbers) or causes.path.count(first) != len(causes.path):
+            paths = causes.path
+            events.path += [child(paths[~n], number) for n, number in zip(left, numbers, strict=True)]
+        else:
+            events.path += [child(first, 0)] * len(left)
+        events.chunk += [0] * len(left)
+        left.clear()
+        put.numbers.clear()
+
+    def _numbered(self, left: list[int]) -> list[int]:
+        """Return for each output which one of its cause it is."""
+        if left[0] != self._left and len(set(left)) == len(left):
+            self._left, self._number = left[-1], 0
+            return [0] * len(left)
+        numbers = []
+        for then in left:
+            self._number = self._number + 1 if then == self._left else 0
+            self._left = then
+            numbers.append(self._number)
+        return numbers

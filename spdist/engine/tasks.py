@@ -1,0 +1,149 @@
+"""What Spark's tasks run: batches of records into the shards that this process hosts, and out of them.
+
+The islands append to the output topics themselves, in their tasks, and Spark's own sink gets nothing. A Python sink
+would run two more Python processes in every batch and add 90 ms to it, at the same point of the same task: what has
+been put out and not committed is put out again with the same ids in either case. And Spark's Kafka sink may lose a
+record and send those after it, which readers that drop repeats would never see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, fields
+from itertools import chain, islice
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spdist.engine.arrivals import Arrivals
+from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
+from spdist.engine.memory import check_memory, resident_bytes
+from spdist.engine.query import QuerySettings
+from spdist.engine.sending import open_outlets
+from spdist.engine.shards import Counters, HostedShards, Router, island_maker
+from spdist.transports.base import Record
+from spdist.transports.delivery import Delivery
+from spdist.transports.opening import open_place
+from spdist.transports.outlets import Outlets
+
+__all__ = ["COUNTERS", "route_batch", "run_batch", "run_routed_batch"]
+
+#: The counters of a batch, in the order in which an islands' task returns them.
+COUNTERS = tuple(field.name for field in fields(Counters))
+#: Rows of an Arrow batch on the way to the islands' partitions.
+_ROUTED_ROWS = 1000
+#: The number of the shard in control records: they are for all.
+_ALL = -1
+
+
+class _Kept:
+    """The live state of the shards, by partition; where outputs go; who reads what."""
+
+    def __init__(self, settings: QuerySettings) -> None:
+        self.settings = settings
+        self.hosted: dict[int, HostedShards] = {}
+        self.router = Router(settings.shards, settings.scripts)
+        self.transport = open_place(settings.topics)
+        self._outlets: dict[str, Outlets] = {}
+
+    def shards(self, partition: int) -> HostedShards:
+        """Return the shards of a partition."""
+        if partition not in self.hosted:
+            settings = self.settings
+            own = {n: shard for n, shard in enumerate(settings.shards) if n % settings.partitions == partition}
+            self.hosted[partition] = HostedShards(
+                own, island_maker(settings.merge_wait_ms, settings.scripts, settings.datasources)
+            )
+        return self.hosted[partition]
+
+    def send(self, shards: HostedShards, deliveries: Sequence[Delivery]) -> None:
+        """Send what the users' sinks of `shards` have put out."""
+        by_producer: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            by_producer.setdefault(delivery.producer, []).append(delivery)
+        for producer, own in by_producer.items():
+            if producer not in self._outlets:
+                shard, schemas = shards.of(producer)
+                self._outlets[producer] = open_outlets(
+                    shard.assignment.app, schemas, self.transport, shard.state_directory, self.settings.stop_flag
+                )
+            self._outlets[producer].send(own)
+
+    def close(self) -> None:
+        """Let go of connections: another start runs now."""
+        for outlets in self._outlets.values():
+            outlets.close()
+        self.transport.close()
+
+
+#: What this Python process keeps of the one start that it serves, under that start's checkpoint.
+_KEPT: dict[str, _Kept] = {}
+
+
+def _kept(settings: QuerySettings) -> _Kept:
+    if settings.checkpoint not in _KEPT:
+        for old in _KEPT.values():
+            old.close()
+        _KEPT.clear()
+        _KEPT[settings.checkpoint] = _Kept(settings)
+    return _KEPT[settings.checkpoint]
+
+
+def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
+    """Run one batch of all shards in a task: records to segments, state and topics; yield the counters."""
+    arrow_without_pandas()
+    kept = _kept(settings)
+    arrivals = Arrivals()
+    records = list(arrivals.records(batches))
+    yield from _run(kept, 0, arrivals, kept.router.route(records))
+
+
+def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield each record once for each shard that reads it, with the partition where that is; then control for all."""
+    arrow_without_pandas()
+    kept, partitions = _kept(settings), settings.partitions
+    arrivals = Arrivals()
+
+    def rows() -> Iterator[tuple[int, int, Record]]:
+        for record in arrivals.records(batches):
+            yield from ((number % partitions, number, routed) for number, routed in kept.router.route((record,)))
+        control = arrivals.control()
+        yield from ((partition, _ALL, control) for partition in range(partitions))
+
+    left = rows()
+    while some := tuple(islice(left, _ROUTED_ROWS)):
+        yield to_routed(some)
+
+
+def run_routed_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
+    """Run one batch of the shards of one partition in a task."""
+    arrow_without_pandas()
+    kept = _kept(settings)
+    arrivals = Arrivals()
+    routed: list[tuple[int, Record]] = []
+    for number, record in chain.from_iterable(map(from_routed, batches)):
+        if number == _ALL:
+            arrivals.hear(record)
+        else:
+            routed.append((number, record))
+    # What several tasks have sent here may come in any order of theirs.
+    routed.sort(key=lambda one: (one[1].topic, one[1].partition, one[1].offset))
+    yield from _run(kept, _task().partitionId(), arrivals, routed)
+
+
+def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterator[Any]:
+    number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
+    shards = kept.shards(partition)
+    check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
+    outputs = shards.process(number, arrivals.tick, arrivals.positions, routed)
+    kept.transport.append([output for output in outputs if isinstance(output, Record)])
+    kept.send(shards, [output for output in outputs if isinstance(output, Delivery)])
+    counters = astuple(shards.counters())
+    yield pa.record_batch([pa.array([value], pa.int64()) for value in counters], names=list(COUNTERS))
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None  # this runs in a task
+    return context

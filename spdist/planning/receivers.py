@@ -1,0 +1,137 @@
+"""Where the users' sources are read: in the one group that needs them, or in passthrough groups of their own.
+
+A passthrough group reads one source and hands its events on under the name of the stream, so that each event comes in
+once however many instances want it. It is made for a stream that several groups read, that a group of several instances
+reads, or that other groups fill as well.
+
+Source: WSO2 SP 4.x distributed deployment (receiver groups; behaviour, in our own words). Different here: one source
+for each passthrough group, names that stay, and the text of annotations is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spdist.language.ast import (
+    Annotation,
+    InsertInto,
+    Query,
+    SingleInput,
+    StreamDefinition,
+    StreamRef,
+    find_annotations,
+)
+from spdist.planning.channels import topic_name
+from spdist.planning.elements import Element, Part, Problems
+from spdist.planning.forming import Definitions, Group
+from spdist.planning.subscriptions import Subscription, Subscriptions
+from spdist.planning.topology import Kind, Strategy
+
+__all__ = ["Received", "receive", "without"]
+
+_PASSTHROUGH = "passthrough"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The groups with the passthrough groups before them.
+
+    Parameters
+    ----------
+    groups : tuple of Group
+        Passthrough groups first.
+    definitions : Definitions
+        Those of the app, without the sources that passthrough groups read.
+    reads : mapping of str to StreamDefinition
+        By passthrough group what it reads: the stream with its one source, under another name.
+    subscriptions : Subscriptions
+        Those of the passthrough groups added.
+    own : mapping of (str, str) to str
+        By group and stream, where the group itself reads the stream's sources, the topic of the embedded log into which
+        a feeder puts what comes in.
+    """
+
+    groups: tuple[Group, ...]
+    definitions: Definitions
+    reads: Mapping[str, StreamDefinition]
+    subscriptions: Subscriptions
+    own: Mapping[tuple[str, str], str]
+
+
+def receive(
+    app: str, groups: Sequence[Group], definitions: Definitions, subscriptions: Subscriptions, problems: Problems
+) -> Received:
+    """Return who reads the sources of users."""
+    taken = {group.name for group in groups}
+    known = dict(definitions)
+    reads: dict[str, StreamDefinition] = {}
+    subscribed = dict(subscriptions)
+    passing: list[Group] = []
+    own: dict[tuple[str, str], str] = {}
+    for name in dict.fromkeys(name for group in groups for name in subscriptions[group.name]):
+        definition = definitions.get(name)
+        sources = find_annotations(definition.annotations, "source") if definition else ()
+        if not sources or not isinstance(definition, StreamDefinition):
+            continue
+        readers = [group for group in groups if name in subscriptions[group.name]]
+        others = [group for group in groups if group is not readers[0] and name in group.writes(definitions)]
+        if len(readers) == 1 and readers[0].parallel == 1 and not others:
+            own[readers[0].name, name] = topic_name("log", app, name)
+            continue
+        known[name] = replace(definition, annotations=without(definition.annotations, "source"))
+        for number, source in enumerate(sources, 1):
+            further = f".{number}" if number > 1 else ""
+            called = f"{app}-{_PASSTHROUGH}-{name}{further}"
+            while called in taken:
+                called += "_"
+            read = _read(definition, source, definitions)
+            group = _passthrough(called, read, definition, source, problems)
+            reads[called] = read
+            part = group.parts[0]
+            # as WSO2 counts it: each instance reads its own copy of the source
+            subscribed[called] = {read.name: Subscription(Kind.STREAM, Strategy.ALL, None, 1, part)}
+            own[called, read.name] = topic_name("log", app, read.name + further)
+            passing.append(group)
+    return Received((*passing, *groups), known, reads, subscribed, own)
+
+
+def without(annotations: tuple[Annotation, ...], *names: str) -> tuple[Annotation, ...]:
+    """Return the annotations that are not called so; `names` in lower case."""
+    return tuple(annotation for annotation in annotations if annotation.name.lower() not in names)
+
+
+def _read(definition: StreamDefinition, source: Annotation, definitions: Definitions) -> StreamDefinition:
+    """Return what a passthrough group reads: the stream with one source, called ``passthrough<S>``."""
+    name = _PASSTHROUGH + definition.name
+    while name in definitions:
+        name += "_"
+    return replace(
+        definition, name=name, annotations=(replace(source, annotations=without(source.annotations, "dist")),)
+    )
+
+
+def _passthrough(
+    name: str, read: StreamDefinition, definition: StreamDefinition, source: Annotation, problems: Problems
+) -> Group:
+    query = Query(
+        SingleInput(StreamRef(read.name)), InsertInto(StreamRef(definition.name)), span=source.span or definition.span
+    )
+    part = Part("passthrough", query, (StreamRef(read.name),), StreamRef(definition.name), ())
+    parallel = _parallel(source, definition.name, problems)
+    element = Element(query, f"the @source of stream '{definition.name}'", name, True, parallel, (part,), {}, -1)
+    return Group(name, parallel, (element,), receiver=True)
+
+
+def _parallel(source: Annotation, stream: str, problems: Problems) -> int:
+    """Return how many instances read a source: the least that its ``@dist`` annotations say, where all say it."""
+    said = [dist.get("parallel") or "1" for dist in source.nested("dist")]
+    for text in said:
+        if not text.isdecimal() or not 1 <= int(text) <= 9999:
+            problems.add(
+                f"the @source of stream '{stream}': parallel '{text}' is not a whole number from 1 to 9999",
+                source.span,
+                "write @dist(parallel='2')",
+            )
+            return 1
+    return min(map(int, said), default=1)

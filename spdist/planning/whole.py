@@ -1,0 +1,112 @@
+"""A whole app as one instance, without a cluster: what it reads and what it publishes. ``@dist`` is not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spdist.errors import PlanningError, UnsupportedFeatureError
+from spdist.language import ast
+from spdist.language.checked import CheckedApp
+from spdist.planning.sharding import sharding
+from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+
+__all__ = ["FED", "SENT", "whole"]
+
+#: The types of sources that feeders read, on the node that runs the app.
+FED = ("file", "http", "inMemory", "kafka", "nats")
+#: The types of sinks that are sent.
+SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats")
+
+
+def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:
+    """Return the one instance of an app.
+
+    A stream with ``@source`` has what its source brings. Another one that no query writes is fed by outsiders at the
+    topic ``<App>.<Stream>`` of the embedded log. What ``@sink(on.error='STREAM')`` cannot send comes back through a
+    topic, so that it is an input like any other.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    text : str
+        Its text.
+    shards : int
+        Into how many shards it is split by key.
+
+    Raises
+    ------
+    PlanningError
+        It cannot be split, or nothing comes in.
+    UnsupportedFeatureError
+        A source or a sink is of a type that is not built; shows where.
+    """
+    app = checked.name
+    streams = [one for one in checked.app.definitions if isinstance(one, ast.StreamDefinition)]
+    _check_types(streams, text)
+    written = _written(checked)
+    inputs = [
+        AssignedInput(one.name, f"{app}.{one.name}", (0,))
+        for one in streams
+        if ast.find_annotations(one.annotations, "source") or one.name not in written
+    ]
+    if not inputs and not any(isinstance(one, ast.TriggerDefinition) for one in checked.app.definitions):
+        raise PlanningError(f"nothing comes into the app '{app}'", hint="define a stream, with or without a @source")
+    if not checked.app.playback:
+        # In playback an idle stream would hold up all others: there the events are dropped, and that is said.
+        inputs += [AssignedInput(f"!{name}", f"{app}.!{name}", (0,)) for name in _coming_back(streams, checked)]
+    if shards > 1 and (reasons := sharding(checked, [one.stream for one in inputs]).reasons):
+        raise PlanningError(f"the app '{app}' cannot be split into {shards} shards: {'; '.join(reasons)}")
+    outputs = [
+        AssignedOutput(one.name, tuple(Publishing(Strategy.ALL, 1, topic, 1) for topic in topics))
+        for one in streams
+        if (topics := dict.fromkeys(_embedded(one)))
+    ]
+    return Assignment(
+        name=app,
+        app=app,
+        group=app,
+        text=text,
+        playback=checked.app.playback,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        receiver=True,
+        shards=shards,
+    )
+
+
+def _written(checked: CheckedApp) -> set[str]:
+    inside = (query for partition in checked.partitions for query in partition.queries)
+    return {query.target for query in (*checked.queries, *inside)}
+
+
+def _embedded(stream: ast.StreamDefinition) -> Iterator[str]:
+    for sink in ast.find_annotations(stream.annotations, "sink"):
+        if sink.get("type") == "embedded" and (topic := sink.get("topic")):
+            yield topic
+
+
+def _coming_back(streams: list[ast.StreamDefinition], checked: CheckedApp) -> Iterator[str]:
+    for stream in streams:
+        both = (*ast.find_annotations(stream.annotations, "sink"), *ast.find_annotations(stream.annotations, "source"))
+        asked = any((one.get("on.error") or "").upper() == "STREAM" for one in both)
+        if asked and f"!{stream.name}" in checked.streams:
+            yield stream.name
+
+
+def _check_types(streams: list[ast.StreamDefinition], text: str) -> None:
+    wrong = [
+        UnsupportedFeatureError(
+            f"a {kind} of type '{annotation.get('type')}' is not built yet",
+            span=annotation.span,
+            hint=f"it is one of {', '.join(known)}",
+            text=text,
+        )
+        for stream in streams
+        for kind, known in (("source", FED), ("sink", SENT))
+        for annotation in ast.find_annotations(stream.annotations, kind)
+        if annotation.get("type") not in known
+    ]
+    if wrong:
+        wrong[0].errors = tuple(wrong)
+        raise wrong[0]

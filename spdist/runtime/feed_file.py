@@ -1,0 +1,331 @@
+"""``@source(type='file')``: lines, parts or whole files as payloads, each once, also after a crash.
+
+Before anything is appended, what is about to be read is noted: which bytes of which file, under which numbers. Who goes
+on after a crash reads just that again under the same numbers, so that what had arrived is known to have arrived.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from spdist.runtime.feeders import Door, Looping, Position, now_ms
+from spdist.transports.options import Options, local_path
+
+__all__ = ["FileFeeder"]
+
+log = logging.getLogger(__name__)
+
+_MODES = ("LINE", "REGEX", "TEXT.FULL", "BINARY.FULL")
+_AFTER = ("none", "keep", "delete", "move")
+#: Bytes that are read, mapped and appended at a time; a line may be longer.
+_SLICE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The options of the source."""
+
+    place: Path
+    is_directory: bool
+    pattern: str
+    mode: str
+    begin: str
+    end: str
+    tailing: bool
+    headers: int
+    after: str
+    move_to: Path | None
+    interval_s: float
+
+    @classmethod
+    def of(cls, read: Options) -> _Settings:
+        file, directory = read.text("file.uri"), read.text("dir.uri")
+        if bool(file) == bool(directory):
+            raise read.wrong("file.uri", "or 'dir.uri' must be written, one of them", "For example: file.uri='/in.txt'")
+        mode = read.choice("mode", "LINE", _MODES)
+        whole = mode.endswith("FULL")
+        tailing = read.flag("tailing", not whole)
+        if tailing and whole:
+            raise read.wrong("tailing", f"and mode='{mode}' do not go together", "write tailing='false'")
+        after = read.choice("action.after.process", "none" if tailing else "keep", _AFTER)
+        if tailing and after in ("delete", "move"):
+            hint = "a file that is followed has no end: write tailing='false'"
+            raise read.wrong("action.after.process", f"cannot be '{after}' with tailing", hint)
+        target = read.text("move.after.process")
+        if after == "move" and not target:
+            raise read.wrong("move.after.process", "is missing", "For example: move.after.process='/done'")
+        begin, end = read.text("begin.regex"), read.text("end.regex")
+        if mode == "REGEX" and not (begin or end):
+            raise read.wrong("begin.regex", "or 'end.regex' is needed with mode='REGEX'")
+        for key, text in (("begin.regex", begin), ("end.regex", end)):
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise read.wrong(key, f"is no regular expression: {error}") from error
+        present = read.flag("header.present", False)
+        return cls(
+            place=local_path(file or directory),
+            is_directory=bool(directory),
+            pattern=read.text("file.name.pattern"),
+            mode=mode,
+            begin=begin,
+            end=end,
+            tailing=tailing,
+            headers=read.whole("header.line.count", 1, 1) if present else 0,
+            after=after,
+            move_to=local_path(target) if target else None,
+            interval_s=read.whole("dir.polling.interval" if directory else "file.polling.interval", 1000, 1) / 1000,
+        )
+
+
+@dataclass(slots=True)
+class _Known:
+    """How far a file has been read; `over` once all of it has, with when it had been `changed` (ns)."""
+
+    inode: int
+    offset: int = 0
+    over: bool = False
+    changed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Bytes of a file that are read together; `last` where the file ends with them for good."""
+
+    path: str
+    start: int
+    end: int
+    last: bool
+
+
+class FileFeeder(Looping):
+    """Reads a file, or the files of a directory in the order of their names.
+
+    Parameters
+    ----------
+    door : Door
+        Where events go. Options as of Siddhi's file source: ``file.uri`` or ``dir.uri``, ``mode`` LINE, REGEX,
+        TEXT.FULL or BINARY.FULL, ``tailing``, ``begin.regex``, ``end.regex``, ``header.present``,
+        ``header.line.count``, ``action.after.process``, ``move.after.process``, ``file.name.pattern`` (a glob, or a
+        regular expression), ``file.polling.interval`` and ``dir.polling.interval`` in ms. Properties of a payload:
+        ``file.path`` and ``eof``.
+    position : Path
+        Where it remembers what it has read.
+
+    Raises
+    ------
+    AppValidationError
+        An option is wrong.
+
+    State
+    -----
+    One entry for each file that is there.
+    """
+
+    def __init__(self, door: Door, position: Path) -> None:
+        super().__init__(f"the @source of stream '{door.stream}'")
+        self._door = door
+        self._settings = _Settings.of(door.options)
+        self._position = Position(position)
+        self._files: dict[str, _Known] = {}
+        self._seq = 0
+        self._producer = f"file-{uuid.uuid4().hex}"
+        self._unsaved = False
+        self._cut = re.compile(rf"(?={self._settings.begin})" if self._settings.begin else self._settings.end)
+
+    def _begin(self) -> None:
+        known = self._position.load()
+        if known is None:
+            self._save(None)
+            return
+        self._seq, self._producer = known["seq"], known["producer"]
+        self._files = {path: _Known(**file) for path, file in known["files"].items()}
+        self._door.mapper.restore(known["mapper"])
+        for path in [Path(path) for path, file in self._files.items() if file.over]:
+            if path.is_file() and path.stat().st_mtime_ns == self._files[str(path)].changed:
+                self._put_away(path)
+        if known["intent"] is not None:
+            self._again(_Slice(**known["intent"]), known["at"])
+
+    def _turn(self) -> float:
+        read = False
+        for path in self._paths():
+            if self._stopping.is_set():
+                return 0.0
+            read = self._follow(path) or read
+        if not read and self._unsaved:
+            self._save(None)
+        return 0.0 if read else self._settings.interval_s
+
+    def _end(self) -> None:
+        if self._unsaved:
+            self._save(None)
+
+    def _paths(self) -> list[Path]:
+        settings = self._settings
+        if not settings.is_directory:
+            return [settings.place] if settings.place.is_file() else []
+        found = sorted(path for path in settings.place.iterdir() if path.is_file() and not path.name.startswith("."))
+        gone = set(self._files) - {str(path) for path in found}
+        for path in gone:
+            del self._files[path]
+        return [path for path in found if self._wanted(path.name)]
+
+    def _wanted(self, name: str) -> bool:
+        pattern = self._settings.pattern
+        if not pattern or fnmatch.fnmatchcase(name, pattern):
+            return True
+        try:
+            return re.fullmatch(pattern, name) is not None
+        except re.error:
+            return False
+
+    def _follow(self, path: Path) -> bool:
+        """Read the next slice of a file; return whether there was one."""
+        status = path.stat()
+        known = self._files.get(str(path))
+        if known is None or known.inode != status.st_ino or status.st_size < known.offset:
+            # New, or another file under the old name, or begun anew.
+            known = self._files[str(path)] = _Known(status.st_ino)
+        if known.over or (known.offset == status.st_size and self._settings.tailing):
+            return False
+        part = self._next(path, known.offset, status.st_size)
+        if part is None:
+            return False
+        if part.end > part.start:
+            self._take(part, now_ms())
+        if part.last:
+            self._finish(path)
+        return True
+
+    def _next(self, path: Path, start: int, size: int) -> _Slice | None:
+        """Return the next bytes that make whole payloads; None where there are none yet."""
+        whole = self._settings.mode.endswith("FULL")
+        ends = not self._settings.tailing
+        if whole:
+            return _Slice(str(path), start, size, True)
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(_SLICE)
+            while (cut := self._last_cut(data)) == 0 and (more := file.read(_SLICE)):
+                data += more
+        if ends and start + len(data) >= size:
+            return _Slice(str(path), start, start + len(data), True)
+        return _Slice(str(path), start, start + cut, False) if cut else None
+
+    def _last_cut(self, data: bytes) -> int:
+        """Return how many bytes of `data` surely are whole payloads."""
+        if self._settings.mode == "LINE":
+            return data.rfind(b"\n") + 1
+        text = data.decode("utf-8", "surrogateescape")
+        found = [one.start() if self._settings.begin else one.end() for one in self._cut.finditer(text)]
+        if self._settings.begin and self._settings.end:
+            found = [one.end() for one in re.finditer(self._settings.end, text)]
+        return len(text[: found[-1]].encode("utf-8", "surrogateescape")) if found else 0
+
+    def _take(self, part: _Slice, at: int) -> None:
+        """Note what is about to be read, then read and append it."""
+        self._save(part, at)
+        self._append(part, at)
+
+    def _append(self, part: _Slice, at: int) -> None:
+        chunks = []
+        payloads = list(self._payloads(part))
+        before = self._door.mapper.snapshot()
+        try:
+            for number, payload in enumerate(payloads, 1):
+                eof = part.last and number == len(payloads)
+                chunks += self._door.read(payload, {"file.path": part.path, "eof": str(eof).lower()}, at).chunks
+            self._seq += self._door.inlet.append(chunks, at, self._producer, self._seq)
+        except BaseException:
+            self._door.mapper.restore(before)
+            raise
+        self._files[part.path].offset = part.end
+        self._unsaved = True
+
+    def _again(self, part: _Slice, at: int) -> None:
+        """Do what may have been done in part before a crash."""
+        path = Path(part.path)
+        known = self._files.get(part.path)
+        status = path.stat() if path.is_file() else None
+        if known is None or status is None or status.st_ino != known.inode or status.st_size < part.end:
+            log.warning("%s changed while nobody read it: what was being read of it may be missing", path)
+            self._files.pop(part.path, None)
+            return
+        self._append(part, at)
+        if part.last:
+            self._finish(path)
+
+    def _payloads(self, part: _Slice) -> Iterator[str | bytes]:
+        with open(part.path, "rb") as file:
+            file.seek(part.start)
+            data = file.read(part.end - part.start)
+        if self._settings.mode == "BINARY.FULL":
+            yield data
+            return
+        text = data.decode("utf-8", "replace")
+        if self._settings.mode == "TEXT.FULL":
+            yield text
+        elif self._settings.mode == "LINE":
+            lines = text.split("\n")
+            if not lines[-1]:
+                lines.pop()
+            skipped = self._settings.headers if part.start == 0 else 0
+            yield from (line.removesuffix("\r") for line in lines[skipped:])
+        else:
+            yield from self._matches(text)
+
+    def _matches(self, text: str) -> Iterator[str]:
+        settings = self._settings
+        if settings.begin and settings.end:
+            for found in re.finditer(f"(?:{settings.begin})(?s:.*?)(?:{settings.end})", text):
+                yield found[0]
+            return
+        start = 0
+        for found in self._cut.finditer(text):
+            cut = found.start() if settings.begin else found.end()
+            if text[start:cut].strip():
+                yield text[start:cut]
+            start = cut
+        if text[start:].strip():
+            yield text[start:]
+
+    def _finish(self, path: Path) -> None:
+        """Deal with a file whose end has been read, after that is on the disk."""
+        known, status = self._files[str(path)], path.stat()
+        known.over, known.changed = True, status.st_mtime_ns
+        self._save(None)
+        self._put_away(path)
+
+    def _put_away(self, path: Path) -> None:
+        settings = self._settings
+        if settings.after in ("delete", "move"):
+            # The next file of that name is another one, even where the system gives it the same number.
+            del self._files[str(path)]
+            self._unsaved = True
+        if settings.after == "delete":
+            path.unlink(missing_ok=True)
+        elif settings.after == "move" and settings.move_to is not None:
+            target = settings.move_to if settings.move_to.suffix else settings.move_to / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(str(path), str(target))
+
+    def _save(self, intent: _Slice | None, at: int = 0) -> None:
+        self._position.save(
+            {
+                "producer": self._producer,
+                "seq": self._seq,
+                "files": {path: asdict(known) for path, known in self._files.items()},
+                "mapper": self._door.mapper.snapshot(),
+                "intent": None if intent is None else asdict(intent),
+                "at": at,
+            }
+        )
+        self._unsaved = False

@@ -1,0 +1,60 @@
+"""``@source(type='inMemory')`` on Spark: what other apps of this machine publish on the topic."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from spdist.runtime.feeders import Door, Looping, Position, now_ms
+from spdist.transports.inlet import NUMBERS_EACH
+from spdist.transports.outlet_near import in_memory_topic, read_in_memory
+
+__all__ = ["InMemoryFeeder"]
+
+_MOST = 500
+
+
+class InMemoryFeeder(Looping):
+    """Follows the embedded topic that carries an in-memory topic, from the moment when somebody first listened.
+
+    What the app itself publishes on the topic it has heard at once, so that is passed over here.
+
+    Parameters
+    ----------
+    door : Door
+        Where events go.
+    position : Path
+        Where it remembers how far it has read.
+    """
+
+    def __init__(self, door: Door, position: Path) -> None:
+        super().__init__(f"the @source of stream '{door.stream}'")
+        self._door = door
+        self._transport = door.inlet.transport
+        self._topic = in_memory_topic(door.options.needed("topic", "prices"))
+        self._position = Position(position)
+        self._offset = 0
+        self._producer = ""
+
+    def _begin(self) -> None:
+        self._transport.ensure(self._topic, 1)
+        known = self._position.load()
+        if known is None:
+            known = {"offset": self._transport.end_offsets(self._topic)[0], "producer": f"inMemory-{uuid.uuid4().hex}"}
+            self._position.save(known)
+        self._offset, self._producer = known["offset"], known["producer"]
+
+    def _turn(self) -> float:
+        records = self._transport.read(self._topic, 0, self._offset, _MOST)
+        if records:
+            now = now_ms()
+            # Numbered by its place in the topic: what is read again after a failure is known to have been read.
+            parts = [
+                (self._door.read(read_in_memory(one.value), {}, now).chunks, one.offset * NUMBERS_EACH)
+                for one in records
+                if one.producer != self._door.instance
+            ]
+            self._door.inlet.append_numbered(parts, now, self._producer)
+            self._offset = records[-1].offset + 1
+            self._position.save({"offset": self._offset, "producer": self._producer})
+        return 0.0 if len(records) == _MOST else self._PAUSE_S

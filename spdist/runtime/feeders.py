@@ -1,0 +1,384 @@
+"""Brings what the users' sources receive into the embedded topics that a group instance reads.
+
+A feeder runs beside its group's query, in the same process, and stops with it. What it has received counts once it is
+appended to the topic: only then a sender gets its answer, and a file's position moves on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+from spdist.errors import MappingError, SpdistError, TransportError, UnsupportedFeatureError
+from spdist.extension import catalog
+from spdist.language import ast
+from spdist.language.checked import CheckedApp
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.language.types import Schema
+from spdist.mapping.base import MapSetting, SourceMapper
+from spdist.mapping.mappers import source_mapper
+from spdist.planning.topology import AssignedInput, Assignment
+from spdist.planning.whole import FED
+from spdist.transports.base import NO_CLOCK, Record, Transport
+from spdist.transports.errors import append_error, error_entry
+from spdist.transports.inlet import Chunk, Inlet
+from spdist.transports.options import Options
+from spdist.transports.outlets import fault_topic
+from spdist.transports.payload import Events, Payload
+
+if TYPE_CHECKING:
+    from spdist.engine.session import SparkHost
+
+__all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "options_of"]
+
+log = logging.getLogger(__name__)
+
+
+def now_ms() -> int:
+    """Return the time on the wall, ms."""
+    return int(time.time() * 1000)
+
+
+def options_of(annotation: ast.Annotation, stream: str) -> Options:
+    """Return the options of a ``@source`` or ``@sink``, with the places where they are written."""
+    return Options(
+        {(one.key or "").lower(): one.value for one in annotation.elements},
+        f"the @{annotation.name} of stream '{stream}'",
+        {(one.key or "").lower(): one.span for one in annotation.elements},
+        annotation.span,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What feeders need to know of where they are.
+
+    Parameters
+    ----------
+    transport : Transport
+        Of the embedded topics.
+    positions : Path
+        A directory for what feeders must remember; it belongs to the topics.
+    users : mapping of str to str
+        Passwords of those who may send to sources with ``basic.auth.enabled``.
+    """
+
+    transport: Transport
+    positions: Path
+    users: Mapping[str, str] = field(default_factory=dict)
+
+
+class Feeder(Protocol):
+    """Receives for one ``@source``."""
+
+    def start(self) -> None:
+        """Begin to receive; raises SpdistError where that is not possible."""
+        ...
+
+    def stop(self) -> None:
+        """Stop receiving; what has been received is appended or will be received again. May be called twice."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing comes in at the moment; None where all is well."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a payload holds: chunks of events, and what could not be read as events."""
+
+    chunks: list[list[tuple[int, tuple[Any, ...]]]]
+    rejected: list[str]
+
+
+class Door:
+    """Where payloads become events of a stream.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        The instance.
+    checked : CheckedApp
+        Its app.
+    assigned : AssignedInput
+        The topic, of which this instance has one partition.
+    annotation : Annotation
+        The ``@source``.
+    around : Surroundings
+        Where it is.
+
+    State
+    -----
+    That of the mapping.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        checked: CheckedApp,
+        assigned: AssignedInput,
+        annotation: ast.Annotation,
+        around: Surroundings,
+    ) -> None:
+        self.app = assignment.app
+        self.instance = assignment.name
+        self.stream = assigned.stream
+        self.options = options_of(annotation, assigned.stream)
+        schema = checked.streams[assigned.stream]
+        self.mapper: SourceMapper = source_mapper(
+            MapSetting(assigned.stream, schema, next(iter(annotation.nested("map")), None))
+        )
+        self.inlet = Inlet(
+            around.transport, assigned.topic, min(assigned.partitions), schema, playback=assignment.playback
+        )
+        self._on_error = self.options.choice("on.error", "LOG", ("LOG", "STREAM", "STORE", "WAIT", "RETRY"))
+        self._faults: Schema | None = checked.streams.get(f"!{assigned.stream}")
+        self._warned = 0
+
+    def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> Read:
+        """Return the events of a payload; what cannot be read is dealt with as ``on.error`` says, and told."""
+        rejected: list[str] = []
+
+        def lost(error: Exception) -> None:
+            rejected.append(str(error))
+            self._reject(payload, error, now)
+
+        try:
+            chunks = self.mapper.read(payload, properties, now, lost)
+        except (MappingError, UnicodeDecodeError) as error:
+            lost(error)
+            chunks = []
+        return Read(chunks, rejected)
+
+    def append(self, chunks: list[Chunk], now: int) -> int:
+        """Append events that nobody numbers; durable when this returns."""
+        return self.inlet.append(chunks, now)
+
+    def _reject(self, payload: Any, error: Exception, now: int) -> None:
+        transport = self.inlet.transport
+        if self._on_error == "STORE":
+            append_error(transport, self.app, error_entry(self.stream, "source", str(error), payload=payload))
+        elif self._on_error == "STREAM" and self._faults and transport.partitions(fault_topic(self.app, self.stream)):
+            row = (*[None] * (len(self._faults) - 1), str(error))
+            value = Payload(self._faults).encode(Events.of([(now, row)]))
+            transport.append([Record(fault_topic(self.app, self.stream), 0, value, 1, "", 0, NO_CLOCK)])
+        else:
+            self._warned += 1
+            if self._warned <= 10 or self._warned % 1000 == 0:
+                log.warning("the @source of stream '%s' drops what it cannot read: %s", self.stream, error)
+
+
+class Feeders:
+    """All feeders of a group instance.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        The instance; the ``@source`` annotations in its text say what it receives.
+    around : Surroundings
+        Where it is.
+    scripts : bool
+        Whether the app may define functions in Python.
+
+    Raises
+    ------
+    SiddhiAppError
+        An option is missing or wrong; shows where.
+    """
+
+    def __init__(self, assignment: Assignment, around: Surroundings, *, scripts: bool = False) -> None:
+        self._feeders: list[Feeder] = []
+        self._lock = threading.Lock()
+        tree = parse(assignment.text)
+        sources = _sources(tree)
+        inputs = {one.stream: one for one in assignment.inputs if not one.producers and one.stream in sources}
+        if not inputs:
+            return
+        checked = check(tree, catalog(scripts), assignment.text)
+        try:
+            for stream, assigned in inputs.items():
+                for number, annotation in enumerate(sources[stream]):
+                    if annotation.get("type") in FED:
+                        door = Door(assignment, checked, assigned, annotation, around)
+                        self._feeders.append(_open(door, annotation.get("type") or "", around, number))
+        except SpdistError as error:
+            error.text = error.text or assignment.text
+            raise
+
+    def __len__(self) -> int:
+        return len(self._feeders)
+
+    def start(self) -> None:
+        """Begin to receive; raises SpdistError where one of them cannot, and then none does."""
+        with self._lock:
+            try:
+                for feeder in self._feeders:
+                    feeder.start()
+            except BaseException:
+                self._stop()
+                raise
+
+    def stop(self) -> None:
+        """Stop receiving. May be called twice."""
+        with self._lock:
+            self._stop()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing comes in from one of them at the moment; None where all is well."""
+        return next((feeder.problem for feeder in self._feeders if feeder.problem), None)
+
+    def _stop(self) -> None:
+        for feeder in self._feeders:
+            feeder.stop()
+
+
+def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
+    """Return what brings in the events of the users' sources of some instances, not yet started."""
+    config = host.config
+    auth = getattr(config, "auth", None)
+    users = {} if auth is None else {user.username: user.password.reveal() for user in auth.users}
+    around = Surroundings(transport, host.log_directory, users)
+    return tuple(Feeders(one, around, scripts=config.script.python_enabled) for one in assignments)
+
+
+def _sources(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
+    return {
+        definition.name: found
+        for definition in tree.definitions
+        if isinstance(definition, ast.StreamDefinition)
+        and (found := ast.find_annotations(definition.annotations, "source"))
+    }
+
+
+def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
+    # Loaded when they are used: each brings its library.
+    if kind == "http":
+        from spdist.runtime.feed_http import HttpFeeder
+
+        return HttpFeeder(door, around.users)
+    further = f".{number}" if number else ""
+    position = around.positions / f"{quote(f'{door.inlet.topic}.{door.instance}{further}', safe=' ')}.position.json"
+    if kind == "file":
+        from spdist.runtime.feed_file import FileFeeder
+
+        return FileFeeder(door, position)
+    if kind == "kafka":
+        from spdist.runtime.feed_kafka import KafkaFeeder
+
+        partition, partitions = door.inlet.partition, around.transport.partitions(door.inlet.topic)
+        return KafkaFeeder(door, position, (partition, max(1, partitions)))
+    if kind == "nats":
+        from spdist.runtime.feed_nats import NatsFeeder
+
+        return NatsFeeder(door)
+    if kind == "inMemory":
+        from spdist.runtime.feed_in_memory import InMemoryFeeder
+
+        return InMemoryFeeder(door, position)
+    raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")
+
+
+class Looping:
+    """A feeder with a thread of its own, which calls `_turn` again and again.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    """
+
+    _PAUSE_S = 0.05
+    _LONGEST_PAUSE_S = 10.0
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing comes in at the moment."""
+        return self._problem
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._begin()
+        self._thread = threading.Thread(target=self._run, name=f"feed {self._name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop receiving, after what is being appended."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(30.0)
+        self._end()
+
+    def _begin(self) -> None:
+        """Make sure that there is something to receive from."""
+
+    def _turn(self) -> float:
+        """Receive something; return how long to wait before the next time, s."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """Let go of files and connections."""
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                pause = self._turn()
+                failures, self._problem = 0, None
+            except (SpdistError, OSError) as error:
+                failures += 1
+                pause = min(self._LONGEST_PAUSE_S, self._PAUSE_S * 2 ** min(failures, 10))
+                self._problem = f"{self._name}: {error}"
+                if failures in (1, 10) or failures % 100 == 0:
+                    log.warning("%s; trying again", self._problem)
+            except Exception as error:
+                self._problem = f"{self._name} stopped: {error}"
+                log.exception("%s", self._problem)
+                return
+            self._stopping.wait(pause)
+
+
+class Position:
+    """What a feeder must remember: JSON in a file that is replaced all at once.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> dict[str, Any] | None:
+        """Return what was saved last; None where nothing was. Raises TransportError where it cannot be read."""
+        try:
+            found: dict[str, Any] = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise TransportError(f"the position of a source cannot be read from {self._path}: {error}") from error
+        return found
+
+    def save(self, value: Mapping[str, Any]) -> None:
+        """Remember; on the disk when this returns."""
+        from spdist.transports.outlet_file import replace_file
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(self._path, json.dumps(value).encode())

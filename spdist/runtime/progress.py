@@ -1,0 +1,88 @@
+"""What Spark tells of a query, in our words: counters, lag, and why it ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from spdist.errors import QueryFailedError, SpdistError, TransportUnavailableError, error_codes
+from spdist.transports.base import Transport
+
+__all__ = ["counted", "counters_of", "first_line", "lag_of", "reason_of"]
+
+
+def counted(query: Any) -> Any:
+    """Return the newest progress with our counters, None where there is none: an idle query reports without."""
+    last = query.lastProgress
+    if last is None or counters_of(last):
+        return last
+    return next((progress for progress in reversed(query.recentProgress) if counters_of(progress)), None)
+
+
+def counters_of(progress: Any) -> Any:
+    """Return the counters in a progress; nothing where it has none."""
+    from spdist.engine.compile import OBSERVED
+
+    return (progress.observedMetrics or {}).get(OBSERVED)
+
+
+def lag_of(progress: Any, transport: Transport, known: int) -> tuple[int, str | None]:
+    """Return how many records of a query's topics are not read yet; while nobody answers `known`, and who does not.
+
+    Parameters
+    ----------
+    progress
+        What Spark told last.
+    transport : Transport
+        Of the topics that our own source reads.
+    known : int
+        The lag so far.
+    """
+    try:
+        lags = [_lag(json.loads(one.endOffset or "{}"), one.latestOffset, transport) for one in progress.sources]
+    except TransportUnavailableError as error:
+        return known, str(error)
+    return sum(lags), None
+
+
+def _lag(read: dict[str, Any], latest: str | None, transport: Transport) -> int:
+    behind = 0
+    if "topics" in read:
+        for topic, partitions in read["topics"].items():
+            ends = transport.end_offsets(topic)
+            behind += sum(max(0, ends[int(partition)] - offset) for partition, offset in partitions.items())
+        return behind
+    for topic, ends in json.loads(latest or "{}").items():  # Kafka's source says itself what there is
+        behind += sum(max(0, end - read.get(topic, {}).get(partition, end)) for partition, end in ends.items())
+    return behind
+
+
+#: The last line of a Python traceback inside Spark's message, where the error is ours.
+_OURS = re.compile(r"^spdist\.errors\.(\w+): (.*?)(?=^\s*(?:at |SQLSTATE|$)|\Z)", re.MULTILINE | re.DOTALL)
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
+
+
+def reason_of(error: BaseException, name: str) -> SpdistError:
+    """Return the cause behind an error of group instance `name`, free of Spark's wrapping.
+
+    An error that was raised in a Python process of Spark arrives as text; where it was one of ours it becomes that
+    again.
+    """
+    if isinstance(error, SpdistError):
+        return error
+    text = str(error)
+    found = list(_OURS.finditer(text))
+    if found:
+        kinds = {kind.__name__: kind for kind in error_codes().values()}
+        kind = kinds.get(found[-1][1], QueryFailedError)
+        message, _, hint = found[-1][2].strip().partition("\nHint: ")
+        return kind(message, hint=hint or None)
+    # Of a Python traceback the last line says what happened; of anything else the first.
+    told = next((line for line in reversed(text.splitlines()) if _RAISED.match(line)), first_line(error))
+    return QueryFailedError(f"group {name} failed: {told}")
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says in one line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))

@@ -1,0 +1,164 @@
+"""The files of a revision: taken from the state of a group instance while it runs, and put back in its place.
+
+An instance has one state, or one for each shard; each is taken at a moment of its own. That fits together all the same:
+a shard that reads again what it has read already leaves it out, and readers drop what was published before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+from spdist.engine.state import Segment, StateStore, state_directory
+from spdist.errors import FencedError, StateError
+
+__all__ = ["is_revision", "millis_of", "put_back", "take"]
+
+MANIFEST = "manifest.json"
+
+_NAME = re.compile(r"\d{1,15}__[^/\\]{1,200}")
+_SHARD = re.compile(r"shard-\d+-of-\d+")
+_FORMAT = 1
+#: How often a revision is begun again because the running group has just deleted what was to be taken.
+_ATTEMPTS = 20
+
+
+def is_revision(name: str) -> bool:
+    """Tell whether a revision may be called so: ``<millis>__<app>``."""
+    return _NAME.fullmatch(name) is not None
+
+
+def millis_of(revision: str) -> int:
+    """Return when a revision was taken, ms since epoch."""
+    return int(revision.partition("__")[0])
+
+
+def take(location: Path, instance: str, revision: str, target: Path) -> None:
+    """Make `target` a directory with everything that the present state of `instance` is loaded from.
+
+    Parameters
+    ----------
+    location : path
+        Below which the states of all instances are.
+    instance, revision : str
+        What is taken, and its name.
+    target : path
+        Where; on the same file system, since files are linked.
+
+    Raises
+    ------
+    StateError
+        There is no state yet, or files cannot be written.
+    """
+    whole = state_directory(location, instance)
+    for _ in range(_ATTEMPTS):
+        temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
+        try:
+            temporary.mkdir(parents=True)
+            taken = [(place, _take(StateStore(whole / place), temporary / place)) for place in _places(whole)]
+            manifest = {
+                "format": _FORMAT,
+                "instance": instance,
+                "revision": revision,
+                "segment": taken[0][1].number,
+                "positions": taken[0][1].positions,
+                "shards": [place for place, _ in taken],
+            }
+            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+            temporary.rename(target)
+        except FileNotFoundError:  # the group took a snapshot and deleted what came before it
+            continue
+        except OSError as error:
+            raise StateError(
+                f"revision {revision} of {instance} cannot be written: {error}",
+                hint=f"{location} needs space and must be on a file system with hard links",
+            ) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return
+    raise StateError(f"the state of {instance} changes too fast to keep it", hint="try again")
+
+
+def put_back(location: Path, instance: str, source: Path) -> None:
+    """Let `instance` go back to the revision in the directory `source`; a group that runs is fenced.
+
+    Raises
+    ------
+    StateError
+        The revision is damaged, or of another instance, version or number of shards.
+    """
+    shards = _check_manifest(source, instance)
+    whole = state_directory(location, instance)
+    there = _places(whole) if whole.exists() and any(whole.iterdir()) else shards
+    if set(there) != set(shards):
+        raise StateError(
+            f"the revision of {instance} has {len(shards)} shards, its state has {len(there)}",
+            hint="go back to a revision that was taken after the number of shards had changed",
+        )
+    for place in shards:
+        _put_back(StateStore(whole / place), source / place, instance)
+
+
+def _put_back(store: StateStore, source: Path, instance: str) -> None:
+    earlier = StateStore(source).last()
+    if earlier is None:
+        raise StateError(f"the revision of {instance} is damaged: it has no segment")
+    while True:
+        number = max(store.numbers("segment"), default=0) + 1
+        base = store.directory / f"base-{number:012d}-{uuid.uuid4().hex}"
+        base.mkdir(parents=True)
+        _take(StateStore(source), base)
+        mark = Segment(
+            number, base.name, earlier.emitted, earlier.tick, earlier.positions, opening=True, base=base.name
+        )
+        try:
+            store.append(mark)
+        except FencedError:  # the running group was faster; try with the next number
+            shutil.rmtree(base)
+        else:
+            return
+
+
+def _places(whole: Path) -> list[str]:
+    """Return where the states of an instance are: in the directories of its shards, or in its own (``.``)."""
+    found = sorted(path.name for path in whole.glob("shard-*") if _SHARD.fullmatch(path.name))
+    return found or ["."]
+
+
+def _take(store: StateStore, target: Path) -> Segment:
+    """Link everything into `target` that the newest state is loaded from; return its last segment."""
+    last = store.last()
+    if last is None:
+        raise StateError(f"there is no state in {store.directory} yet", hint="wait until the group has run a batch")
+    target.mkdir(exist_ok=True)
+    files: list[Path] = []
+    if (base := store.base(last.number)) is not None:
+        _take(StateStore(store.directory / base.base), target / base.base)
+        first = base.number
+    else:
+        snapshot = max((n for n in store.numbers("snapshot") if n <= last.number), default=0)
+        files += [store.path("snapshot", snapshot)] if snapshot else []
+        first = snapshot + 1
+    # A snapshot may stand for the last segment; that one is needed all the same: it knows where reading goes on.
+    files += [store.path("segment", number) for number in range(min(first, last.number), last.number + 1)]
+    for file in files:
+        os.link(file, target / file.name)
+    return last
+
+
+def _check_manifest(revision: Path, instance: str) -> list[str]:
+    """Return where in a revision the states of the shards are."""
+    try:
+        manifest = json.loads((revision / MANIFEST).read_text(encoding="utf-8"))
+        known = manifest["format"] == _FORMAT and manifest["instance"] == instance
+        shards = manifest.get("shards", ["."])
+        known = known and all(place == "." or _SHARD.fullmatch(place) for place in shards)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateError(f"{revision} is damaged: {error}", hint="restore another revision") from error
+    if not known or not shards:
+        raise StateError(f"{revision} is of another group or was made by another version of spdist")
+    return list(shards)

@@ -1,0 +1,152 @@
+"""The closed buckets of an aggregation in a database: one table for each duration, ``<Aggregation>_SECONDS`` and so on.
+
+A row is one group of one bucket: ``AGG_TIMESTAMP`` and what the aggregation selects, for people and dashboards, and
+what it is computed from, for us (``SPDIST_STATE``). Rows are replaced as a whole, so writing one twice changes nothing.
+
+Source: io.siddhi.core.util.parser.AggregationParser (names of tables and columns), described in our own words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, LargeBinary, String, Table, Text, bindparam, delete, insert, select
+from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+
+from spdist.language.types import Schema, Type
+from spdist.operators import codec
+from spdist.operators.base import Row
+from spdist.stores.baselines import Baseline
+from spdist.stores.columns import column_type, folded, sql_table, storable
+from spdist.stores.database import Database, guarded
+
+__all__ = ["StoredBuckets"]
+
+_KEY, _STATE = "SPDIST_KEY", "SPDIST_STATE"
+
+
+class StoredBuckets:
+    """Where an aggregation keeps its closed buckets (`spdist.operators.stores.BucketStore`).
+
+    Parameters
+    ----------
+    id : str
+        The aggregation's name.
+    durations : sequence of str
+        From the finest to the coarsest.
+    schema : Schema
+        The attributes of its rows: ``AGG_TIMESTAMP`` and what is selected.
+    table : str
+        What the tables' names begin with.
+    database : Database
+        Where they are; created there if they are missing.
+
+    State
+    -----
+    In the database a row for each group of each closed bucket. Here, what changed since the last `flush`.
+    """
+
+    def __init__(self, id: str, durations: Sequence[str], schema: Schema, table: str, database: Database) -> None:
+        self._baseline = Baseline(database, id)
+        self._database = database
+        self._names = [folded(name, database.dialect) for name in schema.names]
+        self._time, self._key, self._state = (
+            folded(name, database.dialect) for name in (schema.names[0], _KEY, _STATE)
+        )
+        self._tables = [self._table(f"{table}_{duration.upper()}S", schema) for duration in durations]
+        self._put: dict[tuple[int, int, str], tuple[Row, bytes]] = {}
+        self._removed: dict[tuple[int, int], None] = {}
+        for each in self._tables:
+            database.create(each)
+        database.members.append(self)
+
+    def _table(self, name: str, schema: Schema) -> Table:
+        text = Text().with_variant(LONGTEXT(collation="utf8mb4_bin"), "mysql", "mariadb")
+        columns: list[Column[Any]] = [Column(self._time, BigInteger, nullable=False)]
+        for column, kind in list(zip(self._names, schema.types, strict=True))[1:]:
+            columns.append(Column(column, text if kind is Type.STRING else column_type(kind)))
+        columns.append(Column(self._key, String(64), nullable=False))
+        columns.append(Column(self._state, LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb"), nullable=False))
+        return sql_table(name, columns, [[self._time, self._key]], dialect=self._database.dialect)
+
+    def load(self) -> list[dict[int, list[bytes]]]:
+        """Return the states of the groups in each closed bucket, by start, for each duration.
+
+        They are those of the moment when the log of inputs began: what batches of the log have changed since is theirs
+        to change again.
+
+        Raises
+        ------
+        StoreError
+            The database cannot be read.
+        """
+        buckets: list[dict[int, list[bytes]]] = [{} for _ in self._tables]
+        batch = self._database.batch
+        if batch is not None and self._database.replaying:
+            for content in self._baseline.found(batch.log):
+                level, start, state = codec.decode(content)
+                buckets[level].setdefault(start, []).append(state)
+            return buckets
+        kept: list[bytes] = []
+        for level, table in enumerate(self._tables):
+            query = select(table.c[self._time], table.c[self._state]).order_by(table.c[self._time])
+            for start, state in self._database.read(query):
+                buckets[level].setdefault(start, []).append(bytes(state))
+                kept.append(codec.encode([level, start, bytes(state)]))
+        if batch is not None and kept:
+            self._baseline.keep(batch.log, kept)
+        return buckets
+
+    def put(self, level: int, start: int, groups: Sequence[tuple[Any, Row, bytes]]) -> None:
+        """Keep groups of a bucket: their key, the row that is read, and the state."""
+        if self._skips():
+            return
+        for key, row, state in groups:
+            digest = hashlib.sha256(codec.encode(key)).hexdigest()
+            self._put[level, start, digest] = (row, state)
+        self._changed()
+
+    def remove(self, level: int, start: int) -> None:
+        """Remove a bucket."""
+        if self._skips():
+            return
+        self._removed[level, start] = None
+        for place in [place for place in self._put if place[:2] == (level, start)]:
+            del self._put[place]
+        self._changed()
+
+    def _skips(self) -> bool:
+        return guarded(lambda: self._database.replaying)
+
+    def _changed(self) -> None:
+        guarded(self._database.changed)
+
+    def flush(self) -> None:
+        """Write what was kept back."""
+        removed, self._removed = self._removed, {}
+        put, self._put = self._put, {}
+        for level, table in enumerate(self._tables):
+            time, key = table.c[self._time], table.c[self._key]
+            gone = [{"at": start} for of, start in removed if of == level]
+            self._database.write(delete(table).where(time == bindparam("at", type_=BigInteger)), gone)
+            mine = [(start, digest, row, state) for (of, start, digest), (row, state) in put.items() if of == level]
+            old = delete(table).where(time == bindparam("at", type_=BigInteger), key == bindparam("of", type_=String))
+            self._database.write(old, [{"at": start, "of": digest} for start, digest, _, _ in mine])
+            rows = [
+                {**self._shown(row), self._time: start, self._key: digest, self._state: state}
+                for start, digest, row, state in mine
+            ]
+            self._database.write(insert(table), rows)
+
+    def _shown(self, row: Row) -> dict[str, Any]:
+        """Return a row as parameters; texts that no database holds are shown as null."""
+        return {
+            name: None if isinstance(value, str) and not storable(value) else value
+            for name, value in zip(self._names, row, strict=True)
+        }
+
+    def settled(self, done: bool) -> None:
+        """Forget what was not written."""
+        self._put, self._removed = {}, {}

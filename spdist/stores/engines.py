@@ -1,0 +1,128 @@
+"""Engines: from a database's URL to connections, with time-outs and what a dialect needs told. Opens nothing yet.
+
+The coordination database and the stores of apps share this door to SQLAlchemy's engines and drivers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    IntegrityError,
+    NoSuchModuleError,
+    NotSupportedError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
+from sqlalchemy.pool import NullPool
+
+from spdist.errors import ConfigError
+
+__all__ = ["WRITE", "may_pass", "open_engine"]
+
+#: Execution option of a connection whose transactions will write.
+WRITE = "spdist_write"
+
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+_PACKAGES = {"psycopg": "psycopg[binary]", "duckdb_engine": "duckdb-engine"}
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return True unless the database has said clearly that it will never do this."""
+    definite = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
+    return isinstance(error, SQLAlchemyError) and not isinstance(error, definite)
+
+
+def open_engine(
+    url: str, username: str = "", password: str = "", *, timeout_ms: int, purpose: str, embedded: bool = False
+) -> Engine:
+    """Return an engine for a database, with its time-outs set; connects to nothing yet.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy's, without password: ``sqlite:///file``, ``postgresql://…``, ``mysql://…``, ``mariadb://…``.
+    username, password : str
+        Credentials, if any.
+    timeout_ms : int
+        How long a connection, a lock or a statement may take, ms.
+    purpose : str
+        What the database is for, as errors name it: ``coordination``.
+    embedded : bool
+        Whether DuckDB may be used, a database of one process.
+
+    Raises
+    ------
+    ConfigError
+        The URL names a database that cannot be used, or its driver is not installed.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(f"{url!r} is not a database URL", hint="for example sqlite:///cluster.db") from error
+    parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
+    if username:
+        parsed = parsed.set(username=username, password=password or None)
+    dialect = parsed.get_backend_name()
+    options: dict[str, Any] = {"pool_pre_ping": True, "pool_timeout": timeout_ms / 1000}
+    seconds = max(1, timeout_ms // 1000)
+    if dialect in ("sqlite", "duckdb"):
+        _check_file(parsed, purpose)
+    if dialect == "sqlite":
+        return _open_sqlite(parsed, timeout_ms)
+    if dialect == "postgresql":
+        settings = f"-c statement_timeout={timeout_ms}"
+        options["connect_args"] = {
+            "connect_timeout": seconds,
+            "options": settings,
+            "tcp_user_timeout": timeout_ms,
+        }
+    elif dialect in ("mysql", "mariadb"):
+        options["connect_args"] = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
+    elif dialect == "duckdb" and embedded:
+        # A process that has the file open shuts out all others; connections are closed as soon as they can be.
+        options = {"poolclass": NullPool}
+    else:
+        raise ConfigError(f"{dialect} cannot be used for {purpose}", hint="use SQLite, PostgreSQL, MySQL or MariaDB")
+    try:
+        return create_engine(parsed, **options)
+    except (ModuleNotFoundError, NoSuchModuleError) as error:
+        driver = parsed.get_driver_name()
+        where = f"at {parsed.host}" if parsed.host else f"in {parsed.database}"
+        raise ConfigError(
+            f"the database {where} needs the driver {driver}, which is not installed",
+            hint=f"pip install {_PACKAGES.get(driver, driver)}",
+        ) from error
+
+
+def _check_file(url: URL, purpose: str) -> None:
+    if not url.database or url.database == ":memory:":
+        raise ConfigError(
+            f"a {purpose} database in memory cannot be shared by managers or processes, nor outlive them",
+            hint=f"use a file: {url.get_backend_name()}:///name.db",
+        )
+    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _open_sqlite(url: URL, timeout_ms: int) -> Engine:
+    connecting = {"timeout": timeout_ms / 1000, "check_same_thread": False}
+    engine = create_engine(url, connect_args=connecting, pool_timeout=timeout_ms / 1000)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")  # what was committed survives a power cut
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that will write takes the lock at once: upgrading fails when somebody else wrote meanwhile.
+        write = connection.get_execution_options().get(WRITE, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine

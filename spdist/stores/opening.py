@@ -1,0 +1,110 @@
+"""The stores of one app: made from its ``@Store`` annotations, one database object for each database they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from spdist.language import ast
+from spdist.language.checked import CheckedAggregation
+from spdist.language.types import Schema
+from spdist.operators.stores import Batch, BucketStore, TableStore
+from spdist.operators.table import keyed_attributes
+from spdist.stores.buckets import StoredBuckets
+from spdist.stores.cache import RowCache
+from spdist.stores.columns import Columns
+from spdist.stores.database import Database
+from spdist.stores.engines import open_engine
+from spdist.stores.settings import DatabaseSettings, NamedDatabase, StoreSettings, store_settings
+from spdist.stores.table import StoredTable
+
+__all__ = ["Stores", "open_stores"]
+
+#: How long a connection, a lock or a statement may take, ms.
+_TIMEOUT_MS = 30_000
+
+
+def open_stores(datasources: Mapping[str, NamedDatabase] | None = None, base: Path | None = None) -> Stores:
+    """Return what makes the stores of one app; connects to nothing before the app has one.
+
+    Parameters
+    ----------
+    datasources : mapping of str to NamedDatabase, optional
+        What ``datasource='NAME'`` may name: ``wso2.datasources`` of the node.
+    base : path, optional
+        Where relative file names in apps begin; by default the working directory.
+    """
+    return Stores(datasources or {}, base or Path.cwd())
+
+
+class Stores:
+    """Makes the stores of one app, and applies its batches once (`spdist.operators.stores.OutsideStores`).
+
+    State
+    -----
+    One `Database` for each database of the app.
+    """
+
+    def __init__(self, datasources: Mapping[str, NamedDatabase], base: Path) -> None:
+        self._datasources = datasources
+        self._base = base
+        self._databases: dict[tuple[str, str], Database] = {}
+
+    def table(self, definition: ast.TableDefinition, now: Callable[[], int]) -> TableStore | None:
+        """Return the table of a definition; None where it has no ``@Store``. `now` is the app's time, ms."""
+        settings = self._settings(definition.annotations, definition.name, definition.schema)
+        if settings is None:
+            return None
+        key = keyed_attributes(definition, "PrimaryKey")
+        indexed = keyed_attributes(definition, "Index")
+        database = self._database(settings.database)
+        columns = Columns(
+            definition.schema, key, indexed, settings.table, settings.lengths, settings.nulls, database.dialect
+        )
+        cache = RowCache(settings.cache, now) if settings.cache is not None else None
+        return StoredTable(definition.name, key, columns, database, cache)
+
+    def buckets(self, aggregation: CheckedAggregation) -> BucketStore | None:
+        """Return where an aggregation keeps its closed buckets; None where it has no ``@Store``."""
+        (store,) = ast.find_annotations(aggregation.definition.annotations, "Store")[:1] or (None,)
+        if store is not None and (store.get("type") or "").lower() == "in-memory":
+            return None
+        settings = self._settings(aggregation.definition.annotations, aggregation.id, aggregation.output)
+        if settings is None:
+            return None
+        database = self._database(settings.database)
+        return StoredBuckets(aggregation.id, aggregation.durations, aggregation.output, settings.table, database)
+
+    def _settings(self, annotations: tuple[ast.Annotation, ...], name: str, schema: Schema) -> StoreSettings | None:
+        stores = ast.find_annotations(annotations, "Store")
+        return store_settings(stores[0], name, schema, self._datasources, self._base) if stores else None
+
+    def _database(self, settings: DatabaseSettings) -> Database:
+        place = (settings.url, settings.username)
+        known = self._databases.get(place)
+        if known is None:
+            password = settings.password.reveal() if settings.password is not None else ""
+            engine = open_engine(
+                settings.url, settings.username, password, timeout_ms=_TIMEOUT_MS, purpose="stores", embedded=True
+            )
+            known = self._databases[place] = Database(engine, f"the {engine.dialect.name} database {_shown(settings)}")
+        return known
+
+    def begin(self, batch: Batch) -> None:
+        """Begin a batch in all databases; one that was begun and not committed is undone."""
+        for database in self._databases.values():
+            database.begin(batch)
+
+    def commit(self) -> None:
+        """Make the changes of the batch durable, database by database; each notes the batch for itself."""
+        for database in self._databases.values():
+            database.commit()
+
+    def close(self) -> None:
+        """Undo what was not committed, and close all connections."""
+        for database in self._databases.values():
+            database.close()
+
+
+def _shown(settings: DatabaseSettings) -> str:
+    return settings.url.partition("?")[0].rpartition("/")[2]

@@ -1,0 +1,30 @@
+"""What stands beside a payload in the headers of a message, in text: the identity of a record and its promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.outside import mark
+
+__all__ = ["CLOCK", "COUNT", "PRODUCER", "SEQ", "outsiders_record", "read_numbers"]
+
+PRODUCER, SEQ, COUNT, CLOCK = "spdist-producer", "spdist-seq", "spdist-count", "spdist-clock"
+
+
+def read_numbers(headers: Mapping[str, str]) -> tuple[str, int, int, int] | None:
+    """Return producer, seq, count and clock of a message.
+
+    None for a message without headers of ours, or with ones that make no sense: it is an outsider's.
+    """
+    try:
+        producer = headers[PRODUCER]
+        seq, count, clock = (int(headers[name]) for name in (SEQ, COUNT, CLOCK))
+    except (KeyError, ValueError):
+        return None
+    return (producer, seq, count, clock) if seq >= 0 and count >= 0 and NO_CLOCK <= clock < 2**63 else None
+
+
+def outsiders_record(topic: str, partition: int, value: bytes, sent_ms: int, offset: int) -> Record:
+    """Return the record of a message that bears no numbers; it counts as one event, however many its payload holds."""
+    return Record(topic, partition, mark(value, sent_ms, offset), 1 if value else 0, offset=offset)

@@ -1,0 +1,108 @@
+"""Puts what a user's source brings into one partition of an embedded topic, in chunks, as one producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spdist.errors import MappingError
+from spdist.language.types import Schema
+from spdist.transports.base import NO_CLOCK, Record, Transport
+from spdist.transports.payload import Events, Payload
+
+__all__ = ["NUMBERS_EACH", "Chunk", "Inlet"]
+
+#: Events that were put out together: timestamp in ms, data.
+Chunk = Sequence[tuple[int, tuple[Any, ...]]]
+#: What is numbered by its place in a stream of messages has room for so many events in each message.
+NUMBERS_EACH = 1 << 20
+
+
+class Inlet:
+    """One source's way into its topic. Safe to use from one thread at a time.
+
+    Parameters
+    ----------
+    transport, topic, partition
+        Where to; the topic must exist.
+    schema : Schema
+        The stream's attributes.
+    playback : bool
+        Whether events move the app's clock; else an event comes in when it is appended, whatever its timestamp is.
+
+    State
+    -----
+    The highest time so far, ms, and how many events were appended.
+    """
+
+    def __init__(self, transport: Transport, topic: str, partition: int, schema: Schema, *, playback: bool) -> None:
+        self.topic = topic
+        self.transport = transport
+        self.partition = partition
+        self._payload = Payload(schema)
+        self._playback = playback
+        self._reached = NO_CLOCK
+        self._order = 0
+
+    def append(self, chunks: Sequence[Chunk], now: int, producer: str = "", seq: int = 0) -> int:
+        """Append all or nothing; durable when this returns.
+
+        Parameters
+        ----------
+        chunks : sequence of chunks
+            In order.
+        now : int
+            The time, ms.
+        producer : str
+            Who numbers these events, so that they may be appended again after a failure; empty for nobody.
+        seq : int
+            Number of the first event.
+
+        Returns
+        -------
+        int
+            Number of events.
+
+        Raises
+        ------
+        MappingError
+            A value cannot travel.
+        TransportError
+            The topic cannot be written.
+        """
+        return self.append_numbered([(chunks, seq)], now, producer)
+
+    def append_numbered(self, parts: Sequence[tuple[Sequence[Chunk], int]], now: int, producer: str) -> int:
+        """Append several lots of chunks at once, each with the number of its first event; see `append`."""
+        records: list[Record] = []
+        reached, order = self._reached, self._order
+        for chunks, first in parts:
+            events, reached = self._events(chunks, now, reached, order)
+            order += len(events)
+            records += self._records(events, producer, first)
+        if records:
+            self.transport.append(records)
+        count = order - self._order
+        self._reached, self._order = reached, order
+        return count
+
+    def _events(self, chunks: Sequence[Chunk], now: int, reached: int, order: int) -> tuple[Events, int]:
+        events = Events()
+        for chunk in chunks:
+            if not chunk:
+                continue
+            reached = max(reached, chunk[-1][0] if self._playback else now)
+            for place, (ts, row) in enumerate(chunk):
+                events.add(reached, order + len(events), b"", place, ts, row)
+        return events, reached
+
+    def _records(self, events: Events, producer: str, seq: int) -> Iterator[Record]:
+        if not len(events):
+            return
+        try:
+            encoded = list(self._payload.encode_within(events))
+        except (TypeError, ValueError) as error:
+            raise MappingError(f"an event cannot travel: {error}") from error
+        for count, value in encoded:
+            yield Record(self.topic, self.partition, value, count, producer, seq, NO_CLOCK)
+            seq += count

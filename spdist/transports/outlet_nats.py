@@ -1,0 +1,55 @@
+"""``@sink(type='nats')``: messages on a subject of a NATS server; with ``jetstream='true'`` its stream confirms each.
+
+The header ``Nats-Msg-Id`` is the same when a delivery is sent again: JetStream drops repeats within its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spdist.transports.delivery import Delivery
+from spdist.transports.event_log import shown
+from spdist.transports.nats_link import NatsLink, NatsSettings
+from spdist.transports.options import Options
+from spdist.transports.outlets import SendError
+
+__all__ = ["NatsOutlet"]
+
+
+class NatsOutlet:
+    """Publishes on the subject in ``destination``.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        ``destination``; ``server.urls``, ``auth.type`` and what belongs to it, see `NatsSettings`; ``jetstream``.
+
+    State
+    -----
+    A connection.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        read = Options(options, "the @sink of type 'nats'")
+        read.needed("destination", "orders")
+        self._confirmed = read.flag("jetstream", False)
+        self._link = NatsLink(NatsSettings.of(read))
+
+    def send(self, deliveries: Sequence[Delivery]) -> None:
+        """Publish in order; returns when the server, or its stream, has all messages."""
+        messages = [
+            (one.options["destination"], _bytes(one.payload), {"Nats-Msg-Id": one.id, "spdist-id": one.id})
+            for one in deliveries
+        ]
+        done, error = self._link.publish(messages, self._confirmed)
+        if error is not None:
+            raise SendError(f"NATS does not take a message: {error}", done)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._link.close()
+
+
+def _bytes(payload: Any) -> bytes:
+    return payload if isinstance(payload, bytes) else shown(payload).encode()

@@ -1,0 +1,285 @@
+"""Sends what the sinks of users put out: one outlet for each destination, retries, and what ``on.error`` says.
+
+Each delivery bears an id that it has again when it is sent again after a failure, so that receivers can tell; the file
+outlet does so itself. The deliveries of one destination are sent in their order.
+
+Source: io.siddhi.core.stream.output.sink.Sink (onError), described in our own words.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import tenacity
+
+from spdist.errors import TransportError
+from spdist.language.types import Schema
+from spdist.transports.base import NO_CLOCK, Record, Transport
+from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Delivery
+from spdist.transports.errors import append_error, error_entry
+from spdist.transports.payload import Events, Payload
+
+__all__ = ["Outlet", "Outlets", "SendError", "Surroundings", "fault_topic", "open_outlet"]
+
+log = logging.getLogger(__name__)
+
+#: How often a delivery is tried that nobody takes, where ``on.error`` is not WAIT.
+_TRIES = 5
+_LONGEST_PAUSE_S = 15.0
+_SLICE_S = 0.1
+
+
+class SendError(Exception):
+    """A delivery could not be sent.
+
+    Parameters
+    ----------
+    message : str
+        Why.
+    done : int
+        How many deliveries before it were sent.
+    lasting : bool
+        True where trying again cannot help: the receiver refuses what it is given.
+    """
+
+    def __init__(self, message: str, done: int = 0, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.done = done
+        self.lasting = lasting
+
+
+class Outlet(Protocol):
+    """Sends to one destination."""
+
+    def send(self, deliveries: Sequence[Delivery]) -> None:
+        """Send in order; returns when all have been taken. Raises SendError for the first that was not."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What outlets need to know of where they are.
+
+    Parameters
+    ----------
+    app : str
+        Name of the app.
+    transport : Transport
+        Of the embedded topics.
+    schemas : mapping of str to Schema
+        Attributes of the app's streams, fault streams included.
+    error_text : callable
+        Words an error as ``_error`` of a fault stream has it.
+    stopped : callable
+        Whether sending is to end, even where it waits.
+    waiting : callable
+        Told why sending waits, and None when it goes on.
+    """
+
+    app: str
+    transport: Transport
+    schemas: Mapping[str, Schema]
+    error_text: Callable[[BaseException], str] = str
+    stopped: Callable[[], bool] = lambda: False
+    waiting: Callable[[str | None], None] = lambda _why: None
+
+
+def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> Outlet:
+    """Return the outlet for a sink of type `kind`.
+
+    Parameters
+    ----------
+    kind : str
+        The sink's type.
+    options : mapping of str to str
+        Those of its first delivery; what differs from event to event is read from each delivery.
+    around : Surroundings
+        Where it is.
+
+    Raises
+    ------
+    AppValidationError
+        An option is missing or wrong.
+    TransportError
+        There is no outlet of that type.
+    """
+    # Loaded when they are used: each brings its library.
+    if kind == "http":
+        from spdist.transports.outlet_http import HttpOutlet
+
+        return HttpOutlet(options)
+    if kind == "file":
+        from spdist.transports.outlet_file import FileOutlet
+
+        return FileOutlet(options)
+    if kind == "nats":
+        from spdist.transports.outlet_nats import NatsOutlet
+
+        return NatsOutlet(options)
+    if kind == "kafka":
+        from spdist.transports.outlet_kafka import KafkaOutlet
+
+        return KafkaOutlet(options)
+    if kind in ("inMemory", "log", KEPT_ERRORS):
+        from spdist.transports.outlet_near import ErrorsOutlet, InMemoryOutlet, LogOutlet
+
+        if kind == KEPT_ERRORS:
+            return ErrorsOutlet(around.transport, around.app)
+
+        return LogOutlet() if kind == "log" else InMemoryOutlet(around.transport)
+    raise TransportError(
+        f"a sink of type '{kind}' is not sent from here", hint="it is one of file, http, inMemory, kafka, log, nats"
+    )
+
+
+def fault_topic(app: str, stream: str) -> str:
+    """Return the topic through which events come back to the fault stream of `stream`."""
+    return f"{app}.!{stream}"
+
+
+class Outlets:
+    """All outlets of one process for one app.
+
+    Parameters
+    ----------
+    around : Surroundings
+        Where they are.
+
+    State
+    -----
+    An open outlet for each destination; nothing that a failure must not lose.
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._open: dict[tuple[int, int], Outlet] = {}
+        self._waited = False
+
+    def send(self, deliveries: Sequence[Delivery]) -> None:
+        """Send all; returns when each has been taken, or dealt with as its ``on.error`` says.
+
+        Raises
+        ------
+        TransportError
+            There is no outlet for one, or sending was told to stop while it waited: what was not sent will be sent
+            again by the next who runs the app.
+        """
+        by_place: dict[tuple[int, int], list[Delivery]] = {}
+        for delivery in deliveries:
+            by_place.setdefault((delivery.sink, delivery.destination), []).append(delivery)
+        for place, own in by_place.items():
+            if place not in self._open:
+                self._open[place] = open_outlet(own[0].kind, own[0].options, self._around)
+            self._send(self._open[place], own)
+
+    def close(self) -> None:
+        """Close all outlets; the next call opens them again."""
+        for outlet in self._open.values():
+            outlet.close()
+        self._open.clear()
+
+    def _send(self, outlet: Outlet, deliveries: list[Delivery]) -> None:
+        left, tries = deliveries, _TRIES
+        while left:
+            left, error = self._tried(outlet, left, tries)
+            if error is not None:
+                self._give_up(left[0], error)
+                left = left[1:]
+                # Nobody takes anything now: those that follow are not each tried for a while.
+                tries = _TRIES if error.lasting else 1
+
+    def _tried(self, outlet: Outlet, left: list[Delivery], tries: int) -> tuple[list[Delivery], SendError | None]:
+        """Try until some are sent; return those that are not, and the error where the first of them was given up."""
+
+        def once() -> None:
+            nonlocal left
+            try:
+                outlet.send(left)
+            except SendError as error:
+                left = left[error.done :]
+                if error.lasting or not error.done:
+                    raise
+            else:
+                left = []
+
+        endless = left[0].on_error in ("WAIT", "RETRY")
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_never if endless else tenacity.stop_after_attempt(tries),
+            wait=tenacity.wait_random_exponential(multiplier=0.2, max=_LONGEST_PAUSE_S),
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, SendError) and not error.lasting),
+            before_sleep=lambda attempt: self._waits(left[0], attempt),
+            sleep=self._pause,
+            reraise=True,
+        )
+        try:
+            retrying(once)
+        except SendError as error:
+            return left, error
+        finally:
+            if self._waited:
+                self._waited = False
+                self._around.waiting(None)
+        return left, None
+
+    def _waits(self, delivery: Delivery, attempt: tenacity.RetryCallState) -> None:
+        error = attempt.outcome.exception() if attempt.outcome else None
+        why = f"the @sink of stream '{delivery.stream}' ({delivery.kind}) waits: {error}"
+        if attempt.attempt_number in (1, 10) or attempt.attempt_number % 100 == 0:
+            log.warning("%s (tried %d times)", why, attempt.attempt_number)
+        self._waited = True
+        self._around.waiting(why)
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        pace = threading.Event()
+        while True:
+            if self._around.stopped():
+                raise TransportError("sending was stopped while a sink waited for its receiver")
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            pace.wait(min(left, _SLICE_S))
+
+    def _give_up(self, delivery: Delivery, error: SendError) -> None:
+        if delivery.on_error == "STREAM" and self._to_fault_stream(delivery, error):
+            return
+        if delivery.on_error == "STORE":
+            self._store(delivery, error)
+            return
+        log.error(
+            "dropping delivery %s of the @sink of stream '%s' (%s): %s",
+            delivery.id,
+            delivery.stream,
+            delivery.kind,
+            error,
+        )
+
+    def _to_fault_stream(self, delivery: Delivery, error: SendError) -> bool:
+        """Send the events back as an input of the app, if it has the fault stream."""
+        around = self._around
+        topic, schema = fault_topic(around.app, delivery.stream), around.schemas.get(f"!{delivery.stream}")
+        if schema is None or not around.transport.partitions(topic):
+            return False
+        told = around.error_text(error)
+        events = Events()
+        for place, (ts, row) in enumerate(delivery.events):
+            events.add(ts, delivery.seq, b"", place, ts, (*row, told))
+        self._append(topic, Payload(schema).encode(events), len(events), delivery)
+        return True
+
+    def _store(self, delivery: Delivery, error: SendError) -> None:
+        entry = error_entry(delivery.stream, "sink", str(error), delivery.events)
+        append_error(self._around.transport, self._around.app, entry, delivery.producer, delivery.seq << EVENT_BITS)
+
+    def _append(self, topic: str, value: bytes, count: int, delivery: Delivery) -> None:
+        seq = delivery.seq << EVENT_BITS
+        self._around.transport.append([Record(topic, 0, value, count, delivery.producer, seq, NO_CLOCK)])

@@ -1,0 +1,188 @@
+"""``make bench-kafka``: apps between real Kafka topics, JSON in and out, beside Spark alone and beside Siddhi's engine.
+
+A broker is started on this machine. The events of a workload are drawn into topics once; then, in turn and over the
+same topics, run: Spark moving the bytes untouched (what reading and writing cost by themselves), the app on Spark, and
+Siddhi's own engine with lean connectors (`tests/bench/peer/KafkaPeer.java`), one thread, where Maven finds it. Spark's
+rates are those after the first batch, Siddhi's that of the best of some runs in one JVM: starting up counts for nobody.
+
+Examples: ``python -m tests.bench.over_kafka``; ``… --count 200000 --no-peer length_window_avg``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spdist import check
+from spdist.engine.jars import add_jars, kafka_jars
+from spdist.engine.session import SparkHost
+from spdist.runtime.alone import prepare
+from spdist.runtime.group import GroupRuntime
+from spdist.services.kafka import KafkaBroker
+from tests.bench.peer import Peer, PeerMissing
+from tests.bench.workloads import FOLDER, Workload
+from tests.runtime.host_settings import settings_in
+
+#: Time of the first event, ms: topics do not take times before 1970.
+START_MS = 1_600_000_000_000
+#: Workloads that put out many events for one, or that Siddhi scans for: fewer events do.
+HEAVY = {"join_time_windows": 50, "join_time_windows_1k": 10, "pattern_every": 5}
+PATIENCE_S = 240.0
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="make bench-kafka", description="measure apps between Kafka topics")
+    parser.add_argument("names", nargs="*", help="workloads; by default all")
+    parser.add_argument("--count", type=int, default=2_000_000, help="events")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=2, help="runs of Siddhi's engine in its JVM")
+    parser.add_argument("--no-peer", action="store_true", help="without Siddhi's engine")
+    chosen = parser.parse_args()
+    names = chosen.names or sorted(path.stem for path in FOLDER.glob("*.siddhi"))
+    try:
+        peer = Peer.ready()
+    except PeerMissing as missing:
+        sys.exit(f"the events are drawn in Java, with the help of Maven: {missing}")
+    columns = ["Spark alone", "spdist", *(() if chosen.no_peer else ("Siddhi",))]
+    print(f"{'events/s, Kafka to Kafka':<26}" + "".join(f"{column:>14}" for column in columns) + "  ratios")
+    made = {"auto.create.topics.enable": "true"}
+    with (
+        tempfile.TemporaryDirectory(prefix="spdist-bench-") as home,
+        KafkaBroker(Path(home, "kafka"), memory="1g", properties=made) as broker,
+    ):
+        for number, name in enumerate(names):
+            _one(Bench(Path(home, str(number)), broker.url, Workload.load(name), peer, chosen), chosen)
+
+
+def _one(bench: Bench, chosen: argparse.Namespace) -> None:
+    bench.load()
+    rates = [bench.spark_alone(), bench.ours(), *(() if chosen.no_peer else (bench.siddhi(),))]
+    told = "".join(f"{rate:>14,.0f}" for rate in rates)
+    print(
+        f"{bench.workload.name:<26}{told}  " + " · ".join(f"{rates[1] / r:.2f}×" for r in rates if r is not rates[1]),
+        flush=True,
+    )
+
+
+class Bench:
+    """One workload over one broker."""
+
+    def __init__(self, home: Path, servers: str, workload: Workload, peer: Peer, chosen: argparse.Namespace) -> None:
+        self.home = home
+        self.servers = servers
+        self.workload = workload
+        self.peer = peer
+        self.chosen = chosen
+        self.count: int = chosen.count // HEAVY.get(workload.name, 1)
+        self.prefix = f"{workload.name}."
+
+    def load(self) -> None:
+        """Draw the events into their topics."""
+        drawn = self.workload
+        self.peer.call("Load", self.servers, self.prefix, 1, self.count, START_MS, drawn.events_per_second, drawn.seed,
+                       *drawn.description)  # fmt: skip
+
+    def spark_alone(self) -> float:
+        """Return the rate at which Spark moves the bytes from the topics to another."""
+        topics = ",".join(self.prefix + stream for stream, _ in self.workload.streams)
+        with self._host("alone") as host:
+            add_jars(host.session, kafka_jars())
+            options = {"kafka.bootstrap.servers": self.servers, "startingOffsets": "earliest"}
+            read = host.session.readStream.format("kafka").options(**options, subscribe=topics)
+            records = read.option("maxOffsetsPerTrigger", self._batch).load().selectExpr("key", "value")
+            writer = records.writeStream.format("kafka").options(**options, topic=f"{self.prefix}alone")
+            query = writer.option("checkpointLocation", str(self.home / "checkpoint")).start()
+            seen: dict[int, int] = {}
+
+            def read_so_far() -> int:
+                seen.update({p.batchId: p.numInputRows for p in query.recentProgress})
+                return sum(seen.values())
+
+            return self._rate(read_so_far)
+
+    def ours(self) -> float:
+        """Return the rate of the app on Spark."""
+        with self._host("ours") as host:
+            group = GroupRuntime(prepare(self._connected()), host, "bench")
+            group.start()
+
+            def read_so_far() -> int:
+                status = group.status()
+                if status.state == "FAILED":
+                    sys.exit(f"{self.workload.name} failed: {status.error}")
+                return status.events_in
+
+            try:
+                return self._rate(read_so_far)
+            finally:
+                group.kill()
+
+    def siddhi(self) -> float:
+        """Return the best rate of Siddhi's engine."""
+        drawn = self.workload
+        app, into = FOLDER / f"{drawn.name}.siddhi", f"{self.prefix}siddhi"
+        told = self.peer.call("KafkaPeer", self.servers, app, self.prefix, drawn.output or "-", into, self.chosen.runs)
+        took = [line.split() for line in told.splitlines() if line.startswith("took ")]
+        return max(int(events) / float(seconds) for _, seconds, events, _ in took)
+
+    @property
+    def _batch(self) -> int:
+        return max(self.count // 12, 1)
+
+    def _connected(self) -> str:
+        """Return the app with Kafka topics for its streams, in event time."""
+        text = self.workload.text
+        for stream, _ in self.workload.streams:
+            source = (
+                f"@source(type='kafka', bootstrap.servers='{self.servers}', topic.list='{self.prefix}{stream}', "
+                f"group.id='bench', threading.option='single.thread', @map(type='json'))"
+            )
+            text = re.sub(rf"(?=define stream {stream}\b)", source + "\n", text)
+        if self.workload.output is not None:
+            sink = (
+                f"@sink(type='kafka', bootstrap.servers='{self.servers}', topic='{self.prefix}ours', "
+                "is.binary.message='false', @map(type='json'))"
+            )
+            text = f"{text}\n{sink}\ndefine stream {self.workload.output} ({self._output()});"
+        return f"@app:name('bench_{self.workload.name}') @app:playback {text}"
+
+    def _output(self) -> str:
+        schema = check(self.workload.text).streams[self.workload.output or ""]
+        return ", ".join(f"{name} {kind.value}" for name, kind in schema)
+
+    @contextmanager
+    def _host(self, name: str) -> Iterator[SparkHost]:
+        settings: dict[str, Any] = {"cores": self.chosen.cores, "driver_memory": "1g", "max_batch_events": self._batch}
+        with SparkHost(settings_in(self.home / name, **settings)) as host:
+            yield host
+
+    def _rate(self, read_so_far: Callable[[], int]) -> float:
+        """Return events per second from the end of the first batch to that of the last."""
+        first: tuple[float, int] | None = None
+        pace = threading.Event()
+        deadline = time.monotonic() + PATIENCE_S
+        while (read := read_so_far()) < self.count:
+            if first is None and read:
+                first = (time.monotonic(), read)
+            if time.monotonic() > deadline:
+                sys.exit(f"{self.workload.name}: only {read:,} of {self.count:,} events after {PATIENCE_S:.0f} s")
+            pace.wait(0.02)
+        began, before = first or (deadline - PATIENCE_S, 0)
+        return (read - before) / (time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{error}\n{(error.stderr or '')[-2000:]}")

@@ -1,0 +1,20 @@
+"""The bound of live state."""
+
+from __future__ import annotations
+
+import pytest
+
+from spdist.engine.memory import check_memory, resident_bytes
+from spdist.errors import StateTooLargeError
+
+
+def test_what_is_within_its_bound_goes_on() -> None:
+    held = resident_bytes()
+    assert held > 1 << 20
+    check_memory("App-1", held, held)
+
+
+def test_what_is_beyond_its_bound_says_what_to_do() -> None:
+    with pytest.raises(StateTooLargeError, match="App-1 occupies 3,072 MiB, more than the 2,048 MiB") as raised:
+        check_memory("App-1", 3 << 30, 2 << 30)
+    assert "spark.maxStateMemory" in (raised.value.hint or "")

@@ -1,0 +1,147 @@
+"""Stateless apps as Columns: the same payloads as the local engine, from good payloads and bad ones."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
+from pyspark.sql import functions as F
+
+from spdist.engine.jars import kafka_jars
+from spdist.engine.realtime import ID_HEADER, RealtimeQuery, RealtimeSettings, start_realtime, transformed
+from spdist.engine.session import SparkHost
+from spdist.services.kafka import KafkaBroker
+from tests.engine.realtime_apps import APP, TOPICS, drawn_payloads, in_virtual_time, planned
+from tests.runtime.host_settings import settings_in
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+    root: Path = tmp_path_factory.mktemp("realtime")
+    kafka_jars()  # real-time mode needs them when the host starts
+    with SparkHost(settings_in(root, cores=2)) as host:
+        yield host
+
+
+@pytest.mark.spark
+def test_a_batch_gives_what_the_local_engine_gives(host: SparkHost) -> None:
+    payloads = drawn_payloads(1, 300)
+    frame = host.session.createDataFrame(
+        [(bytearray(payload), number) for number, payload in enumerate(payloads)], "value binary, offset bigint"
+    )
+    records = frame.select("value", F.lit("in").alias("topic"), F.lit(0).alias("partition"), "offset")
+    records = records.withColumn("timestamp", F.timestamp_millis(F.lit(1000)))
+    found: dict[int, list[tuple[str, str]]] = {}
+    for row in transformed(planned(), records).collect():
+        topic, partition, offset, index = row.headers[0].value.decode().split("/")
+        assert (topic, partition) == ("in", "0")
+        results = found.setdefault(int(offset), [])
+        assert int(index) == len(results)
+        results.append((row.topic, row.value))
+    wanted = in_virtual_time(payloads)
+    different = [(n, p, wanted.get(n), found.get(n)) for n, p in enumerate(payloads) if wanted.get(n) != found.get(n)]
+    assert different == [], "\n".join(map(str, different))
+    assert len(wanted) > 100
+
+
+class Wire:
+    """The topics of the app on a real broker, under names of their own."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self.own = uuid.uuid4().hex[:8]
+        self.servers = broker.url
+        admin = KafkaAdminClient(bootstrap_servers=broker.url)
+        admin.create_topics([NewTopic(self.name(topic), 1, 1) for topic in ("in", *TOPICS)])
+        admin.close()
+        self.producer = KafkaProducer(bootstrap_servers=broker.url)
+        self.consumer = KafkaConsumer(
+            *map(self.name, TOPICS), bootstrap_servers=broker.url, auto_offset_reset="earliest", group_id=None
+        )
+        self.seen: dict[str, tuple[str, str]] = {}
+        self.contradictions: list[str] = []
+
+    def name(self, topic: str) -> str:
+        return f"{topic}-{self.own}"
+
+    def app(self) -> str:
+        text = APP.replace("topic.list='in'", f"topic.list='{self.name('in')}'")
+        for topic in TOPICS:
+            text = text.replace(f"topic='{topic}'", f"topic='{self.name(topic)}'")
+        return text
+
+    def send(self, payloads: list[bytes]) -> None:
+        for payload in payloads:
+            self.producer.send(self.name("in"), payload)
+        self.producer.flush()
+
+    def poll(self) -> int:
+        """Take what came; results with an id that is known must be the same. Returns how many different ones came."""
+        for messages in self.consumer.poll(200).values():
+            for message in messages:
+                id = dict(message.headers)[ID_HEADER].decode()
+                result = (message.topic.rpartition("-")[0], message.value.decode())
+                if self.seen.setdefault(id, result) != result:
+                    self.contradictions.append(id)
+        return len(self.seen)
+
+    def results(self) -> dict[int, list[tuple[str, str]]]:
+        """What came, by the number of the payload, in the order of the ids."""
+        found: dict[int, list[tuple[str, str]]] = {}
+        for id in sorted(self.seen, key=lambda id: tuple(map(int, id.split("/")[1:]))):
+            found.setdefault(int(id.split("/")[2]), []).append(self.seen[id])
+        return found
+
+    def close(self) -> None:
+        self.producer.close()
+        self.consumer.close()
+
+
+@pytest.fixture
+def wire(kafka_broker: KafkaBroker) -> Iterator[Wire]:
+    wire = Wire(kafka_broker)
+    yield wire
+    wire.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+def test_from_kafka_to_kafka_nothing_is_lost_or_contradicted_by_a_restart(
+    host: SparkHost, wire: Wire, tmp_path: Path, mode: str, eventually: Callable[..., object]
+) -> None:
+    payloads = drawn_payloads(2, 90)
+    wanted = in_virtual_time(payloads)
+    after = [sum(len(results) for n, results in wanted.items() if n < until) for until in (40, 60, 90)]
+    settings = RealtimeSettings(f"q {wire.own}", str(tmp_path / "checkpoint"), mode, "earliest")  # type: ignore[arg-type]
+
+    def start() -> RealtimeQuery:
+        return start_realtime(host, planned(wire.servers, wire.app()), settings)
+
+    def totals(query: RealtimeQuery) -> Mapping[str, int]:
+        progress = query.progress()
+        return {"records": 0} if progress is None else progress.totals
+
+    def came(query: RealtimeQuery, count: int) -> bool:
+        query.progress()
+        return wire.poll() >= count
+
+    query = start()
+    try:
+        wire.send(payloads[:40])
+        eventually(lambda: came(query, after[0]), "the first results", 60)
+        eventually(lambda: totals(query)["records"] >= 40, "the first counters", 30)
+        assert totals(query)["unreadable"] > 10
+        wire.send(payloads[40:60])  # read, and perhaps not noted as read
+        eventually(lambda: came(query, after[1]), "the second results", 30)
+        query.stop()
+        wire.send(payloads[60:])
+        query = start()
+        eventually(lambda: came(query, after[2]), "the results after the restart", 60)
+    finally:
+        query.stop()
+    wire.poll()
+    assert wire.contradictions == []
+    assert wire.results() == wanted

@@ -1,0 +1,110 @@
+"""What `explain` says of apps: native or not and why, state, and real time where all of an app allows it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import spdist
+from spdist.errors import SiddhiSyntaxError
+
+KAFKA = """
+@source(type='kafka', bootstrap.servers='h:9092', topic.list='in', group.id='g', threading.option='single.thread',
+        @map(type='json'))
+define stream S (s string, v double);
+@sink(type='kafka', bootstrap.servers='h:9092', topic='out', @map(type='json'))
+define stream Out (s string, w double);
+"""
+NATIVE = "@info(name='q') from S[v > 1.0] select s, v * 2.0 as w insert into Out;"
+
+
+def test_an_app_of_columns_between_kafka_topics_is_real_time() -> None:
+    explained = spdist.explain(KAFKA + NATIVE)
+    assert (explained.mode, explained.hosted) == ("real-time", "columns")
+    assert str(explained).splitlines()[1:] == [
+        "  split by the partitions of its Kafka topics",
+        "  query q → Out",
+        "      runs: native",
+        "      state: none",
+        "      key: none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "because", "state"),
+    [
+        ("from S select str:upper(s) as s, v as w insert into Out;", "str:upper() knows upper and lower", ()),
+        ("from S select s, sum(v) as w group by s insert into Out;", "aggregates many", ("for each s",)),
+        ("from S#window.length(5) select s, v as w insert into Out;", "keeps events", ("the last 5 events",)),
+        ("from S#window.time(1 min) select s, v as w insert into Out;", "keeps events", ("of the last 1 min",)),
+        ("from every e=S -> f=S within 1 min select e.s as s, f.v as w insert into Out;", "partial", ("1 min",)),
+        ("from S select s, v as w output last every 5 events insert into Out;", "holds", ("last every 5 events",)),
+        ("from S select s, v as w having w > 1.0 insert into Out;", "selector", ()),
+        ("from S#log() select s, v as w insert into Out;", "no form", ()),
+        ("partition with (s of S) begin from S select s, v as w insert into Out; end;", "instance", ()),
+    ],
+)
+def test_what_the_engine_runs_and_why(query: str, because: str, state: tuple[str, ...]) -> None:
+    explained = spdist.explain(KAFKA + query)
+    first = explained.queries[0]
+    assert explained.mode == "micro-batch"
+    assert explained.hosted == "island"
+    assert first.because is not None
+    assert because in first.because
+    assert len(first.state) == len(state)
+    assert all(part in said for part, said in zip(state, first.state, strict=True))
+
+
+def test_a_join_keeps_its_sides_and_a_partition_is_split_by_its_key() -> None:
+    sides = "S#window.length(3) as a join S#window.time(1 sec) as b on a.s == b.s"
+    join = f"from {sides} select a.s, b.v as w insert into Out;"
+    assert len(spdist.explain(KAFKA + join).queries[0].state) == 2
+    inside = "partition with (s of S) begin from S select s, sum(v) as w insert into Out; end;"
+    explained = spdist.explain(KAFKA + inside).queries[0]
+    assert explained.shard_key == "s"
+    assert "for each key of the partition" in explained.state[0]
+    assert spdist.explain(KAFKA + inside).split == "by s of S, where spark.shards asks for it"
+    assert spdist.explain(KAFKA + join).split.startswith("not at all: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "because"),
+    [
+        ("type='kafka', bootstrap.servers='h:9092', topic='out'", "type='log'", "is not Kafka"),
+        ("topic='out'", "topic='{{s}}'", "differs from event to event"),
+        ("topic.list='in'", "topic.list='in', seq.enabled='true'", "'seq.enabled' is the engine's"),
+        ("@map(type='json'))\ndefine stream Out", "@map(type='xml'))\ndefine stream Out", "is not json"),
+        ("s string, v double", "event string, s string, v double", "only the mapper reads"),
+        ("define stream S", "@OnError(action='STREAM') define stream S", "@OnError"),
+        ("define stream S", "define table T (s string); define stream S", "table 'T'"),
+        (NATIVE, f"from Out select s, w as v insert into S; {NATIVE}", "comes back to itself"),
+        (NATIVE, f"define stream Free (s string, v double); from Free select * insert into S; {NATIVE}", "no @source"),
+        (NATIVE, f"@dist(execGroup='a') {NATIVE}", "distributed"),
+    ],
+)
+def test_what_keeps_an_app_from_real_time(old: str, new: str, because: str) -> None:
+    app = KAFKA + NATIVE
+    assert old in app
+    explained = spdist.explain(app.replace(old, new))
+    assert explained.mode == "micro-batch"
+    assert because in explained.because
+
+
+def test_the_explanation_shows_itself_in_a_notebook_and_as_data() -> None:
+    explained = spdist.explain(KAFKA + "from S select s, math:sin(v) as w insert into Out;")
+    assert "math:sin() may differ" in explained._repr_html_()
+    assert explained.to_dict()["queries"][0]["line"] == 7
+
+
+def test_the_command_line() -> None:
+    command = [sys.executable, "-m", "spdist", "explain", "-", "--json"]
+    done = subprocess.run(command, input=KAFKA + NATIVE, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["mode"] == "real-time"
+
+
+def test_an_app_that_is_wrong_is_refused() -> None:
+    with pytest.raises(SiddhiSyntaxError):
+        spdist.explain("from S select")

@@ -1,0 +1,57 @@
+"""A whole app as one instance."""
+
+from __future__ import annotations
+
+import pytest
+
+from spdist.errors import PlanningError, UnsupportedFeatureError
+from spdist.extension import catalog
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.planning.topology import Assignment
+from spdist.planning.whole import whole
+
+
+def planned(text: str, shards: int = 1) -> Assignment:
+    return whole(check(parse(text), catalog(), text), text, shards)
+
+
+def test_sources_and_streams_that_nobody_writes_come_in_and_embedded_sinks_go_out() -> None:
+    one = planned(
+        """@app:name('A') @source(type='http', @map(type='json')) define stream S (k string);
+        define stream T (k string);
+        @sink(type='embedded', topic='A.Results') @sink(type='log') define stream O (k string);
+        @dist(execGroup='x', parallel='3') from S insert into O; from T insert into Inner; from Inner insert into O;"""
+    )
+    assert [(i.stream, i.topic, i.partitions) for i in one.inputs] == [("S", "A.S", (0,)), ("T", "A.T", (0,))]
+    assert [(o.stream, [p.topic for p in o.publishing]) for o in one.outputs] == [("O", ["A.Results"])]
+    assert (one.name, one.app, one.receiver, one.playback, one.shards) == ("A", "A", True, False, 1)
+
+
+def test_what_cannot_be_sent_comes_back_as_an_input() -> None:
+    text = """@app:name('A') {} define stream S (k string);
+        @OnError(action='STREAM') @sink(type='http', publisher.url='http://h', on.error='STREAM', @map(type='json'))
+        define stream O (k string); from S insert into O; from !O insert into Lost;"""
+    assert ("!O", "A.!O") in [(i.stream, i.topic) for i in planned(text.format("")).inputs]
+    # In playback it would hold up all others.
+    assert [i.stream for i in planned(text.format("@app:playback")).inputs] == ["S"]
+
+
+def test_types_that_are_not_built_are_shown_all_at_once() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="a source of type 'jms' is not built yet") as error:
+        planned("@source(type='jms') define stream S (k string);\n@sink(type='email') define stream O (k string);")
+    assert [one.span.line for one in error.value.errors if one.span] == [1, 2]
+
+
+def test_an_app_that_keeps_events_of_all_keys_together_is_not_split() -> None:
+    with pytest.raises(PlanningError, match="cannot be split into 2 shards"):
+        planned("define stream S (k string); from S#window.length(5) select k, count() as n insert into O;", 2)
+    text = """define stream S (k string); partition with (k of S) begin
+        from S#window.length(5) select k, count() as n insert into O; end;"""
+    assert planned(text, 2).shards == 2
+
+
+def test_an_app_into_which_nothing_comes_is_refused() -> None:
+    with pytest.raises(PlanningError, match="nothing comes into the app"):
+        planned("define table T (k string);")
+    assert planned("define trigger T at every 1 sec; from T insert into O;").inputs == ()

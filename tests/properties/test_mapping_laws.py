@@ -1,0 +1,123 @@
+"""Many payloads at once give what the mapping gives payload by payload, errors included."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spdist.errors import MappingError
+from spdist.language import ast
+from spdist.language.types import Schema
+from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import BatchReader, BatchWriter
+from spdist.mapping.mappers import sink_mapper, source_mapper
+
+_KINDS = ("string", "int", "long", "float", "double", "bool", "object")
+_schemas = st.lists(st.sampled_from(_KINDS), min_size=1, max_size=4).map(
+    lambda kinds: Schema.of([(["a", "event", 'b"%s', "ü"][n], kind) for n, kind in enumerate(kinds)])
+)
+_texts = st.sampled_from(["", "x", 'q"\\', "ä\u2028", "\x00\n\x1f\x7f", "\ud800", "😀", "1", "%s", "null"])
+_WHOLE = (0, -0, 1, -1, 2**31 - 1, 2**31, -(2**31) - 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30)
+_REAL = (0.0, -0.0, 0.1, 1.0, 1e-3, 9.99e-4, 1e7, 9999999.999999998, -1e7, 1e16, 123456789.125, 1e300, 5e-324, 3.4e38)
+_numbers = st.sampled_from([*_WHOLE, *_REAL, 1e39, 2.0**63, float("inf")])
+_values = st.none() | _texts | _numbers | st.booleans() | st.floats() | st.integers(-(2**33), 2**33)
+_values |= st.sampled_from([[1], {"k": 1.5}, {}])
+_TYPICAL: dict[str, st.SearchStrategy[Any]] = {
+    "string": _texts | st.text(max_size=4),
+    "int": st.integers(-(2**31), 2**31 - 1),
+    "long": st.integers(-(2**63), 2**63 - 1),
+    "float": st.floats(width=32),
+    "double": st.floats(allow_nan=False) | st.floats(1e-4, 1e8),
+    "bool": st.booleans(),
+    "object": _values,
+}
+_OPTIONS = (
+    *({}, {}, {}),
+    {"fail.on.missing.attribute": "false"},
+    {"enclosing.element": "$.in"},
+    {"validate.json": "true"},
+)
+_TYPES = ("json", "json", "json", "json", "csv", "keyvalue", "text", "xml")
+
+
+def setting(schema: Schema, type: str, options: dict[str, str]) -> MapSetting:
+    elements = tuple(ast.AnnotationElement(key, value) for key, value in {"type": type, **options}.items())
+    return MapSetting("A", schema, ast.Annotation("map", elements))
+
+
+@st.composite
+def payloads(draw: st.DrawFn, schema: Schema) -> str | bytes:
+    typical = draw(st.integers(0, 9)) < 8
+    fields = {
+        name: draw(st.none() | _TYPICAL[str(kind)] if typical else _values)
+        for name, kind in schema
+        if typical or draw(st.integers(0, 9))
+    }
+    text = json.dumps(fields, ensure_ascii=draw(st.booleans()))
+    form = draw(st.sampled_from(["{}", "{}", '{{"event":{}}}', '{{"event":{}}}', "[{0},{0}]", ' {{"event": [{0}]}} ']))
+    text = form.format(text)
+    if not typical:
+        broken = ["{}", "{},{}", "{}x", '{{"in":{}}}', '{{"event":{},"event":{}}}', "[{}", "null", '"x"', "\ufeff{}"]
+        text = draw(st.sampled_from(broken)).replace("{}", text).replace("{{", "{").replace("}}", "}")
+        text = draw(st.sampled_from([text, text.replace('"a"', '"a":1,"a"'), text.replace('"a"', '"zz"')]))
+    try:
+        return text.encode() if draw(st.booleans()) else text
+    except UnicodeEncodeError:
+        return text
+
+
+def plain(rows: list[Any]) -> str:
+    """As text, by which zeros, NaN and types differ as they do for people."""
+    return repr(rows)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_schemas, st.sampled_from(_OPTIONS), st.sampled_from(_TYPES), st.data())
+def test_reading_a_batch(schema: Schema, options: dict[str, str], type: str, data: st.DataObject) -> None:
+    mapping = setting(schema, type, options)
+    sent = data.draw(st.lists(payloads(schema), max_size=6))
+    if type == "xml":
+        sent = [payload for payload in sent if "\ud800" not in str(payload)]
+    mapper = source_mapper(mapping)
+    expected: list[Any] = []
+    told: list[Any] = []
+    for number, payload in enumerate(sent):
+        try:
+            for chunk in mapper.read(payload, {}, 7, lambda error: told.append(str(error))):
+                expected += [(number, row) for _, row in chunk]
+        except MappingError as error:
+            told.append((number, str(error)))
+    heard: list[Any] = []
+    rows, numbers = BatchReader(mapping).read(
+        sent,
+        7,
+        lambda error: heard.append(str(error)),
+        lambda number, error: heard.append((number, str(error))),
+    )
+    assert plain(list(zip(numbers, rows, strict=True))) == plain(expected)
+    assert heard == told
+
+
+@settings(max_examples=300, deadline=None)
+@given(_schemas, st.sampled_from(_OPTIONS), st.sampled_from(_TYPES), st.data())
+def test_writing_a_batch(schema: Schema, options: dict[str, str], type: str, data: st.DataObject) -> None:
+    mapping = setting(schema, type, options)
+    row = st.tuples(*(st.none() | _TYPICAL[str(kind)] for kind in schema.types))
+    odd = st.tuples(*(_values for _ in schema.types))
+    typical = data.draw(st.booleans())
+    events = [(n, one) for n, one in enumerate(data.draw(st.lists(row if typical else row | odd, max_size=5)))]
+    mapper = sink_mapper(mapping)
+    expected: list[Any] = []
+    told: list[Any] = []
+    for number, event in enumerate(events):
+        try:
+            expected.append(mapper.write((event,)))
+        except MappingError as error:
+            told.append((number, str(error)))
+            expected.append([])
+    heard: list[Any] = []
+    assert BatchWriter(mapping).write(events, lambda number, error: heard.append((number, str(error)))) == expected
+    assert heard == told

@@ -1,0 +1,174 @@
+"""Runs of events through an island give what the same events give one by one, ids and state included."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spdist.engine import island as islands
+from spdist.engine import merge
+from spdist.engine.hosted import build_island
+from spdist.engine.island import Island
+from spdist.engine.straight import is_run
+from spdist.language.types import Schema
+from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+from spdist.transports.base import Record
+from spdist.transports.outside import mark
+from spdist.transports.payload import TIMER, Events, Payload
+
+SCHEMA = Schema.of([("id", "string"), ("v", "int")])
+_APPS = (
+    "from A[v > 0] select id, v insert into Out;",
+    "from A#window.length(2) select id, convert(sum(v), 'int') as v group by id insert into Out;",
+    "from A#window.time(15) select id, v insert all events into Out;",
+    "from A#window.lengthBatch(2) select id, v insert into Out;",
+    "from A#window.timeBatch(10) select id, v insert into Out; from A[v > 1] insert into Two;",
+    "from A[v > 0] select id, v insert into Out; from Out select id, v + 1 as v insert into Two; "
+    "from A insert into Two;",
+    "from A select id, cast(v, 'string') as v insert into S; from A[v > 0] select id, v insert into Out;",
+    "from A select id, v insert into Out; from Out#window.length(1) select id, v insert all events into Two;",
+    "from every e1=A[v > 1] -> e2=A[v > e1.v] within 30 millisec select e1.id as id, e2.v as v insert into Out;",
+    "from every e1=A[v > 1], e2=A[v < e1.v] select e1.id as id, e2.v as v insert into Out;",
+    "from every e1=A[v > 2] -> not A[v > 1] for 10 millisec select e1.id as id, e1.v as v insert into Out;",
+    "partition with (id of A) begin from A#window.length(2) select id, sum(v) as s insert into #I; "
+    "from #I select id, convert(s, 'int') as v insert into Out; end;",
+)
+_paths = st.sampled_from([b"", b"\0", b"\0", b"\1", b"\0\1"])
+_events = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 1, 4, 20]),  # how much later it is put out
+        st.sampled_from([0, 0, 0, 0, 0, 7]),  # how old it is then
+        st.sampled_from([1, 1, 1, 1, 1, 0, -1]),  # how much further on its cause was
+        _paths,
+        st.sampled_from(["x", "y", None]),
+        st.integers(-1, 4) | st.none(),
+    ),
+    max_size=30,
+)
+_unusual = st.sampled_from(["", "", "", "timer", "chunk", "paths"])
+
+
+def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",)) -> Island:
+    streams = "".join(f"define stream {name} (id string, v int); " for name in ("A", "Out", "Two"))
+    key = "id" if strategy is Strategy.FIELD_GROUPING else None
+    outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in ("Out", "Two"))
+    if "into Two" not in app:
+        outputs = outputs[:1]
+    text = f"@app:playback {streams}{app}"
+    read = AssignedInput("A", "App.A", (0,), producers)
+    return build_island(Assignment("App-g-1", "App", "App-g", text, True, (read,), outputs), 100)
+
+
+def records(steps: list[tuple[int, int, int, bytes, str | None, int | None]], size: int, unusual: str) -> list[Record]:
+    events = Events()
+    at, order, same = 1000, 0, b"\0"
+    for number, (gap, old, further, path, id, v) in enumerate(steps):
+        at, order = at + gap, order + further
+        by_timer = unusual == "timer" and number % 5 == 3
+        place = number % 3 if unusual == "chunk" and number > 9 else 0
+        events.add(
+            at,
+            TIMER if by_timer else order,
+            path if unusual == "paths" else same,
+            place,
+            at - (old if unusual else 0),
+            (id, v),
+        )
+    made, left = [], iter(range(len(events)))
+    while numbers := list(islice(left, size)):
+        part = events.picked(numbers)
+        made.append(Record("App.A", 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], part.at[-1]))
+    return made
+
+
+def course(app: str, strategy: Strategy, sent: list[Record], together: int, cut: int) -> list[object]:
+    one = island(app, strategy)
+    seen: list[object] = []
+    left = iter([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), *sent])
+    number = 0
+    while batch := list(islice(left, together)):
+        seen += one.process(batch, 0)
+        number += 1
+        if number == cut:
+            stored = one.snapshot()
+            one = island(app, strategy)
+            one.restore(stored)
+    return [*seen, one.snapshot()]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(_APPS),
+    st.sampled_from([Strategy.ROUND_ROBIN, Strategy.FIELD_GROUPING]),
+    _events,
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.integers(0, 6),
+    _unusual,
+)
+def test_runs_give_what_single_events_give(
+    app: str,
+    strategy: Strategy,
+    steps: list[tuple[int, int, int, bytes, str | None, int | None]],
+    size: int,
+    together: int,
+    cut: int,
+    unusual: str,
+) -> None:
+    sent = records(steps, size, unusual)
+    with patch.object(merge, "is_run", return_value=False):
+        expected = course(app, strategy, sent, together, cut)
+    assert course(app, strategy, sent, together, cut) == expected
+
+
+@pytest.mark.parametrize("unusual", ["", "timer", "chunk", "paths"])
+def test_what_is_no_run_is_told(unusual: str) -> None:
+    steps = [(1, 0, 1, b"\0" if n % 2 else b"\1", "x", n) for n in range(20)]
+    (record,) = records(steps, 20, unusual)
+    events = Payload(SCHEMA).decode(record.value)
+    assert is_run(events, (0, 0, b"")) is (unusual in ("", "paths"))
+    assert not is_run(events, (2000, 0, b""))
+
+
+_typical = st.tuples(st.sampled_from(["x", "y"]), st.integers(0, 4)).map(
+    lambda values: json.dumps({"event": dict(zip(("id", "v"), values, strict=True))})
+)
+_others = st.sampled_from(
+    [
+        '[{"event":{"id":"x","v":1}},{"event":{"id":"y","v":3}}]',
+        ' {"id":"y","v":2}',
+        '\ufeff{"event":{"id":"x","v":2}}',
+        "<events><event><id>x</id><v>3</v></event></events>",
+        '{"event":{"id":"x"}}',
+        '[{"event":{"id":"x"}},{"event":{"id":"y","v":3}}]',
+        "[]",
+        "no",
+        "\ud8001",
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(_APPS), st.lists(_typical | _typical | _others, max_size=20), st.integers(1, 20))
+def test_payloads_of_outsiders_together_give_what_they_give_alone(app: str, texts: list[str], together: int) -> None:
+    sent = [
+        Record("App.A", 0, mark(text.encode("utf-8", "surrogatepass"), 1000 + n * 3, n), 1, offset=n)
+        for n, text in enumerate(texts)
+    ]
+
+    def put_out() -> list[object]:
+        one = island(app, Strategy.ROUND_ROBIN, ())
+        seen: list[object] = []
+        left = iter(sent)
+        while batch := list(islice(left, together)):
+            seen += one.process(batch, 0)
+        return [*seen, one.snapshot(), one.events_in]
+
+    with patch.object(islands, "_outsiders_place", return_value=None):
+        expected = put_out()
+    assert put_out() == expected

@@ -1,0 +1,370 @@
+"""What sources receive becomes events in a topic: over HTTP, from files, from in-memory topics and NATS."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from spdist.errors import AppValidationError, TransportError
+from spdist.extension import catalog
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.planning.whole import whole
+from spdist.runtime import feeders as module
+from spdist.runtime.feed_file import FileFeeder
+from spdist.runtime.feed_http import HttpFeeder
+from spdist.runtime.feeders import Feeders, Surroundings
+from spdist.transports.base import Record, Repeats
+from spdist.transports.delivery import Delivery
+from spdist.transports.errors import read_errors
+from spdist.transports.log import LogTransport
+from spdist.transports.outlet_near import InMemoryOutlet
+from spdist.transports.outlets import fault_topic
+from spdist.transports.payload import Payload
+
+STREAM = "define stream S (k string, n int);"
+
+
+class Fed:
+    """An app's feeders over a log, and what they have put into a topic."""
+
+    def __init__(self, root: Path, source: str, rest: str = "", stream: str = STREAM) -> None:
+        self.root = root
+        self.text = f"@app:name('A') {source} {stream} {rest}"
+        self.transport = LogTransport(root / "topics")
+        checked = check(parse(self.text), catalog(), self.text)
+        self.streams = checked.streams
+        self.assignment = whole(checked, self.text)
+        for assigned in self.assignment.inputs:
+            self.transport.ensure(assigned.topic, 1)
+        self.users = {"me": "pw"}
+        self.feeders = self.made()
+
+    def made(self) -> Feeders:
+        around = Surroundings(self.transport, self.root / "topics", self.users)
+        return Feeders(self.assignment, around)
+
+    def again(self) -> None:
+        """Start as another process would."""
+        self.feeders.stop()
+        self.feeders = self.made()
+        self.feeders.start()
+
+    def chunks(self, stream: str = "S") -> list[list[tuple[Any, ...]]]:
+        """The rows by chunk, as a consumer sees them, without repeats."""
+        repeats, payload = Repeats(), Payload(self.streams[stream])
+        found: list[list[tuple[Any, ...]]] = []
+        for record in self.transport.read(f"A.{stream}", 0, 0, 10_000):
+            for _, _, _, place, _, row in payload.decode(record.value).part(repeats.fresh(record), record.count):
+                if place:
+                    found[-1].append(row)
+                else:
+                    found.append([row])
+        return found
+
+    def rows(self, stream: str = "S") -> list[tuple[Any, ...]]:
+        return [row for chunk in self.chunks(stream) for row in chunk]
+
+    @property
+    def url(self) -> str:
+        feeder = self.feeders._feeders[0]
+        assert isinstance(feeder, HttpFeeder)
+        return feeder.url
+
+    def close(self) -> None:
+        self.feeders.stop()
+        self.transport.close()
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Iterator[Callable[..., Fed]]:
+    made: list[Fed] = []
+
+    def make(source: str, rest: str = "", **more: Any) -> Fed:
+        one = Fed(tmp_path, source, rest, **more)
+        made.append(one)
+        one.feeders.start()
+        return one
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    pace = threading.Event()
+    while (found := look()) != expected:
+        assert time.monotonic() < deadline, f"{found} instead of {expected}"
+        pace.wait(0.02)
+
+
+# ------------------------------------------------------------------------------------------------------------- http
+HTTP = "@source(type='http', receiver.url='http://127.0.0.1:0/in'{}, @map(type='json'{}))"
+
+
+def test_a_body_is_appended_before_it_is_answered(fed: Callable[..., Fed]) -> None:
+    one = fed(HTTP.format("", ""))
+    answer = httpx.post(one.url, json={"event": {"k": "a", "n": 1}})
+    assert (answer.status_code, answer.json()) == (200, {"events": 1})
+    assert one.rows() == [("a", 1)]
+    assert httpx.post(one.url + "/", json=[{"event": {"k": "b", "n": 2}}, {"event": {"k": "c", "n": 3}}]).is_success
+    assert one.chunks() == [[("a", 1)], [("b", 2), ("c", 3)]]
+
+
+def test_what_cannot_be_taken_is_said(fed: Callable[..., Fed]) -> None:
+    sizes = ", request.size.validation.configurations=\"'request.size.validation.maximum.value:100'\""
+    one = fed(HTTP.format(sizes, ""))
+    refused = httpx.post(one.url, content="no json")
+    assert refused.status_code == 400
+    assert "stream 'S'" in refused.json()["error"]
+    assert httpx.post(one.url, content=b"\xff\xfe").status_code == 400
+    assert httpx.post(one.url, content="x" * 101).status_code == 413
+    assert httpx.post(one.url.replace("/in", "/out"), content="{}").status_code == 404
+    assert httpx.get(one.url).status_code == 405
+    some = httpx.post(one.url, json=[{"event": {"k": "a", "n": 1}}, {"event": {"k": "b"}}])
+    assert (some.status_code, some.json()["events"], len(some.json()["rejected"])) == (200, 1, 1)
+    assert one.rows() == [("a", 1)]
+
+
+def test_it_answers_503_while_nothing_can_be_appended(fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = fed(HTTP.format("", ""))
+
+    def fails(_records: list[Record]) -> None:
+        raise TransportError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one.transport, "append", fails)
+        answer = httpx.post(one.url, json={"event": {"k": "a", "n": 1}})
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert "the disk is full" in str(one.feeders.problem)
+    assert httpx.post(one.url, json={"event": {"k": "a", "n": 1}}).is_success
+    assert (one.feeders.problem, one.rows()) == (None, [("a", 1)])
+
+
+def test_many_senders_at_once_lose_nothing(fed: Callable[..., Fed]) -> None:
+    one = fed(HTTP.format("", ""))
+
+    def send(name: str) -> None:
+        with httpx.Client() as client:
+            for number in range(30):
+                assert client.post(one.url, json={"event": {"k": name, "n": number}}).is_success
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows = one.rows()
+    assert {name: [n for k, n in rows if k == name] for name in "abcd"} == {key: list(range(30)) for key in "abcd"}
+
+
+def test_sources_share_a_port_by_path(fed: Callable[..., Fed]) -> None:
+    port = free_port()
+    source = f"@source(type='http', receiver.url='http://localhost:{port}/%s', @map(type='json'))"
+    one = fed(source % "a", f"{source % 'b'} define stream T (k string);")
+    assert httpx.post(f"http://127.0.0.1:{port}/b", json={"event": {"k": "t"}}).is_success
+    assert httpx.post(f"http://127.0.0.1:{port}/a", json={"event": {"k": "s", "n": 1}}).is_success
+    assert (one.rows("S"), one.rows("T")) == ([("s", 1)], [("t",)])
+    with pytest.raises(TransportError, match="another source listens at"):
+        one.made().start()
+
+
+def test_headers_are_properties_and_users_need_passwords(
+    fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = fed(HTTP.format(", basic.auth.enabled='true'", ", @attributes(k='trp:x-kind', n='$.n')"))
+    headers = {"X-Kind": "h"}
+    for wrong in (None, ("me", "no"), ("you", "pw")):
+        answer = httpx.post(one.url, json={"n": 1}, headers=headers, auth=wrong)
+        assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, 'Basic realm="spdist"')
+    assert httpx.post(one.url, json={"n": 1}, headers=headers, auth=("me", "pw")).is_success
+    assert one.rows() == [("h", 1)]
+    monkeypatch.setenv("SOURCE_PASSWORD", "s3")
+    own = ", basic.auth.enabled='true', basic.auth.username='u', basic.auth.password='{}'"
+    other = fed(HTTP.format(own.format("env:SOURCE_PASSWORD"), ""))
+    assert httpx.post(other.url, json={"event": {"k": "a", "n": 1}}, auth=("u", "s3")).is_success
+    with pytest.raises(AppValidationError, match="is not written into an app"):
+        fed(HTTP.format(own.format("plain"), ""))
+
+
+def test_what_cannot_be_read_is_stored_or_goes_to_the_fault_stream(fed: Callable[..., Fed]) -> None:
+    one = fed(HTTP.format(", on.error='STORE'", ""))
+    assert httpx.post(one.url, content="no json").status_code == 400
+    (entry,) = read_errors(one.transport, "A")
+    assert (entry["origin"], entry["stream"], entry["payload"]) == ("source", "S", "no json")
+    text = "@OnError(action='STREAM') " + STREAM
+    other = fed(HTTP.format(", on.error='STREAM'", ""), "from !S select k insert into Lost;", stream=text)
+    assert fault_topic("A", "S") in {one.topic for one in other.assignment.inputs}
+    assert httpx.post(other.url, content="no json").status_code == 400
+    ((k, n, error),) = other.rows("!S")
+    assert (k, n) == (None, None) and "stream 'S'" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("receiver.url='ftp://h/x'", "is no address: 'ftp://h/x'"),
+        ("receiver.url='http://h:port/x'", "is no address"),
+        ("receiver.url='https://127.0.0.1:0/x'", "asks for TLS without a certificate"),
+        ("basic.auth.enabled='yes'", "is true or false, not 'yes'"),
+        ("on.error='HIDE'", "cannot be 'HIDE'"),
+    ],
+)
+def test_wrong_options_are_shown_in_the_text(tmp_path: Path, options: str, told: str) -> None:
+    with pytest.raises(AppValidationError, match=told) as error:
+        Fed(tmp_path, f"@source(type='http', {options}, @map(type='json'))")
+    assert error.value.span is not None
+    assert "line 1" in str(error.value)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# ------------------------------------------------------------------------------------------------------------- file
+FILE = "@source(type='file', {}, file.polling.interval='20', dir.polling.interval='20', @map(type='csv'))"
+
+
+def test_a_file_is_followed_and_each_line_read_once(fed: Callable[..., Fed], tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("k,n\na,1\nb,2\nhalf")
+    one = fed(FILE.format(f"file.uri='{path}', header.present='true'"))
+    eventually(one.rows, [("a", 1), ("b", 2)])
+    with path.open("a") as file:
+        file.write(",3\nc,4\n")
+    eventually(one.rows, [("a", 1), ("b", 2), ("half", 3), ("c", 4)])
+    one.again()
+    with path.open("a") as file:
+        file.write("bad,line\nd,5\n")
+    eventually(lambda: one.rows()[4:], [("d", 5)])
+    path.unlink()
+    path.write_text("k,n\ne,6\n")
+    eventually(lambda: one.rows()[5:], [("e", 6)])
+
+
+def test_a_crash_between_note_and_append_or_after_it_repeats_nothing(
+    fed: Callable[..., Fed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("a,1\n")
+    source = FILE.format(f"file.uri='{path}'")
+    one = Fed(tmp_path, source)
+    (feeder,) = one.feeders._feeders
+    assert isinstance(feeder, FileFeeder)
+    feeder._begin()
+    feeder._turn()
+    for number, after in enumerate((False, True), 2):
+        with path.open("a") as file:
+            file.write(f"b,{number}\n")
+        append = feeder._append
+
+        def dies(*what: Any, append: Any = append, after: bool = after) -> None:
+            if after:
+                append(*what)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(feeder, "_append", dies)
+        with pytest.raises(KeyboardInterrupt):
+            feeder._turn()
+        with path.open("a") as file:
+            file.write(f"c,{number}\n")
+        one.feeders = one.made()
+        (feeder,) = one.feeders._feeders
+        assert isinstance(feeder, FileFeeder)
+        feeder._begin()
+        feeder._turn()
+    assert one.rows() == [("a", 1), ("b", 2), ("c", 2), ("b", 3), ("c", 3)]
+    one.close()
+
+
+def test_files_of_a_directory_are_read_whole_and_put_away(fed: Callable[..., Fed], tmp_path: Path) -> None:
+    inbox, done = tmp_path / "inbox", tmp_path / "done"
+    inbox.mkdir()
+    for name, text in (("2.json", "b"), ("1.json", "a"), ("note.txt", "x")):
+        (inbox / name).write_text(text)
+    source = f"""@source(type='file', dir.uri='file:{inbox}', mode='TEXT.FULL', file.name.pattern='*.json',
+        dir.polling.interval='20', action.after.process='move', move.after.process='{done}',
+        @map(type='text', regex.A='(.)', @attributes(k='A[1]', p='trp:file.path', e='trp:eof')))"""
+    one = fed(source, stream="define stream S (k string, p string, e string);")
+    eventually(
+        lambda: [(k, Path(p).name, e) for k, p, e in one.rows()], [("a", "1.json", "true"), ("b", "2.json", "true")]
+    )
+    eventually(lambda: sorted(path.name for path in done.iterdir()), ["1.json", "2.json"])
+    assert [path.name for path in inbox.iterdir()] == ["note.txt"]
+    one.again()
+    (inbox / "1.json").write_text("c")
+    eventually(lambda: [row[0] for row in one.rows()], ["a", "b", "c"])
+
+
+def test_parts_between_patterns(fed: Callable[..., Fed], tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("<e>a\n1</e> noise <e>b</e><e>c")
+    source = f"""@source(type='file', file.uri='{path}', mode='REGEX', begin.regex='<e>', end.regex='</e>',
+        file.polling.interval='20', @map(type='text', regex.A='<e>([^<]*)</e>', @attributes(k='A[1]')))"""
+    one = fed(source, stream="define stream S (k string);")
+    eventually(one.rows, [("a\n1",), ("b",)])
+    with path.open("a") as file:
+        file.write("d</e>")
+    eventually(one.rows, [("a\n1",), ("b",), ("cd",)])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("mode='line'", "or 'dir.uri' must be written"),
+        ("file.uri='f', mode='magic'", "cannot be 'magic'"),
+        ("file.uri='f', mode='TEXT.FULL', tailing='true'", "do not go together"),
+        ("file.uri='f', action.after.process='delete'", "cannot be 'delete' with tailing"),
+        ("file.uri='f', tailing='false', action.after.process='move'", "'move.after.process' of .* is missing"),
+        ("file.uri='f', mode='REGEX'", "is needed with mode='REGEX'"),
+        ("file.uri='f', mode='REGEX', begin.regex='('", "is no regular expression"),
+    ],
+)
+def test_wrong_options_of_files_are_shown(tmp_path: Path, options: str, told: str) -> None:
+    with pytest.raises(AppValidationError, match=told):
+        Fed(tmp_path, FILE.format(options))
+
+
+# -------------------------------------------------------------------------------------------------------- in memory
+def test_in_memory_topics_are_heard_from_other_apps_and_not_from_itself(fed: Callable[..., Fed]) -> None:
+    one = fed("@source(type='inMemory', topic='t', @map(type='json'))")
+    outlet = InMemoryOutlet(one.transport)
+
+    def publish(seq: int, name: str, producer: str) -> None:
+        payload = json.dumps({"event": {"k": name, "n": seq}})
+        outlet.send([Delivery("inMemory", 0, 0, "X", {"topic": "t"}, payload, producer, seq)])
+
+    publish(0, "theirs", "B")
+    publish(0, "own", "A")
+    eventually(one.rows, [("theirs", 0)])
+    one.feeders.stop()
+    publish(1, "while away", "B")
+    one.again()
+    eventually(one.rows, [("theirs", 0), ("while away", 1)])
+
+
+def test_a_feeder_that_cannot_go_on_says_so_and_tries_again(
+    fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.Looping, "_LONGEST_PAUSE_S", 0.05)
+    one = fed("@source(type='inMemory', topic='t', @map(type='json'))")
+
+    def fails(*_: Any) -> Any:
+        raise TransportError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one.transport, "read", fails)
+        eventually(lambda: one.feeders.problem, "the @source of stream 'S': gone")
+    eventually(lambda: one.feeders.problem, None)

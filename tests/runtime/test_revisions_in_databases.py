@@ -1,0 +1,146 @@
+"""Revisions in a database: a worker that sees no files of the state goes back to them; shards; periodic ones."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from spdist.config.sections import Datasource, StatePersistence
+from spdist.engine.state import Segment, StateStore, state_directory
+from spdist.errors import ConfigError, FencedError, NotFoundError, StateError
+from spdist.runtime.periodic import PeriodicRevisions
+from spdist.runtime.persistence import (
+    DBPersistenceStore,
+    FileSystemPersistenceStore,
+    PersistenceStore,
+    open_persistence,
+)
+
+NAME = "App-g-1"
+
+
+def settings(location: Path, keep: int = 2) -> StatePersistence:
+    return StatePersistence(
+        location=location, revisions_to_keep=keep, persistence_store="DBPersistenceStore", datasource="DB"
+    )
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, Datasource]:
+    return {"DB": Datasource("DB", f"sqlite:///{tmp_path / 'revisions.db'}")}
+
+
+class Log:
+    """A log of inputs, with a snapshot now and then that is nothing but a number."""
+
+    def __init__(self, location: Path, owner: str, place: str = ".") -> None:
+        self.store = StateStore(state_directory(location, NAME) / place)
+        self.opening = self.store.open(owner)
+        self.number = self.opening.number
+
+    def run(self, segments: int, snapshot: bool = False) -> None:
+        for _ in range(segments):
+            self.number += 1
+            self.store.append(Segment(self.number, self.opening.owner, self.number - 1, 0, {"T": {0: self.number}}))
+        if snapshot:
+            self.store.save_snapshot(self.number, b"s" * 1_300_000 + str(self.number).encode())
+
+
+def test_another_worker_goes_back_with_the_database_alone(tmp_path: Path, sources: dict[str, Datasource]) -> None:
+    here, there = (open_persistence(settings(tmp_path / name), sources) for name in ("here", "there"))
+    log = Log(tmp_path / "here", "one")
+    log.run(3, snapshot=True)
+    log.run(2)
+    here.save(NAME, "1000__App")
+    log.run(4)
+    assert there.revisions(NAME) == ["1000__App"]
+    there.restore(NAME, "1000__App")
+    other = StateStore(state_directory(tmp_path / "there", NAME)).open("two")
+    assert other.positions == {"T": {0: 6}}
+    snapshot, segments = StateStore(state_directory(tmp_path / "there", NAME)).load(other.number)
+    assert snapshot == b"s" * 1_300_000 + b"4"
+    assert [segment.number for segment in segments if not segment.opening] == [5, 6]
+
+
+def test_going_back_fences_the_group_that_runs(tmp_path: Path, sources: dict[str, Datasource]) -> None:
+    store = open_persistence(settings(tmp_path), sources)
+    log = Log(tmp_path, "one")
+    log.run(2)
+    store.save(NAME, "1000__App")
+    store.save(NAME, "1000__App")  # is there already
+    log.run(3)
+    store.restore(NAME, "1000__App")
+    with pytest.raises(FencedError):
+        log.run(1)
+    assert Log(tmp_path, "two").opening.positions == {"T": {0: 3}}
+
+
+def test_old_revisions_are_deleted_and_unknown_ones_refused(tmp_path: Path, sources: dict[str, Datasource]) -> None:
+    store = open_persistence(settings(tmp_path), sources)
+    Log(tmp_path, "one").run(1)
+    for millis in (9, 10, 100):
+        store.save(NAME, f"{millis}__App")
+    assert store.revisions(NAME) == ["10__App", "100__App"]
+    with pytest.raises(NotFoundError, match="100__App"):
+        store.restore(NAME, "9__App")
+    with pytest.raises(StateError, match="no name of a revision"):
+        store.save(NAME, "../9__App")
+    with pytest.raises(StateError, match="no state"):
+        store.save("Other-g-1", "9__Other")
+    assert sorted(path.name for path in (tmp_path / ".revisions").iterdir()) == []
+
+
+@pytest.mark.parametrize("database", [False, True])
+def test_a_revision_has_all_shards(tmp_path: Path, sources: dict[str, Datasource], database: bool) -> None:
+    chosen = settings(tmp_path) if database else StatePersistence(location=tmp_path)
+    store: PersistenceStore = open_persistence(chosen, sources)
+    assert isinstance(store, DBPersistenceStore if database else FileSystemPersistenceStore)
+    logs = [Log(tmp_path, f"one-{n}", f"shard-{n}-of-3") for n in (1, 2, 3)]
+    for count, log in enumerate(logs, 1):
+        log.run(count)
+    store.save(NAME, "1000__App")
+    for log in logs:
+        log.run(5)
+    store.restore(NAME, "1000__App")
+    again = [Log(tmp_path, f"two-{n}", f"shard-{n}-of-3") for n in (1, 2, 3)]
+    assert [log.opening.positions for log in again] == [{"T": {0: count + 1}} for count in (1, 2, 3)]
+
+
+def test_a_revision_of_another_number_of_shards_is_refused(tmp_path: Path) -> None:
+    store = FileSystemPersistenceStore(tmp_path, 2)
+    for n in (1, 2):
+        Log(tmp_path, "one", f"shard-{n}-of-2").run(1)
+    store.save(NAME, "1__App")
+    whole = state_directory(tmp_path, NAME)
+    for path in whole.iterdir():
+        path.rename(whole / path.name.replace("of-2", "of-3"))
+    with pytest.raises(StateError, match="2 shards"):
+        store.restore(NAME, "1__App")
+
+
+def test_a_datasource_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'DB', which is no datasource"):
+        open_persistence(settings(tmp_path), {})
+
+
+def test_revisions_are_taken_from_time_to_time(tmp_path: Path) -> None:
+    taken = threading.Semaphore(0)
+
+    class Store(FileSystemPersistenceStore):
+        def save(self, instance: str, revision: str) -> None:
+            taken.release()
+            super().save(instance, revision)
+
+    Log(tmp_path, "one").run(1)
+    ticks = iter(range(1, 1000))
+    periodic = PeriodicRevisions(Store(tmp_path, 2), [("None-g-1", "None"), (NAME, "App")], 0.001, lambda: next(ticks))
+    periodic.start()
+    for _ in range(8):
+        assert taken.acquire(timeout=20)
+    periodic.end()
+    assert periodic._thread is not None
+    periodic._thread.join(20)
+    periodic.take()
+    assert len(Store(tmp_path, 2).revisions(NAME)) == 2

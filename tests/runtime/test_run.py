@@ -1,0 +1,145 @@
+"""``spdist run``: a real process with a real Spark, HTTP in and a file out, killed in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+START_S = 180.0
+
+APP = """@app:name('Orders')
+@source(type='http', receiver.url='http://127.0.0.1:{port}/orders', @map(type='json'))
+define stream In (k string, n long);
+@sink(type='file', file.uri='{out}', @map(type='text', @payload('{{{{k}}}} {{{{n}}}} {{{{total}}}}')))
+define stream Out (k string, n long, total long);
+from In select k, n, sum(n) as total group by k insert into Out;
+"""
+
+
+class Run:
+    """The app in one directory; every start is another process."""
+
+    def __init__(self, root: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.root, self.out = root, root / "out.txt"
+        self.url = f"http://127.0.0.1:{port}/orders"
+        (root / "app.siddhi").write_text(APP.format(port=port, out=self.out))
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, *more: str) -> None:
+        command = [sys.executable, "-m", "spdist", "run", "app.siddhi", *more]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPDIST__SPARK__DRIVER_MEMORY": "512m"}
+        self.log = (self.root / "run.log").open("a")
+        # A group of its own, so that the JVM of a process that is killed can be ended, too.
+        self.process = subprocess.Popen(
+            command, cwd=self.root, env=environment, stderr=self.log, text=True, start_new_session=True
+        )
+
+    def send(self, number: int) -> None:
+        """Send one event until it is taken: only what was not answered is sent again."""
+        deadline = time.monotonic() + START_S
+        pace = threading.Event()
+        while True:
+            assert self.process is not None and self.process.poll() is None, (self.root / "run.log").read_text()
+            try:
+                answer = httpx.post(self.url, json={"event": {"k": f"k{number % 3}", "n": number}}, timeout=60)
+                if answer.status_code == 200:
+                    return
+            except httpx.TransportError:
+                assert time.monotonic() < deadline, (self.root / "run.log").read_text()
+            pace.wait(0.1)
+
+    def lines(self, count: int) -> list[str]:
+        deadline = time.monotonic() + START_S
+        pace = threading.Event()
+        while True:
+            found = self.out.read_text().splitlines() if self.out.exists() else []
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, f"{found}\n{(self.root / 'run.log').read_text()}"
+            pace.wait(0.1)
+
+    def kill(self) -> None:
+        """End the process and all that it has started, with no chance to tidy up."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.log.close()
+            self.process = None
+
+    def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(START_S)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    made = Run(tmp_path)
+    yield made
+    made.kill()
+
+
+def test_nothing_is_lost_or_doubled_where_the_process_is_killed(run: Run) -> None:
+    run.start()
+    for number in range(20):
+        run.send(number)
+    run.lines(3)  # it is in the middle of its work
+    run.kill()
+    run.start()
+    for number in range(20, 40):
+        run.send(number)
+    totals = dict.fromkeys(("k0", "k1", "k2"), 0)
+    expected = []
+    for number in range(40):
+        key = f"k{number % 3}"
+        totals[key] += number
+        expected.append(f"{key} {number} {totals[key]}")
+    assert run.lines(40) == expected
+    assert run.end(signal.SIGTERM) == 0
+    assert run.out.read_text().splitlines() == expected
+    assert "stopped after 40 events in" in (run.root / "run.log").read_text()
+
+
+def test_a_wrong_app_is_explained_and_ends_with_1(run: Run) -> None:
+    text = (run.root / "app.siddhi").read_text()
+    (run.root / "app.siddhi").write_text(text.replace("file.uri=", "file.url="))
+    run.start()
+    assert run.process is not None and run.process.wait(START_S) == 1
+    told = (run.root / "run.log").read_text()
+    assert "'file.uri' of the @sink of type 'file' is missing" in told
+    assert "line 4" in told
+
+
+FILES = """@app:name('Lines')
+@source(type='file', file.uri='{root}/in.csv', tailing='false', file.polling.interval='50', @map(type='csv'))
+define stream In (k string, n long);
+@sink(type='file', file.uri='{out}', @map(type='text', @payload('{{{{k}}}} {{{{total}}}}')))
+define stream Out (k string, total long);
+from In select k, sum(n) as total group by k insert into Out;
+"""
+
+
+def test_executors_of_their_own_give_the_same(run: Run) -> None:
+    (run.root / "in.csv").write_text("".join(f"k{number % 2},{number}\n" for number in range(10)))
+    (run.root / "app.siddhi").write_text(FILES.format(root=run.root, out=run.out))
+    run.start("--master", "local-cluster[2,1,1024]", "--until-idle", "5")
+    assert run.process is not None and run.process.wait(2 * START_S) == 0, (run.root / "run.log").read_text()
+    assert run.out.read_text().splitlines() == [
+        "k0 0", "k1 1", "k0 2", "k1 4", "k0 6", "k1 9", "k0 12", "k1 16", "k0 20", "k1 25",
+    ]  # fmt: skip

@@ -1,0 +1,102 @@
+"""The file sink: each payload once, wherever the writer dies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from spdist.mapping.passing import Events
+from spdist.transports import outlet_file
+from spdist.transports.delivery import Delivery
+from spdist.transports.outlet_file import FileOutlet
+from spdist.transports.outlets import SendError
+
+
+def deliveries(path: Path, first: int, texts: Sequence[str], producer: str = "App-1", **more: str) -> list[Delivery]:
+    options = {"file.uri": str(path), **{key.replace("_", "."): value for key, value in more.items()}}
+    return [Delivery("file", 0, 0, "S", options, text, producer, first + n) for n, text in enumerate(texts)]
+
+
+def send(made: list[Delivery]) -> None:
+    FileOutlet(made[0].options).send(made)
+
+
+def test_lines_are_appended_and_repeats_are_not(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out.txt"
+    send(deliveries(out, 0, ["a", "b"]))
+    send(deliveries(out, 1, ["b", "c"]))
+    send(deliveries(out, 0, ["x"], producer="App-2"))
+    send(deliveries(out, 0, ["a", "b", "c"]))
+    assert out.read_text() == "a\nb\nc\nx\n"
+
+
+def test_what_others_write_into_the_file_stays(tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    out.write_text("theirs\n")
+    send(deliveries(out, 0, ["a"]))
+    with out.open("a") as file:
+        file.write("theirs again\n")
+    send(deliveries(out, 1, ["b"]))
+    out.write_text("")  # rotated
+    send(deliveries(out, 2, ["c"]))
+    assert out.read_text() == "c\n"
+
+
+class Died(BaseException):
+    pass
+
+
+def dying(step: int, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
+    """Let the writer die at its step-th write to the disk; data that is being appended is there up to `cut` bytes."""
+    count = 0
+    whole = outlet_file._to_disk
+
+    def to_disk(file: object) -> None:
+        nonlocal count
+        count += 1
+        if count == step:
+            file.flush()  # type: ignore[attr-defined]
+            if file.mode in ("ab", "ab+"):  # type: ignore[attr-defined]
+                file.truncate(max(0, file.tell() - cut))  # type: ignore[attr-defined]
+            raise Died
+        whole(file)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(outlet_file, "_to_disk", to_disk)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 100])
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("other", [False, True])
+def test_a_writer_that_dies_leaves_no_line_doubled_or_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, cut: int, other: bool
+) -> None:
+    out = tmp_path / "out.txt"
+    send(deliveries(out, 0, ["first"]))
+    cut = min(cut, len("second\nthird\n"))
+    with monkeypatch.context() as patched:
+        dying(step, patched, cut)
+        with pytest.raises(Died):
+            send(deliveries(out, 1, ["second", "third"]))
+    if other:  # another instance writes before the one that died is back
+        send(deliveries(out, 0, ["other"], producer="App-2"))
+    send(deliveries(out, 1, ["second", "third", "fourth"]))
+    assert sorted(out.read_text().split()) == sorted(["first", "second", "third", "fourth"] + ["other"] * other)
+
+
+def test_separators_modes_and_places(tmp_path: Path) -> None:
+    send(deliveries(tmp_path / "a", 0, ["1", "2"], add_line_separator="false"))
+    send(deliveries(tmp_path / "b", 0, ["1\n", "2"]))
+    send(deliveries(tmp_path / "c", 0, ["1\n"], add_line_separator="true"))
+    send(deliveries(tmp_path / "d", 0, ["1", "2"], append="false"))
+    found = [(tmp_path / name).read_text() for name in "abcd"]
+    assert found == ["12", "1\n2\n", "1\n\n", "2\n"]
+    uri = f"file://{tmp_path}/e%20f.txt"
+    FileOutlet({"file.uri": uri}).send([Delivery("file", 0, 0, "S", {"file.uri": uri}, Events([(1, ("x",))]), "A", 0)])
+    assert (tmp_path / "e f.txt").read_text() == "Event{timestamp=1, data=['x'], isExpired=false}\n"
+
+
+def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SendError, match=r"cannot write .*: Is a directory"):
+        send(deliveries(tmp_path, 0, ["a"]))
