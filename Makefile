@@ -1,5 +1,4 @@
-# One command each: setup, demo, test, lint, faults, bench, bench-payloads, bench-engine. Needs Python >= 3.11, Java >= 17 and make; works in any directory,
-# also one with spaces in its path, so programs are started as `.venv/bin/python -m …`: scripts would name an absolute path.
+# One command each. Needs Python >= 3.11, Java >= 17 and make; works in any directory, also one with spaces in its path, so programs are started as `.venv/bin/python -m …`: scripts would name an absolute path.
 
 PYTHON ?=
 VENV := .venv/bin/python
@@ -15,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults ledger bench bench-payloads bench-engine bench-latency clean java FORCE
+.PHONY: help setup demo test lint faults ledger bench bench-payloads bench-engine bench-latency bench-kafka clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -57,6 +56,9 @@ bench-engine: .venv/.installed ## measure the local engine on its workloads, bes
 
 bench-latency: .venv/.installed ## measure how long events take between Kafka topics: in real time, in micro-batches
 	@$(VENV) -m tests.bench.latency
+
+bench-kafka: java .venv/.installed ## measure apps between Kafka topics, beside Spark alone and beside Siddhi's engine
+	@$(VENV) -m tests.bench.over_kafka
 
 ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
 	@$(VENV) -m tests.cases.ledger

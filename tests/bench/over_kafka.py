@@ -145,7 +145,8 @@ class Bench:
         for stream, _ in self.workload.streams:
             source = (
                 f"@source(type='kafka', bootstrap.servers='{self.servers}', topic.list='{self.prefix}{stream}', "
-                f"group.id='bench', threading.option='single.thread', @map(type='json'))"
+                f"group.id='bench', threading.option='single.thread', "
+                f"optional.configuration='auto.offset.reset:earliest', @map(type='json'))"
             )
             text = re.sub(rf"(?=define stream {stream}\b)", source + "\n", text)
         if self.workload.output is not None:
@@ -153,7 +154,7 @@ class Bench:
                 f"@sink(type='kafka', bootstrap.servers='{self.servers}', topic='{self.prefix}ours', "
                 "is.binary.message='false', @map(type='json'))"
             )
-            text = f"{text}\n{sink}\ndefine stream {self.workload.output} ({self._output()});"
+            text = f"{sink}\ndefine stream {self.workload.output} ({self._output()});\n{text}"
         return f"@app:name('bench_{self.workload.name}') @app:playback {text}"
 
     def _output(self) -> str:

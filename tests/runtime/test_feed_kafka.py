@@ -11,6 +11,7 @@ import pytest
 from spdist.errors import AppValidationError
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import Delivery
+from spdist.transports.feed import read_events
 from spdist.transports.kafka_link import KafkaAccess, KafkaReader
 from spdist.transports.options import Options
 from spdist.transports.outlet_kafka import KafkaOutlet
@@ -59,6 +60,21 @@ def test_messages_are_read_once_over_restarts(kafka_broker: KafkaBroker, topic: 
         send(server, topic, "c", partition_no="0")
         one.again()
         eventually(one.rows, [("a", 1), ("b", 1), ("c", 0)], 60)
+    finally:
+        one.close()
+
+
+def test_an_event_has_the_time_of_its_message(kafka_broker: KafkaBroker, topic: str, tmp_path: Path) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=kafka_broker.url)
+    producer.send(topic, b'{"k": "a"}', partition=0, timestamp_ms=1_700_000_000_000)
+    producer.close()
+    one = Fed(tmp_path, SOURCE.format(kafka_broker.url, topic))
+    try:
+        one.feeders.start()
+        found = [(1_700_000_000_000, ("a", 0))]
+        eventually(lambda: read_events(one.transport, "A.S", one.streams["S"]), found, 30)
     finally:
         one.close()
 
