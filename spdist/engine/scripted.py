@@ -115,6 +115,9 @@ class ScriptedApp:
             return
         began = time.monotonic()
         try:
+            # A script of many quick steps may take too long too.
+            if self._left_s <= 0 and not self._over:
+                raise TookTooLong
             with quiet(), time_limit(max(self._left_s, 0.001)):
                 self._take(order - FIRST_ORDER - 1, stream, arrivals)
         except TookTooLong:
