@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults ledger bench bench-payloads bench-engine bench-latency bench-kafka clean java FORCE
+.PHONY: help setup demo test lint faults ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -42,7 +42,7 @@ lint: .venv/.installed ## style, types, layers, notebooks without outputs
 	@$(VENV) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	@set -- notebooks/*.ipynb; [ ! -e "$$1" ] || $(VENV) -m nbstripout --keep-id --verify "$$@"
 
-faults: java .venv/.installed ## kill -9 the Spark queries 50 times while 200,000 events pass: nothing lost or doubled
+faults: java .venv/.installed ## kill -9 the Spark queries 50 times over each transport while 200,000 events pass
 	@SPDIST_KILLS=50 SPDIST_KILL_EVENTS=200000 $(VENV) -m pytest -s tests/faults
 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
@@ -59,6 +59,12 @@ bench-latency: .venv/.installed ## measure how long events take between Kafka to
 
 bench-kafka: java .venv/.installed ## measure apps between Kafka topics, beside Spark alone and beside Siddhi's engine
 	@$(VENV) -m tests.bench.over_kafka
+
+bench-groups: java .venv/.installed ## measure three groups in a chain beside one alone, over the log, Kafka and NATS
+	@$(VENV) -m tests.bench.groups
+
+tables: .venv/.installed ## write spdist/language/tables.json: what lark makes of the grammar
+	@$(VENV) -m spdist.language.tables
 
 ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
 	@$(VENV) -m tests.cases.ledger

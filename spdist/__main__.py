@@ -10,8 +10,9 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,9 @@ from spdist.errors import SiddhiAppError, SpdistError
 from spdist.headless import stop_signal
 
 if TYPE_CHECKING:
+    from spdist.planning.topology import Assignment, Topology
     from spdist.runtime.alone import Progress
+    from spdist.runtime.group import GroupStatus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
 config_app = typer.Typer(no_args_is_help=True, help="Settings of a node.")
@@ -110,11 +113,18 @@ class Carrier(StrEnum):
 @app.command()
 def plan(
     file: App,
-    transport: Annotated[Carrier, typer.Option(help="What carries the topics, and so names them.")] = Carrier.LOG,
+    transport: Annotated[
+        Carrier | None,
+        typer.Option(help="What carries the topics, and so names them; by default what --conf says, or log."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print groups, topics and child apps as JSON.")] = False,
     diff: Annotated[
         Path | None,
         typer.Option(metavar="OTHER", help="Show what stays where OTHER replaces APP."),
+    ] = None,
+    conf: Annotated[
+        Path | None,
+        typer.Option("--conf", help="deployment.yaml, or its directory: see there whether the topics that exist fit."),
     ] = None,
 ) -> None:
     """Show into which execution groups and topics an app is split, and why."""
@@ -123,15 +133,33 @@ def plan(
 
     text, other = _read(file), None if diff is None else _read(diff)
     with _explained() if not as_json else nullcontext():
+        carrier, check_topics = _carrier(transport, conf)
         try:
-            topology = plan_app(text, transport.value)
-            shown = topology if other is None else topology.diff(plan_app(other, transport.value))
+            topology = plan_app(text, carrier)
+            check_topics(topology, text)
+            shown = topology if other is None else topology.diff(plan_app(other, carrier))
         except SiddhiAppError as error:
             if not as_json:
                 raise
             typer.echo(json.dumps(listed_error(error), indent=2))
             raise typer.Exit(1) from error
     typer.echo(json.dumps(shown.to_dict(), indent=2) if as_json else str(shown))
+
+
+def _carrier(transport: Carrier | None, conf: Path | None) -> tuple[str, Callable[[Topology, str], None]]:
+    """Return what carries the topics, and what sees whether those there fit; without settings nothing does."""
+    if conf is None:
+        return (transport or Carrier.LOG).value, lambda topology, text: None
+    from dataclasses import replace
+
+    from spdist.cluster.topics import check_topics
+    from spdist.config.alone import load_alone
+    from spdist.transports.opening import transport_settings
+
+    settings = transport_settings(load_alone(conf).transports)
+    if transport is not None:
+        settings = replace(settings, kind=transport.value)
+    return settings.kind, lambda topology, text: check_topics(topology, text, settings)
 
 
 @app.command()
@@ -314,13 +342,15 @@ def run(
     until_idle: Annotated[
         float | None, typer.Option("--until-idle", min=0.1, help="End when nothing came in for so many seconds.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=1, max=65535, help="Tell Prometheus at http://127.0.0.1:PORT/metrics."),
+    ] = None,
 ) -> None:
     """Run one app live on Spark, without a cluster, until it is told to stop (SIGTERM or Ctrl-C).
 
     Started again in the same directory it goes on where it ended, however it did.
     """
-    from dataclasses import replace
-
     from spdist.config.alone import load_alone
 
     with _explained(), stop_signal() as stop:
@@ -332,24 +362,52 @@ def run(
 
         assignment = prepare(_read(file), shards, scripts=config.script.python_enabled)
         console = Console(stderr=True)
-        with console.status(f"{assignment.name}: starting", spinner="line") as line:
-            status = run_app(
-                assignment,
-                config,
-                stop,
-                until_idle_s=until_idle,
-                tell=lambda progress: line.update(_told(progress)),
-            )
+        with (
+            console.status(f"{assignment.name}: starting", spinner="line") as line,
+            _metrics(metrics_port, assignment) as count,
+        ):
+
+            def tell(progress: Progress) -> None:
+                line.update(_told(progress))
+                count(progress.status)
+
+            status = run_app(assignment, config, stop, until_idle_s=until_idle, tell=tell)
         said = f"{assignment.name}: stopped after {status.events_in} events in"
         console.print(said, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[GroupStatus], None]]:
+    """Tell Prometheus, where there is a port, what the function that is given was called with last."""
+    if port is None:
+        yield lambda _: None
+        return
+    from spdist.cluster.exposition import serve_metrics
+    from spdist.cluster.hosting import metrics_of
+    from spdist.cluster.messages import GroupPhase, GroupReport
+
+    known = GroupReport(assignment.name, assignment.app, GroupPhase.STARTING, "")
+
+    def count(status: GroupStatus) -> None:
+        nonlocal known
+        known = replace(known, state=GroupPhase(status.state), metrics=metrics_of(status))
+
+    end = serve_metrics(port, lambda: known)
+    try:
+        yield count
+    finally:
+        end()
 
 
 def _told(progress: Progress) -> str:
     status = progress.status
     told = (
         f"{status.name}: {status.state.lower()}, {progress.rate:.0f} events/s, {status.events_in} in, "
-        f"lag {status.lag}, batch {status.batch_ms} ms, state {status.state_bytes / 1e6:.1f} MB"
+        f"{status.events_out} out, lag {status.lag}, batch {status.batch_ms} ms, state {status.state_rows} rows, "
+        f"{status.state_bytes / 1e6:.1f} MB, memory {status.memory_bytes / 1e6:.0f} MB"
     )
+    if status.last_revision:
+        told += f", revision {status.last_revision}"
     return f"{told}; {status.waiting}" if status.waiting else told
 
 

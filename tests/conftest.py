@@ -48,3 +48,12 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer
     """A real NATS server with JetStream for the whole run; use topics of your own."""
     with NatsServer(tmp_path_factory.mktemp("nats")) as server:
         yield server
+
+
+@pytest.fixture(scope="session", params=["log", "kafka", "nats"])
+def wire(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Each transport in turn, and the address of its real server where it has one."""
+    kind = str(request.param)
+    if kind == "log":
+        return kind, ""
+    return kind, request.getfixturevalue("kafka_broker" if kind == "kafka" else "nats_server").url

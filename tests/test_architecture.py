@@ -19,13 +19,13 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 #: Third-party library → where it may be imported. A folder ends with a slash.
 DOORS: dict[str, tuple[str, ...]] = {
-    "lark": ("spdist/language/parser.py",),
+    "lark": ("spdist/language/tables.py",),
     "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py"),
     "py4j": ("spdist/engine/",),
     "sqlalchemy": ("spdist/stores/", "spdist/cluster/store.py", "spdist/runtime/"),
-    "fastapi": ("spdist/cluster/api/", "spdist/runtime/feed_http.py"),
+    "fastapi": ("spdist/cluster/api/", "spdist/runtime/feed_http.py", "spdist/transports/listening.py"),
     "starlette": ("spdist/cluster/api/",),
-    "uvicorn": ("spdist/cluster/api/", "spdist/runtime/feed_http.py"),
+    "uvicorn": ("spdist/transports/listening.py",),
     "httpx": ("spdist/cluster/client.py", "spdist/transports/outlet_http.py"),
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
@@ -213,6 +213,18 @@ def test_importing_spdist_is_quick_and_loads_nothing_heavy() -> None:
     runs = [after_import("spdist") for _ in range(3)]
     assert runs[0]["loaded"] == []
     assert min(float(str(run["s"])) for run in runs) < 0.3
+
+
+def test_reading_an_app_loads_no_lark_even_where_it_is_wrong() -> None:
+    code = """
+import sys, spdist
+try:
+    spdist.check("define stream S (v int); from S select")
+except spdist.SpdistError:
+    print([m for m in ("lark", "msgpack", "orjson") if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_kernel_that_wants_the_stop_signal_loads_no_jupyter() -> None:

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
+from spdist.transports.log import LogTransport
 
 ROOT = Path(__file__).parents[1]
 GOOD = """\
@@ -175,3 +176,19 @@ def test_a_node_with_wrong_settings_says_so(role: str, tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "SP0200" in done.stderr
     assert "cannot read" in done.stderr
+
+
+def test_plan_sees_whether_the_topics_that_are_there_fit(tmp_path: Path) -> None:
+    file, conf = tmp_path / "one.siddhi", tmp_path / "deployment.yaml"
+    file.write_text(
+        "@app:name('App') define stream S (k string);\n"
+        "@dist(execGroup='g', parallel='2') partition with (k of S) begin from S select k insert into Out; end;"
+    )
+    conf.write_text(f"transports:\n  log:\n    directory: {tmp_path / 'log'}\n")
+    assert run("plan", str(file), "--conf", str(conf)).exit_code == 0
+    log = LogTransport(tmp_path / "log")
+    log.ensure("App.S.k", 3)
+    log.close()
+    done = run("plan", str(file), "--conf", str(conf))
+    assert done.exit_code == 1
+    assert "error SP0315: topic 'App.S.k' has 3 partitions; the app needs 2 (line 1" in done.stderr

@@ -18,7 +18,10 @@ __all__ = ["HasStatus", "MonitorPanel"]
 
 _LOOK_S = 1.0
 _NODES = ("node", "role", "state", "groups")
-_GROUPS = ("group instance", "state", "worker", "events in", "events out", "clock", "reason")
+_GROUPS = (
+    *("group instance", "state", "worker", "events in", "events out", "lag", "batch ms", "clock"),
+    *("rows", "state", "memory", "last revision", "reason"),
+)
 
 
 class HasStatus(Protocol):
@@ -150,7 +153,13 @@ def _group_rows(view: ClusterStatus) -> list[tuple[str, ...]]:
             group.worker or "-",
             _count(group.metrics, "eventsIn"),
             _count(group.metrics, "eventsOut"),
-            _clock(group.metrics),
+            _count(group.metrics, "lag"),
+            _count(group.metrics, "batchMs"),
+            _time(group.metrics, "clock"),
+            _count(group.metrics, "stateRows"),
+            _megabytes(group.metrics, "stateBytes"),
+            _megabytes(group.metrics, "memoryBytes"),
+            _time(group.metrics, "lastRevision"),
             group.reason,
         )
         for app in view.apps
@@ -162,9 +171,12 @@ def _count(metrics: Mapping[str, float], name: str) -> str:
     return f"{metrics[name]:,.0f}" if name in metrics else ""
 
 
-def _clock(metrics: Mapping[str, float]) -> str:
-    """Return how far the group is in event time."""
+def _megabytes(metrics: Mapping[str, float], name: str) -> str:
+    return f"{metrics[name] / 1e6:,.1f} MB" if name in metrics else ""
+
+
+def _time(metrics: Mapping[str, float], name: str) -> str:
     try:
-        return f"{datetime.fromtimestamp(metrics['clock'] / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+        return f"{datetime.fromtimestamp(metrics[name] / 1000, UTC):%Y-%m-%d %H:%M:%S}"
     except (KeyError, ValueError, OverflowError, OSError):
         return ""

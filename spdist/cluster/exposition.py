@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from spdist.cluster.messages import GroupPhase, GroupReport
+from spdist.errors import EngineError
 
-__all__ = ["CONTENT_TYPE", "prometheus_text"]
+__all__ = ["CONTENT_TYPE", "prometheus_text", "serve_metrics"]
 
 #: Of the text, for those who send it over HTTP.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -22,7 +23,7 @@ _FIGURES = {
     "batchMs": ("spdist_batch_seconds", "Duration of the last batch"),
     "lag": ("spdist_lag_records", "Records in the topics of the instance that it has not read"),
     "clock": ("spdist_event_time_seconds", "Event time that the instance has reached"),
-    "stateRows": ("spdist_state_rows", "Rows in the newest snapshot of the state"),
+    "stateRows": ("spdist_state_rows", "Rows and events that the state holds"),
     "stateBytes": ("spdist_state_bytes", "Bytes of the newest snapshot and of the log after it"),
     "memoryBytes": ("spdist_memory_bytes", "Memory of the process that holds the live state"),
     "lastRevision": ("spdist_last_revision_timestamp_seconds", "When the newest revision was made"),
@@ -43,6 +44,46 @@ def prometheus_text(groups: Iterable[GroupReport], node: Mapping[str, float]) ->
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(tuple(groups), node))
     return generate_latest(registry).decode("utf-8")
+
+
+def serve_metrics(port: int, look: Callable[[], GroupReport]) -> Callable[[], None]:
+    """Answer Prometheus at ``http://127.0.0.1:<port>/metrics`` in a thread, until what is returned is called.
+
+    Parameters
+    ----------
+    port : int
+        Where; 0 takes any free one.
+    look : callable
+        Returns the only group there is, as it is now.
+
+    Raises
+    ------
+    EngineError
+        The port is not free.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Live(look))
+    try:
+        server, _ = start_http_server(port, "127.0.0.1", registry)
+    except OSError as error:
+        raise EngineError(f"metrics cannot be told at port {port}: {error}", hint="choose another port") from error
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+
+    return end
+
+
+class _Live:
+    """Gives a registry what is so when it is asked."""
+
+    def __init__(self, look: Callable[[], GroupReport]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one family per figure."""
+        return _Collector((self._look(),), {}).collect()
 
 
 class _Collector:

@@ -13,7 +13,7 @@ from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["GroupStatus", "HostedGroup", "Launcher", "Runtime"]
+__all__ = ["GroupStatus", "HostedGroup", "Launcher", "Runtime", "metrics_of"]
 
 _log = logging.getLogger("spdist.cluster.worker")
 #: How long a group may take to finish its batch before it is killed.
@@ -71,6 +71,16 @@ class GroupStatus(Protocol):
     @property
     def memory_bytes(self) -> int:
         """Size of the process with its live state."""
+        ...
+
+    @property
+    def state_rows(self) -> int:
+        """Rows that its state holds, about."""
+        ...
+
+    @property
+    def last_revision_ms(self) -> int | None:
+        """When its newest revision was taken, ms since epoch; None where it has none."""
         ...
 
 
@@ -149,7 +159,7 @@ class HostedGroup:
         except Exception as error:
             _log.exception("group %s does not tell how it is", self.name)
             return GroupPhase.FAILED, _sentence(error), {}
-        metrics = _metrics(status)
+        metrics = metrics_of(status)
         if status.state == "STOPPED":
             return GroupPhase.FAILED, "its query ended by itself", metrics
         return GroupPhase(status.state), status.error or "", metrics
@@ -243,7 +253,7 @@ class HostedGroup:
         self._changed()
 
 
-def _metrics(status: GroupStatus) -> dict[str, float]:
+def metrics_of(status: GroupStatus) -> dict[str, float]:
     """Return the figures that are known, under the names that the REST interface shows."""
     figures = {
         "batches": status.batches,
@@ -254,6 +264,8 @@ def _metrics(status: GroupStatus) -> dict[str, float]:
         "batchMs": status.batch_ms,
         "stateBytes": status.state_bytes,
         "memoryBytes": status.memory_bytes,
+        "stateRows": status.state_rows,
+        "lastRevision": status.last_revision_ms,
     }
     return {name: float(value) for name, value in figures.items() if value is not None}
 

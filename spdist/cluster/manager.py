@@ -39,10 +39,12 @@ from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
 from spdist.cluster.store import CoordinationStore, ManagerRow
+from spdist.cluster.topics import check_topics
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, NoWorkersError
 from spdist.planning.topology import Topology
+from spdist.transports.opening import transport_settings
 
 __all__ = ["Manager"]
 
@@ -50,6 +52,8 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 _log = logging.getLogger("spdist.cluster.manager")
+#: How long a deployment waits for a server that shall say which topics there are.
+_PATIENCE_MS = 5000
 
 
 class Manager:
@@ -86,6 +90,7 @@ class Manager:
             transport=config.transports.default,
         )
         self._plans = Plans(planner or planned)
+        self._topics = transport_settings(config.transports).with_patience(_PATIENCE_MS)
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
         self._store = _open_store(config, self._timing)
         state = ManagerState(
@@ -174,7 +179,9 @@ class Manager:
         Raises
         ------
         SiddhiAppError
-            The text is wrong; says everything that is.
+            The text is wrong, or topics that are there do not fit; says everything that is.
+        TransportUnavailableError
+            No server says which topics there are, and it matters.
         ConflictError
             The name is taken, and `replace` is False.
         NotLeaderError
@@ -182,6 +189,7 @@ class Manager:
         """
         self._leader_only()  # before the work of planning
         topology = self._plans.topology(text)
+        check_topics(topology, text, self._topics)
         name, created = topology.app, False
 
         def taken(state: ManagerState) -> ConflictError | None:

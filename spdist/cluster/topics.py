@@ -1,15 +1,20 @@
-"""Which topic carries a stream of a deployed app, for those who feed it or read it from outside."""
+"""Which topic carries a stream of a deployed app, for those who feed it or read it; and whether those there fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from spdist.errors import ClusterError, NotFoundError
 from spdist.language.types import Schema
+from spdist.planning.channels import asks_for_channels, check_channels
 from spdist.planning.topology import GroupInput, Topology
 
-__all__ = ["StreamTopic", "fed_topic", "published_topic", "stream_schema"]
+if TYPE_CHECKING:
+    from spdist.transports.opening import TransportSettings
+
+__all__ = ["StreamTopic", "check_topics", "fed_topic", "published_topic", "stream_schema"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,28 @@ def published_topic(topology: Topology, stream: str) -> StreamTopic:
             f"stream {stream} of app {topology.app} is not published: it stays inside its group",
             hint=f"define it with @sink(type='embedded', topic='{topology.app}.{stream}'); published are: {known}",
         ) from None
+
+
+def check_topics(topology: Topology, text: str, settings: TransportSettings) -> None:
+    """See that the topics that are there fit the app `text`; nobody is asked where that does not matter.
+
+    Raises
+    ------
+    PlanningError
+        They do not fit; see `spdist.planning.channels.check_channels`.
+    TransportUnavailableError
+        No server says which topics there are.
+    """
+    if not asks_for_channels(topology):
+        return
+    from spdist.transports.opening import open_transport
+
+    transport = open_transport(settings)
+    try:
+        existing = {topic.name: transport.partitions(topic.name) for topic in topology.topics}
+    finally:
+        transport.close()
+    check_channels(topology, existing, text)
 
 
 @lru_cache(64)

@@ -262,7 +262,8 @@ class Spark:
     often an idle query wakes so that windows expire and absence is noticed while a stream is silent. `shards` is into
     how many parts each group instance is split by key where that changes no result; a manager's setting counts. A
     process that hosts live state and grows beyond `max_state_bytes` ends its group with an error; what is stored of it
-    is complete. `master` is empty for a Spark of this process's own, with `cores` threads. `mode`: ``auto`` runs apps
+    is complete. `optimize_for`: ``throughput`` lets the JVM compile thoroughly, ``start`` lets it begin sooner and take
+    less memory. `master` is empty for a Spark of this process's own, with `cores` threads. `mode`: ``auto`` runs apps
     in real time that are Spark Columns between Kafka topics, ``micro-batch`` never, ``real-time`` refuses others.
     """
 
@@ -274,6 +275,7 @@ class Spark:
     merge_wait_ms: int = setting("mergeWait", duration(0), 1000)
     shards: int = setting("shards", whole(1, 1024), 1)
     max_state_bytes: int = setting("maxStateMemory", memory_bytes, 2 << 30)
+    optimize_for: str = setting("optimizeFor", choice("throughput", "start"), "throughput")
     mode: str = setting("mode", choice("auto", "micro-batch", "real-time"), "auto")
 
 

@@ -1,15 +1,18 @@
 """What arrives in a task in one batch: records of every transport as records of ours, the tick, and the positions.
 
 The embedded log says where a batch ends in a control record. Over Kafka the messages themselves say it, and the time of
-a batch that brings no control record is that of the batch, which Spark keeps for a repetition.
+a batch that brings no control record is that of the batch, which Spark keeps for a repetition. Messages of topics that
+users' own sources read are no records yet: what follows one another in a partition is made one record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from spdist.engine.columns import from_batch
+from spdist.engine.packing import Mapped, Messages
 from spdist.engine.source import control_record, is_control, read_control
 from spdist.engine.state import Positions
 from spdist.transports.base import Record
@@ -21,20 +24,30 @@ __all__ = ["Arrivals"]
 class Arrivals:
     """Reads the Arrow batches of one task.
 
+    Parameters
+    ----------
+    mapped : mapping of str to Mapped, optional
+        What reads the topics of users' own sources.
+
     State
     -----
     ``tick`` and ``positions`` of what has been read so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mapped: Mapping[str, Mapped] | None = None) -> None:
+        self._mapped = mapped or {}
         self.tick = 0
         self.positions: Positions = {}
 
     def records(self, batches: Iterable[Any]) -> Iterator[Record]:
         """Yield the records of all batches in order, without control records."""
         for batch in batches:
-            wide = "headers" in batch.schema.names
-            yield from self._wide(batch) if wide else self._narrow(from_batch(batch))
+            if "headers" not in batch.schema.names:
+                yield from self._narrow(from_batch(batch))
+                continue
+            for topic, partition, part in _runs(batch) if self._mapped else (("", 0, batch),):
+                users = self._mapped.get(topic)
+                yield from self._wide(part) if users is None else self._messages(users, topic, partition, part)
 
     def control(self) -> Record:
         """Return what has been said of the batch as a control record."""
@@ -68,6 +81,17 @@ class Arrivals:
             self.tick = max(self.tick, batch_time)
             yield self._message(record, headers or (), sent)
 
+    def _messages(self, users: Mapped, topic: str, partition: int, batch: Any) -> Iterator[Record]:
+        now: int = batch.column("batch_time")[0].as_py()
+        self.tick = max(self.tick, now)
+        offsets, times = batch.column("offset").to_pylist(), users.timely(batch.column("sent").to_pylist(), now)
+        self._reach(topic, partition, offsets[-1] + 1)
+        values = [value or b"" for value in batch.column("value").to_pylist()]
+        keys = None
+        if batch.column("headers").null_count == 0:
+            keys = [beside[0]["value"] for beside in batch.column("headers").to_pylist()]
+        yield from users.records(Messages(topic, partition, offsets, times, values, keys))
+
     def _message(self, row: Record, headers: Iterable[Mapping[str, Any]], sent: int) -> Record:
         topic, value = row.topic, row.value or b""
         self._reach(topic, row.partition, row.offset + 1)
@@ -77,3 +101,19 @@ class Arrivals:
             return outsiders_record(topic, row.partition, value, sent, row.offset)
         producer, seq, count, clock = numbers
         return Record(topic, row.partition, value, count, producer, seq, clock, row.offset)
+
+
+def _runs(batch: Any) -> Iterator[tuple[str, int, Any]]:
+    """Yield topic, partition and rows of what follows one another in a batch and is of one partition."""
+    topics, partitions = batch.column("topic").dictionary_encode(), batch.column("partition")
+    if not batch.num_rows:
+        return
+    names = topics.dictionary.to_pylist()
+    if len(names) == 1 and len(partitions.unique()) == 1:
+        yield names[0], partitions[0].as_py(), batch
+        return
+    start = 0
+    for (number, partition), run in groupby(zip(topics.indices.to_pylist(), partitions.to_pylist(), strict=True)):
+        length = sum(1 for _ in run)
+        yield names[number], partition, batch.slice(start, length)
+        start += length

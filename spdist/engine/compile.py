@@ -9,6 +9,7 @@ Kafka comes through Spark's own connector, beside it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -16,14 +17,17 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spdist.engine.columns import ROUTED_DDL
+from spdist.engine.kafka_sink import MESSAGE_DDL
 from spdist.engine.kafka_source import KafkaReading, kafka_records, widened
 from spdist.engine.query import QuerySettings
 from spdist.engine.session import SparkHost
 from spdist.engine.shards import lowest_positions
 from spdist.engine.source import LogDataSource
 from spdist.engine.tasks import COUNTERS, route_batch, run_batch, run_routed_batch
+from spdist.transports.delivery import ID_HEADER
 
 __all__ = ["OBSERVED", "start_query"]
 
@@ -56,7 +60,7 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
         Kafka is needed, and Spark's connector is not there.
     """
     session = host.session
-    if settings.kafka:
+    if settings.kafka or settings.kafka_sink is not None:
         host.need_kafka()
     with host.lock:
         # Workers with another environment are other workers: each query keeps its own, which has its state in memory.
@@ -70,8 +74,22 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
         session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         # A name may be in use by a start that was replaced and has not noticed yet.
         query_name = f"{settings.name} {settings.shards[0].opening.owner}"
-        writer = observed.writeStream.format("noop").queryName(query_name).options(**_SINK_OPTIONS)
+        writer = _writer(observed, settings).queryName(query_name).options(**_SINK_OPTIONS)
         return writer.option("checkpointLocation", settings.checkpoint).start()
+
+
+def _writer(islands: DataFrame, settings: QuerySettings) -> DataStreamWriter:
+    """Return what takes the islands' rows: users' messages go to Kafka, nothing else goes anywhere."""
+    if settings.kafka_sink is None:
+        return islands.writeStream.format("noop")
+    place = ("topic", "partition", "key")
+    each = islands.where(F.col("topic").isNotNull()).select(
+        *place, "source", "first", F.posexplode("messages").alias("number", "value")
+    )
+    id = F.concat("source", F.lit(":"), (F.col("first") + F.col("number")).cast("string"))
+    header = F.struct(F.lit(ID_HEADER).alias("key"), id.cast("binary").alias("value"))
+    messages = each.select(*place, "value", F.array(header).alias("headers"))
+    return messages.writeStream.format("kafka").options(**settings.kafka_sink.options())
 
 
 def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
@@ -85,30 +103,35 @@ def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
 
 
 def _readings(settings: QuerySettings) -> list[KafkaReading]:
-    """Return one reading for each cluster, and for big and small messages: each has a bound of its own."""
+    """Return one reading for each cluster and kind of messages: big and small ones have bounds of their own."""
     start = lowest_positions(settings.shards, kafka=True)
-    together: dict[tuple[str, bool], list[str]] = {}
+    together: dict[tuple[object, ...], list[str]] = {}
+    known: Counter[tuple[object, ...]] = Counter()
     for topic, one in settings.kafka.items():
-        together.setdefault((repr((one.settings, sorted(one.settings.properties.items()))), one.packed), []).append(
-            topic
-        )
+        place = (repr((one.settings, sorted(one.settings.properties.items()))), one.packed, one.users, one.keys)
+        # Two sources may read one topic of Kafka's.
+        known[place, one.name] += 1
+        together.setdefault((place, known[place, one.name]), []).append(topic)
     return [
         KafkaReading(
             settings=settings.kafka[topics[0]].settings,
             names={topic: settings.kafka[topic].name for topic in topics},
             start={topic: start[topic] for topic in topics},
-            max_batch_records=_PACKED_RECORDS if packed else settings.max_batch_events,
+            max_batch_records=_PACKED_RECORDS if settings.kafka[topics[0]].packed else settings.max_batch_events,
+            headers=not settings.kafka[topics[0]].users,
+            keys=settings.kafka[topics[0]].keys,
         )
-        for (_, packed), topics in together.items()
+        for topics in together.values()
     ]
 
 
 def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:
-    """Return the counters of the islands that get `records`."""
+    """Return the counters of the islands that get `records`, and messages where Spark writes them."""
+    schema = _COUNTERS_DDL if settings.kafka_sink is None else f"{_COUNTERS_DDL}, {MESSAGE_DDL}"
     if settings.partitions == 1:
         # Kafka's partitions are tasks of their own, and the live state is in one.
         one = records.coalesce(1) if settings.kafka else records
-        return one.mapInArrow(lambda batches: run_batch(settings, batches), _COUNTERS_DDL)
+        return one.mapInArrow(lambda batches: run_batch(settings, batches), schema)
     routed = records.mapInArrow(lambda batches: route_batch(settings, batches), ROUTED_DDL)
     placed = routed.repartitionById(settings.partitions, F.col("target"))
-    return placed.mapInArrow(lambda batches: run_routed_batch(settings, batches), _COUNTERS_DDL)
+    return placed.mapInArrow(lambda batches: run_routed_batch(settings, batches), schema)

@@ -20,7 +20,7 @@ from spdist.operators.junction import ObserverFailed
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
-from spdist.transports.delivery import KEPT_ERRORS, Delivery, Outbox
+from spdist.transports.delivery import KEPT_ERRORS, Outbox, Outgoing
 from spdist.transports.errors import error_entry
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class HostedApp(LocalApp):
             stores=stores,
         )
 
-    def take_deliveries(self) -> list[Delivery]:
-        """Return what the sinks have put out since the last call, in order."""
+    def take_deliveries(self) -> list[Outgoing]:
+        """Return what the sinks have put out since the last call, of each sink in order."""
         return self._outbox.take()
 
     def approach(self, to_ms: int) -> None:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from spdist.engine.merge import Merge
+from spdist.engine.merge import ChannelKey, Merge
+from spdist.engine.packing import by_time
 from spdist.engine.publish import Publisher
+from spdist.engine.rows import HoldsRows
 from spdist.engine.straight import Run, RunsApp
 from spdist.errors import MappingError, StateError
 from spdist.language.types import Schema
@@ -22,15 +24,15 @@ from spdist.operators.stores import Batch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import Outgoing
 from spdist.transports.outside import is_marked
 from spdist.transports.paths import child
-from spdist.transports.payload import TIMER, Payload
+from spdist.transports.payload import TIMER, Events, Payload
 
 __all__ = ["App", "Island", "Output"]
 
-#: A record for a topic, or a delivery of a user's sink.
-Output = Record | Delivery
+#: A record for a topic, or what a user's sink delivers.
+Output = Record | Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +67,8 @@ class App(Protocol):
         """Have `callback` called with each chunk that is put out to a stream."""
         ...
 
-    def take_deliveries(self) -> list[Delivery]:
-        """Return what the user's sinks have put out since the last call, in order."""
+    def take_deliveries(self) -> Sequence[Outgoing]:
+        """Return what the user's sinks have put out since the last call, of each sink in order."""
         ...
 
     def begin(self, batch: Batch) -> None:
@@ -127,7 +129,10 @@ class Island:
         #: Topics of commands: they have no place among the events, and nobody waits for them.
         self._asked = {assigned.topic for assigned in assignment.inputs if assigned.stream == COMMANDS}
         self._commands: list[Arrival] = []
-        merged = [assigned for assigned in assignment.inputs if assigned.topic not in self._asked]
+        #: Topics of users' own sources, and the channels into which their events come.
+        first = {one.topic: min(one.partitions) for one in assignment.inputs if not one.into}
+        self._into = {one.topic: (one.into, first[one.into], "") for one in assignment.inputs if one.into}
+        merged = [one for one in assignment.inputs if one.topic not in self._asked and not one.into]
         self._merge = Merge(merged, live=self.live, merge_wait_ms=merge_wait_ms)
         self._repeats = Repeats()
         self._payloads = {assigned.topic: Payload(schemas[assigned.stream]) for assigned in assignment.inputs}
@@ -161,6 +166,10 @@ class Island:
         """Number of events that wait for their turn."""
         return self._merge.pending
 
+    def held_rows(self) -> int:
+        """Return how many rows the state holds, those that wait for their turn included; of large ones an estimate."""
+        return self.pending + (self.app.held_rows() if self._started and isinstance(self.app, HoldsRows) else 0)
+
     def process(self, records: Iterable[Record], tick: int, batch: Batch | None = None) -> list[Output]:
         """Process one batch and return what it publishes.
 
@@ -175,7 +184,7 @@ class Island:
 
         Returns
         -------
-        list of Record and Delivery
+        list of Record, Delivery and Deliveries
             Events and promises, in the order in which they are to be appended; then what the user's sinks deliver.
         """
         if batch is None:
@@ -190,12 +199,18 @@ class Island:
         return outputs
 
     def _process(self, records: Iterable[Record], tick: int) -> list[Output]:
+        users: dict[ChannelKey, list[Record]] = {}
         for outside, group in groupby(records, _outsiders_place):
-            if outside is None:
-                for record in group:
-                    self._take(record)
-            else:
+            if outside is not None:
                 self._take_outside(tuple(group))
+                continue
+            for record in group:
+                if record.topic not in self._into:
+                    self._take(record)
+                else:
+                    users.setdefault(self._into[record.topic], []).append(record)
+        for channel, own in users.items():
+            self._take_messages(channel, own)
         frontier = self._merge.frontier(tick)
         if frontier == NO_CLOCK:
             self._do_commands()
@@ -247,10 +262,31 @@ class Island:
     def _take(self, record: Record) -> None:
         if record.producer in self._own.get(record.topic, ()):
             return
-        skip = self._repeats.fresh(record)
-        events = None
+        events = self._decoded(record, self._repeats.fresh(record))
+        if record.topic in self._asked:
+            self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
+            return
+        self._merge.offer((record.topic, record.partition, record.producer), events, record.clock)
+
+    def _take_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
+        """Take what a batch brings from users' topics for one stream."""
+        places: dict[tuple[str, int], list[Events]] = {}
+        for record in records:
+            events = self._decoded(record)
+            if events is not None and len(events):
+                places.setdefault((record.topic, record.partition), []).append(events)
+        for events in by_time(list(places.values())):
+            self._merge.offer(channel, events, NO_CLOCK)
+        # Also a shard that has got no event of the last ones learns how late it is.
+        self._merge.offer(channel, None, max(record.clock for record in records))
+
+    def _decoded(self, record: Record, skip: int = 0) -> Events | None:
+        """Return the events of a record but the first `skip`; None where there are none."""
         # A shard's share of a record may be empty.
-        if skip < record.count and record.value:
+        if skip >= record.count or not record.value:
+            return None
+        events = record.events
+        if events is None:
             try:
                 events = self._payloads[record.topic].decode(record.value, skip)
             except MappingError as error:
@@ -258,12 +294,9 @@ class Island:
                     raise
                 # What outsiders send must not stop the group for ever.
                 log.warning("dropping offset %d of %s: %s", record.offset, record.topic, error)
-            else:
-                self.events_in += len(events)
-        if record.topic in self._asked:
-            self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
-            return
-        self._merge.offer((record.topic, record.partition, record.producer), events, record.clock)
+                return None
+        self.events_in += len(events)
+        return events
 
     def _take_outside(self, records: Sequence[Record]) -> None:
         """Take payloads of outsiders from one partition, as `_take` does one by one, only together."""

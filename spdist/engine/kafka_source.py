@@ -19,6 +19,9 @@ __all__ = ["KafkaReading", "kafka_records", "widened"]
 
 #: Spark's words for the oldest message that is kept; a topic that nobody has read begins there.
 _EARLIEST = -2
+_PATIENCE_MS = 15_000
+#: As long as Kafka's clients wait by themselves.
+_BETWEEN_GROUPS_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,18 @@ class KafkaReading:
         Under our names: the partitions to read, and from where.
     max_batch_records : int
         Bound of messages in a batch.
+    headers : bool
+        Whether headers are read: those with which groups number what they send.
+    keys : bool
+        Whether keys are read, as the one header of each message.
     """
 
     settings: KafkaSettings
     names: Mapping[str, str]
     start: Positions
     max_batch_records: int
+    headers: bool = True
+    keys: bool = False
 
     def options(self) -> dict[str, str]:
         """Return the options of Spark's source."""
@@ -48,13 +57,29 @@ class KafkaReading:
             self.names[topic]: {str(partition): offset or _EARLIEST for partition, offset in offsets.items()}
             for topic, offsets in self.start.items()
         }
-        return spark_options(self.settings) | {
-            "assign": json.dumps({topic: sorted(map(int, offsets)) for topic, offsets in begin.items()}),
-            "startingOffsets": json.dumps(begin),
-            "includeHeaders": "true",
-            "maxOffsetsPerTrigger": str(self.max_batch_records),
-            "kafka.isolation.level": "read_committed",
-        }
+        return (
+            self._patience()
+            | spark_options(self.settings)
+            | {
+                "assign": json.dumps({topic: sorted(map(int, offsets)) for topic, offsets in begin.items()}),
+                "startingOffsets": json.dumps(begin),
+                "includeHeaders": str(self.headers).lower(),
+                "maxOffsetsPerTrigger": str(self.max_batch_records),
+                "kafka.isolation.level": "read_committed",
+            }
+        )
+
+    def _patience(self) -> dict[str, str]:
+        """Return how long the connector waits for brokers.
+
+        Of users' sources a query that has ended can say why nothing comes. Groups wait for the topics between them as
+        long as they are told to, and their status says so meanwhile.
+        """
+        wait = max(_BETWEEN_GROUPS_MS, self.settings.patience_ms) if self.headers else _PATIENCE_MS
+        given = {"request.timeout.ms", "default.api.timeout.ms"} & set(self.settings.properties)
+        own = {"kafka.request.timeout.ms": str(_PATIENCE_MS), "kafka.default.api.timeout.ms": str(wait)}
+        retries = {} if self.headers else {"fetchOffset.numRetries": "1"}
+        return ({} if given else own) | retries | {"kafkaConsumer.pollTimeoutMs": str(2 * wait)}
 
 
 def kafka_records(session: SparkSession, reading: KafkaReading) -> DataFrame:
@@ -70,11 +95,15 @@ def kafka_records(session: SparkSession, reading: KafkaReading) -> DataFrame:
     messages = session.readStream.format("kafka").options(**reading.options()).load()
     ours = [F.lit(text) for ours, theirs in reading.names.items() for text in (theirs, ours)]
     known = {
-        "topic": F.element_at(F.create_map(*ours), F.col("topic")),
+        "topic": F.element_at(F.create_map(*ours), F.col("topic")) if len(reading.names) > 1 else ours[1],
         "sent": F.unix_millis(F.col("timestamp")),
         "batch_time": F.unix_millis(F.current_timestamp()),
     }
-    return _wide(messages, known | {name: F.col(name) for name in ("partition", "offset", "value", "headers")})
+    if reading.headers:
+        known["headers"] = F.col("headers")
+    elif reading.keys:
+        known["headers"] = F.array(F.struct(F.lit("key").alias("key"), F.col("key").alias("value")))
+    return _wide(messages, known | {name: F.col(name) for name in ("partition", "offset", "value")})
 
 
 def widened(records: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spdist.engine.kafka_sink import KafkaSink
 from spdist.engine.shards import ShardSettings, lowest_positions
 from spdist.engine.source import SourceSettings
 from spdist.transports.kafka_options import KafkaSettings
@@ -28,11 +29,17 @@ class KafkaInput:
         How Kafka calls it.
     packed : bool
         Whether a message holds many events: then fewer of them make a batch.
+    users : bool
+        Whether a user's own source reads it: then messages are no records of ours.
+    keys : bool
+        Whether that source looks at the keys of messages.
     """
 
     settings: KafkaSettings
     name: str
     packed: bool = False
+    users: bool = False
+    keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class QuerySettings:
         Number of Spark partitions that host the shards: shard number *n* is on partition ``n % partitions``.
     kafka : dict of str to KafkaInput
         The inputs with transport ``kafka`` by topic.
+    kafka_sink : KafkaSink, optional
+        The Kafka cluster of users to which Spark writes what their sinks put out.
     max_state_bytes : int
         How large a process that hosts shards may become.
     datasources : mapping of str to NamedDatabase
@@ -76,6 +85,7 @@ class QuerySettings:
     scripts: bool = False
     partitions: int = 1
     kafka: dict[str, KafkaInput] = field(default_factory=dict)
+    kafka_sink: KafkaSink | None = None
     max_state_bytes: int = 2 << 30
     datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
 
@@ -95,4 +105,4 @@ class QuerySettings:
 
 
 def _channels(shard: ShardSettings) -> int:
-    return sum(len(i.partitions) * max(1, len(i.producers)) for i in shard.assignment.inputs)
+    return sum(len(i.partitions) * max(1, len(i.producers)) for i in shard.assignment.inputs if not i.into)

@@ -23,9 +23,9 @@ from spdist.engine.native_queries import Delivery
 from spdist.engine.session import SparkHost
 from spdist.errors import EngineError
 from spdist.planning.realtime import KafkaInput, RealtimePlan
+from spdist.transports.delivery import ID_HEADER
 
 __all__ = [
-    "ID_HEADER",
     "OBSERVED_COLUMNS",
     "Progress",
     "RealtimeQuery",
@@ -36,8 +36,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-#: The header with a result's id.
-ID_HEADER = "spdist-id"
 #: The counters of a batch.
 OBSERVED_COLUMNS = ("records", "unreadable", "left_out", "lost", "results")
 _OBSERVED = "spdist"

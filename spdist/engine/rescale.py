@@ -21,6 +21,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.codec import decode, encode
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import Assignment
+from spdist.transports.base import NO_CLOCK
 from spdist.transports.routing import key_text
 
 __all__ = ["establish", "rescale"]
@@ -29,7 +30,9 @@ _State = dict[str, Any]
 _FORMAT = 1
 
 
-def rescale(snapshots: Sequence[bytes], checked: CheckedApp, assignment: Assignment, shards: int) -> list[bytes]:
+def rescale(
+    snapshots: Sequence[bytes], checked: CheckedApp, assignment: Assignment, shards: int, above: int = 0
+) -> list[bytes]:
     """Return the states of `shards` islands that go on from where the islands of `snapshots` are.
 
     Parameters
@@ -43,6 +46,9 @@ def rescale(snapshots: Sequence[bytes], checked: CheckedApp, assignment: Assignm
         What the instance reads.
     shards : int
         How many there are to be, at least 1.
+    above : int
+        What is put out is numbered from here on, where not even higher: more may have been published under these names
+        than the snapshots know of.
 
     Raises
     ------
@@ -64,8 +70,8 @@ def rescale(snapshots: Sequence[bytes], checked: CheckedApp, assignment: Assignm
         for assigned in assignment.inputs
     }
     merges = _merges([state["merge"] for state in states], owners, shards)
-    apps = _apps([decode(state["app"]) for state in states if state["started"]], shards)
-    publisher = _publisher([state["publisher"] for state in states])
+    apps = _apps([decode(state["app"]) for state in states if state["started"]], shards, above)
+    publisher = _publisher([state["publisher"] for state in states], above)
     seen: dict[tuple[Any, ...], int] = {}
     for state in states:
         for *place, end in state["seen"]:
@@ -130,7 +136,7 @@ def _merges(merges: Sequence[_State], owners: Mapping[str, _Owner], shards: int)
     return made
 
 
-def _apps(apps: Sequence[_State], shards: int) -> list[_State]:
+def _apps(apps: Sequence[_State], shards: int, above: int) -> list[_State]:
     """Return the state of the app for each new shard; none where it has not started."""
     if not apps:
         return []
@@ -141,10 +147,21 @@ def _apps(apps: Sequence[_State], shards: int) -> list[_State]:
         "clock": min(app["clock"] for app in apps),
         "drawn": max(app["drawn"] for app in apps),
         "sequences": _highest(app["sequences"] for app in apps),
-        "sinks": [*apps[0]["sinks"][:2], max(app["sinks"][2] for app in apps)],
+        "sinks": _sinks([app["sinks"] for app in apps], above),
     }
     partitions = [_partition(states, shards) for states in zip(*(app["partitions"] for app in apps), strict=True)]
     return [{**common, "partitions": [states[number] for states in partitions]} for number in range(shards)]
+
+
+def _sinks(states: Sequence[Any], above: int) -> list[Any]:
+    """Return the state of sinks and sources: what they put out is numbered above all that any shard has put out."""
+
+    def counted(found: Sequence[Any]) -> Any:
+        first = found[0]
+        return first if first is None or len(first) < 3 else [*first[:2], max(above, *(one[2] for one in found))]
+
+    each = [counted(found) for found in zip(*(sinks for sinks, *_ in states), strict=True)]
+    return [each, states[0][1], max(above, *(state[2] for state in states))]
 
 
 def _partition(states: Sequence[Any], shards: int) -> list[Any]:
@@ -163,16 +180,19 @@ def _partition(states: Sequence[Any], shards: int) -> list[Any]:
     return [[own, len(own), looks, purge] for own in made]
 
 
-def _publisher(states: Sequence[_State]) -> _State:
-    """Return how far publishing is: the next ids are above all that were given out."""
+def _publisher(states: Sequence[_State], above: int) -> _State:
+    """Return how far publishing is: the next ids are above all that were given out.
+
+    Readers wait for what those promise that they have not heard of yet. So the first batch promises anew.
+    """
     routes: dict[str, list[Any]] = {}
     for state in states:
         for topic, sent, seq in state["routes"]:
-            known = routes.setdefault(topic, [topic, 0, [0] * len(seq)])
+            known = routes.setdefault(topic, [topic, 0, [above] * len(seq)])
             known[1] = max(known[1], sent)
             known[2] = [max(pair) for pair in zip(known[2], seq, strict=True)]
     return {
-        "promised": min(state["promised"] for state in states),
+        "promised": NO_CLOCK,
         "events_out": sum(state["events_out"] for state in states),
         "routes": list(routes.values()),
     }
@@ -208,6 +228,6 @@ def establish(store: StateStore, state: bytes, positions: Positions, tick: int, 
         There is a state already, or it cannot be written.
     """
     if store.last() is not None:
-        raise StateError(f"there is a state in {store.directory} already", hint="move it away first")
+        raise StateError(f"there is a state in {store.directory} already")
     store.append(Segment(1, owner, 1, tick, positions, opening=True))
     store.save_snapshot(1, state)

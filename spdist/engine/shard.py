@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spdist.engine.island import Island, Output
-from spdist.engine.state import Positions, Segment, StateStore
+from spdist.engine.packing import cut
+from spdist.engine.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
 from spdist.operators.stores import Batch
 from spdist.transports.base import Record
@@ -42,6 +43,8 @@ class Shard:
     skips_idle : bool
         Whether a batch that brings nothing gets no segment, where time does not pass by itself. For shards that share a
         query with others, whose records make most of its batches.
+    messages : frozenset of str
+        The topics of users' own sources, whose records can be cut.
 
     State
     -----
@@ -57,6 +60,7 @@ class Shard:
         policy: SnapshotPolicy | None = None,
         *,
         skips_idle: bool = False,
+        messages: frozenset[str] = frozenset(),
     ) -> None:
         self.store = store
         self.island: Island | None = None
@@ -65,6 +69,7 @@ class Shard:
         self._make_island = make_island
         self._policy = policy or SnapshotPolicy()
         self._skips_idle = skips_idle
+        self._messages = messages
         #: Of segment `version`.
         self._batch = -1
         self._positions: Positions = {}
@@ -89,8 +94,8 @@ class Shard:
         batch, tick : int
             Number of the batch since this owner began, and its time in ms.
         records : sequence of Record
-            What arrived, repeats included. Those below the shard's own position in their partition are part of its
-            state already: a query begins to read where the shard that is furthest behind goes on.
+            What arrived, repeats included. What is below the shard's own position in its partition is part of its state
+            already: a query begins to read where the shard that is furthest behind goes on.
         positions : Positions
             Where reading goes on after this batch; partitions that did not move may be missing.
 
@@ -136,7 +141,7 @@ class Shard:
                 owner=self._opening.owner,
                 emitted=emitted,
                 tick=tick,
-                positions=_later(self._positions, positions),
+                positions=later(self._positions, positions),
                 records=self._fresh(records),
                 batch=batch,
             )
@@ -155,8 +160,12 @@ class Shard:
                 raise StateError(f"the state in {self.store.directory} is at batch {segment.batch}, not {batch}")
 
     def _fresh(self, records: Sequence[Record]) -> tuple[Record, ...]:
-        own = self._positions
-        return tuple(r for r in records if not 0 <= r.offset < own.get(r.topic, {}).get(r.partition, 0))
+        fresh = []
+        for record in records:
+            position = self._positions.get(record.topic, {}).get(record.partition, 0)
+            if not 0 <= record.offset < position:
+                fresh.append(cut(record, position) if record.topic in self._messages else record)
+        return tuple(fresh)
 
     def _load(self, batch: int) -> list[Output]:
         """Load the state before `batch`; for the first batch return what earlier owners may not have published."""
@@ -212,13 +221,3 @@ class Shard:
     def _count(self, segment: Segment) -> None:
         self._segments += 1
         self._payload_bytes += sum(len(record.value) for record in segment.records)
-
-
-def _later(left: Positions, right: Positions) -> Positions:
-    """Return the later position in each partition."""
-    later = {topic: dict(offsets) for topic, offsets in left.items()}
-    for topic, offsets in right.items():
-        known = later.setdefault(topic, {})
-        for partition, offset in offsets.items():
-            known[partition] = max(offset, known.get(partition, offset))
-    return later

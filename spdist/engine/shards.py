@@ -7,6 +7,7 @@ step hosts those with ``number % partitions == p``.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import QueryFailedError, SpdistError
 from spdist.language.types import Schema
 from spdist.planning.sharding import sharding
-from spdist.planning.topology import Assignment, shard_names
+from spdist.planning.topology import AssignedInput, Assignment, shard_names
 from spdist.transports.base import Record
 from spdist.transports.commands import SCHEMAS
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from spdist.stores.settings import NamedDatabase
 
 __all__ = ["Counters", "HostedShards", "Router", "ShardSettings", "island_maker", "lowest_positions"]
+
+
+#: How much longer than a count of rows the time is until the next one, at least.
+_PAUSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What is known of some shards: sums of events and stored bytes, the earliest and the latest of their times, ms."""
+    """What is known of some shards: sums of events, rows, stored bytes; the earliest and latest of their times, ms."""
 
     events_in: int = 0
     events_out: int = 0
@@ -82,6 +87,7 @@ class Counters:
     latest: int | None = None
     state_bytes: int = 0
     memory_bytes: int = 0
+    state_rows: int = 0
 
 
 def lowest_positions(shards: Iterable[ShardSettings], *, kafka: bool = False) -> Positions:
@@ -103,7 +109,8 @@ def lowest_positions(shards: Iterable[ShardSettings], *, kafka: bool = False) ->
 class _Reader:
     """An assignment that reads a topic: the numbers of its shards, and what splits the topic's records for them."""
 
-    def __init__(self, settings: ShardSettings, stream: str, scripts: bool) -> None:
+    def __init__(self, settings: ShardSettings, assigned: AssignedInput, scripts: bool) -> None:
+        stream = assigned.stream
         self.numbers: list[int] = []
         self._splitter: Splitter | None = None
         # Commands are for all shards.
@@ -111,7 +118,8 @@ class _Reader:
             checked = checked_app(settings.assignment, scripts)
             keys = sharding(checked, (stream,)).keys
             # Commands that are put to the instance go to any one of its shards.
-            self._splitter = Splitter({**checked.streams, **SCHEMAS}[stream], keys[stream], settings.count)
+            schema = {**checked.streams, **SCHEMAS}[stream]
+            self._splitter = Splitter(schema, keys[stream], settings.count, messages=bool(assigned.into))
 
     def share(self, record: Record) -> Iterator[tuple[int, Record]]:
         """Yield number of the shard and record."""
@@ -137,7 +145,7 @@ class Router:
             for assigned in shard.assignment.inputs:
                 by = (shard.assignment.name, assigned.topic)
                 if by not in known:
-                    known[by] = _Reader(shard, assigned.stream, scripts)
+                    known[by] = _Reader(shard, assigned, scripts)
                     for partition in assigned.partitions:
                         self._readers.setdefault((assigned.topic, partition), []).append(known[by])
                 known[by].numbers.append(number)
@@ -169,6 +177,8 @@ class HostedShards:
         policy: SnapshotPolicy | None = None,
     ) -> None:
         self._settings = dict(shards)
+        self._rows = 0
+        self._count_at = 0.0
         alone = len(shards) == 1
         self._shards = {
             number: Shard(
@@ -177,6 +187,7 @@ class HostedShards:
                 functools.partial(make_island, one),
                 policy,
                 skips_idle=not alone,
+                messages=frozenset(assigned.topic for assigned in one.assignment.inputs if assigned.into),
             )
             for number, one in shards.items()
         }
@@ -221,6 +232,11 @@ class HostedShards:
         assert island is not None  # it has put something out
         return self._settings[number], island.schemas
 
+    def snapshots(self) -> list[bytes]:
+        """Return the states of the shards after the last batch, in order; its outputs must have left."""
+        islands = [shard.island for _, shard in sorted(self._shards.items())]
+        return [island.snapshot() for island in islands if island is not None]
+
     def counters(self) -> Counters:
         """Return what the shards have counted since the beginning of their states."""
         islands = [shard.island for shard in self._shards.values() if shard.island is not None]
@@ -233,7 +249,17 @@ class HostedShards:
             latest=max(clocks, default=None),
             state_bytes=sum(shard.stored_bytes for shard in self._shards.values()),
             memory_bytes=resident_bytes(),
+            state_rows=self._held_rows(islands),
         )
+
+    def _held_rows(self, islands: Sequence[Island]) -> int:
+        """Count rows so seldom that it takes a twentieth of the time at most; small states with each batch."""
+        began = time.monotonic()
+        if began >= self._count_at:
+            self._rows = sum(island.held_rows() for island in islands)
+            now = time.monotonic()
+            self._count_at = now + _PAUSES * (now - began)
+        return self._rows
 
 
 def island_maker(

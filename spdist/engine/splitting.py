@@ -46,9 +46,12 @@ class Splitter:
         The attribute that decides; None where any share will do, as long as a repeated event meets its first copy.
     shards : int
         How many there are.
+    messages : bool
+        Whether records are messages of a user's topic, that are put together now so and now so.
     """
 
-    def __init__(self, schema: Schema, key: str | None, shards: int) -> None:
+    def __init__(self, schema: Schema, key: str | None, shards: int, *, messages: bool = False) -> None:
+        self._messages = messages
         self._payload = Payload(schema)
         self._key = key
         self._shards = shards
@@ -76,6 +79,8 @@ class Splitter:
         return shares
 
     def _shard_of_rows(self, record: Record, batch: Any) -> Iterable[int]:
+        if self._key is None and self._messages:
+            return (order % self._shards for order in batch.column("__order").to_pylist())
         if self._key is None:
             first = record.seq if record.producer else record.offset
             return ((first + row) % self._shards for row in range(batch.num_rows))
@@ -89,7 +94,7 @@ class Splitter:
 
 
 def _part(record: Record, value: bytes) -> Record:
-    return replace(record, value=value)
+    return replace(record, value=value, events=None)
 
 
 def _encode(batch: Any, rows: list[int]) -> bytes:

@@ -5,6 +5,9 @@ A directory per group instance holds two kinds of files, each written whole and 
 - ``segment-<n>``: what batch *n* is made from: the records as they arrived, the tick, and where reading goes on.
 - ``snapshot-<n>``: the state after segment *n*. Two are kept; segments that only older ones need are deleted.
 
+The log of an instance's first shard may end in a *move*: a segment that names where the state is now, in another number
+of shards (`spdist.engine.layout`). Nobody can append after it.
+
 An operator may go back to a revision (`spdist.runtime.persistence`). That is an opening segment, too: *n* names a
 directory ``base-<n>-…`` beside it with the files of the earlier state, from which the state begins anew.
 
@@ -40,7 +43,7 @@ from spdist.engine.columns import from_batch, to_batch
 from spdist.errors import FencedError, StateError
 from spdist.transports.base import Record
 
-__all__ = ["Positions", "Segment", "StateStore", "state_directory"]
+__all__ = ["Positions", "Segment", "StateStore", "later", "state_directory", "sync_directory"]
 
 #: Topic → partition → offset at which reading goes on.
 Positions = dict[str, dict[int, int]]
@@ -82,6 +85,8 @@ class Segment:
         Name of the directory with the state to go on from; empty where the state is that after the segment before.
     batch : int
         Number of the batch since its owner began, -1 for an opening. A batch that brings nothing may have no segment.
+    moved : str
+        Name of the layout where the state is from now on; empty where it is here.
     """
 
     number: int
@@ -93,6 +98,7 @@ class Segment:
     opening: bool = False
     base: str = ""
     batch: int = -1
+    moved: str = ""
 
 
 class StateStore:
@@ -108,24 +114,28 @@ class StateStore:
         self.directory = Path(directory)
 
     # ------------------------------------------------------------------------------------------------ taking over
-    def open(self, owner: str) -> Segment:
+    def open(self, owner: str, first: Positions | None = None) -> Segment:
         """Take the state over for `owner`, who must be new, and return the opening segment.
+
+        It begins at `first` in partitions that it does not know yet, and where it is not that far.
 
         Raises
         ------
         FencedError
-            Others keep taking over faster.
+            Others keep taking over faster, or the state is somewhere else now.
         StateError
             The directory cannot be read or written.
         """
         for _ in range(_OPENING_ATTEMPTS):
             last = self.last()
+            if last is not None and last.moved:
+                raise self._fenced(owner)
             opening = Segment(
                 number=last.number + 1 if last else 1,
                 owner=owner,
                 emitted=last.emitted if last else 0,
                 tick=last.tick if last else 0,
-                positions=last.positions if last else {},
+                positions=later(last.positions if last else {}, first or {}),
                 opening=True,
             )
             with contextlib.suppress(FencedError):
@@ -140,7 +150,7 @@ class StateStore:
         """
         for _ in range(_OPENING_ATTEMPTS):
             last = self.last()
-            if last is None or last.owner != owner:
+            if last is None or last.owner != owner or last.moved:
                 return False
             ended = Segment(last.number + 1, f"{owner}/ended", last.emitted, last.tick, last.positions, opening=True)
             with contextlib.suppress(FencedError):
@@ -164,6 +174,7 @@ class StateStore:
             "opening": segment.opening,
             "base": segment.base,
             "batch": segment.batch,
+            "moved": segment.moved,
         }
         if self._write("segment", segment.number, header, _pack(segment.records)):
             # A number may be free again because the segment that had it was deleted, long after we were replaced.
@@ -222,8 +233,8 @@ class StateStore:
         }
         records = _unpack(body) if body else ()
         owner, emitted, tick, opening = (header[key] for key in ("owner", "emitted", "tick", "opening"))
-        batch = header.get("batch", -1)
-        return Segment(number, owner, emitted, tick, positions, records, opening, header["base"], batch)
+        batch, moved = header.get("batch", -1), header.get("moved", "")
+        return Segment(number, owner, emitted, tick, positions, records, opening, header["base"], batch, moved)
 
     def newest(self, owner: str, before_batch: int) -> Segment:
         """Return the newest segment that `owner` wrote before it came to batch `before_batch`: at least its opening.
@@ -301,6 +312,16 @@ class StateStore:
             if number <= kept[0]:
                 shutil.rmtree(self.directory / name, ignore_errors=True)
 
+    def leave(self, number: int) -> None:
+        """Delete all but segment `number`, the last one: the state is somewhere else, but the fence must stay."""
+        self._write("snapshot", number, {}, b"")  # what stands for the segments that are deleted
+        for kind in ("snapshot", "segment"):
+            for old in self.numbers(kind):
+                if old < number:
+                    self.path(kind, old).unlink(missing_ok=True)
+        for name, _ in self._bases():
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+
     def path(self, kind: str, number: int) -> Path:
         """Return the file of segment or snapshot `number`."""
         return self.directory / f"{kind}-{number:012d}"
@@ -346,7 +367,7 @@ class StateStore:
                 os.link(temporary, self.path(kind, number))
             except FileExistsError:
                 return False
-            _sync_directory(self.directory)
+            sync_directory(self.directory)
             return True
         except OSError as error:
             raise StateError(
@@ -378,6 +399,16 @@ class StateStore:
         return header, body
 
 
+def later(left: Positions, right: Positions) -> Positions:
+    """Return the later position in each partition."""
+    found = {topic: dict(offsets) for topic, offsets in left.items()}
+    for topic, offsets in right.items():
+        known = found.setdefault(topic, {})
+        for partition, offset in offsets.items():
+            known[partition] = max(offset, known.get(partition, offset))
+    return found
+
+
 def _pack(records: tuple[Record, ...]) -> bytes:
     if not records:
         return b""
@@ -394,7 +425,7 @@ def _unpack(body: bytes) -> tuple[Record, ...]:
         return tuple(record for batch in reader for record in from_batch(batch))
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Make a new name durable, too; where directories cannot be opened (Windows) the system sees to that."""
     try:
         handle = os.open(directory, os.O_RDONLY)

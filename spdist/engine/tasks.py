@@ -1,14 +1,16 @@
 """What Spark's tasks run: batches of records into the shards that this process hosts, and out of them.
 
-The islands append to the output topics themselves, in their tasks, and Spark's own sink gets nothing. A Python sink
-would run two more Python processes in every batch and add 90 ms to it, at the same point of the same task: what has
-been put out and not committed is put out again with the same ids in either case. And Spark's Kafka sink may lose a
-record and send those after it, which readers that drop repeats would never see.
+The islands append to the output topics themselves, in their tasks. A Python sink would run two more Python processes in
+every batch and add 90 ms to it, at the same point of the same task: what has been put out and not committed is put out
+again with the same ids in either case. And Spark's Kafka sink may lose a record and send those after it, which readers
+between groups, that drop repeats by their numbers, would never see. What users' own Kafka sinks put out goes through
+it, as one thread of Python sends a few thousand messages a second: see `spdist.engine.kafka_sink`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from itertools import chain, islice
 from typing import Any
@@ -18,21 +20,26 @@ from pyspark import TaskContext
 
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
+from spdist.engine.kafka_sink import KafkaSink, Reach, message_batches, no_message
 from spdist.engine.memory import check_memory, resident_bytes
+from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
 from spdist.engine.sending import open_outlets
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
+from spdist.engine.state import Positions
 from spdist.transports.base import Record
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import Outgoing
 from spdist.transports.opening import open_place
 from spdist.transports.outlets import Outlets
 
-__all__ = ["COUNTERS", "route_batch", "run_batch", "run_routed_batch"]
+__all__ = ["COUNTERS", "catch_up", "route_batch", "run_batch", "run_routed_batch"]
 
 #: The counters of a batch, in the order in which an islands' task returns them.
 COUNTERS = tuple(field.name for field in fields(Counters))
 #: Rows of an Arrow batch on the way to the islands' partitions.
 _ROUTED_ROWS = 1000
+#: Objects made between two looks for those that only refer to each other.
+_LOOK_EACH = 50_000
 #: The number of the shard in control records: they are for all.
 _ALL = -1
 
@@ -41,11 +48,21 @@ class _Kept:
     """The live state of the shards, by partition; where outputs go; who reads what."""
 
     def __init__(self, settings: QuerySettings) -> None:
+        # Almost nothing that a batch makes refers to itself: looking for that at each turn costs a third of the time.
+        gc.set_threshold(_LOOK_EACH, 20, 100)
         self.settings = settings
         self.hosted: dict[int, HostedShards] = {}
         self.router = Router(settings.shards, settings.scripts)
         self.transport = open_place(settings.topics)
+        names = {topic: one.name for topic, one in settings.kafka.items()}
+        apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
+        self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
         self._outlets: dict[str, Outlets] = {}
+        self.reach = None if settings.kafka_sink is None else _reach(settings.kafka_sink)
+
+    def arrivals(self) -> Arrivals:
+        """Return what reads the batches of a task."""
+        return Arrivals(self._mapped)
 
     def shards(self, partition: int) -> HostedShards:
         """Return the shards of a partition."""
@@ -57,9 +74,9 @@ class _Kept:
             )
         return self.hosted[partition]
 
-    def send(self, shards: HostedShards, deliveries: Sequence[Delivery]) -> None:
+    def send(self, shards: HostedShards, deliveries: Sequence[Outgoing]) -> None:
         """Send what the users' sinks of `shards` have put out."""
-        by_producer: dict[str, list[Delivery]] = {}
+        by_producer: dict[str, list[Outgoing]] = {}
         for delivery in deliveries:
             by_producer.setdefault(delivery.producer, []).append(delivery)
         for producer, own in by_producer.items():
@@ -94,7 +111,7 @@ def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     """Run one batch of all shards in a task: records to segments, state and topics; yield the counters."""
     arrow_without_pandas()
     kept = _kept(settings)
-    arrivals = Arrivals()
+    arrivals = kept.arrivals()
     records = list(arrivals.records(batches))
     yield from _run(kept, 0, arrivals, kept.router.route(records))
 
@@ -103,7 +120,7 @@ def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any
     """Yield each record once for each shard that reads it, with the partition where that is; then control for all."""
     arrow_without_pandas()
     kept, partitions = _kept(settings), settings.partitions
-    arrivals = Arrivals()
+    arrivals = kept.arrivals()
 
     def rows() -> Iterator[tuple[int, int, Record]]:
         for record in arrivals.records(batches):
@@ -138,9 +155,43 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
     outputs = shards.process(number, arrivals.tick, arrivals.positions, routed)
     kept.transport.append([output for output in outputs if isinstance(output, Record)])
-    kept.send(shards, [output for output in outputs if isinstance(output, Delivery)])
-    counters = astuple(shards.counters())
-    yield pa.record_batch([pa.array([value], pa.int64()) for value in counters], names=list(COUNTERS))
+    deliveries: list[Outgoing] = [output for output in outputs if not isinstance(output, Record)]
+    messages, others = ([], deliveries) if kept.reach is None else kept.reach.split(deliveries)
+    kept.send(shards, others)
+    values = zip(COUNTERS, astuple(shards.counters()), strict=True)
+    counters = {name: pa.array([value], pa.int64()) for name, value in values}
+    if kept.reach is None:
+        yield pa.record_batch(counters)
+        return
+    yield pa.record_batch(counters | no_message())
+    for columns in message_batches(messages):
+        nothing = pa.nulls(len(columns["topic"]), pa.int64())
+        yield pa.record_batch(dict.fromkeys(COUNTERS, nothing) | columns)
+
+
+def _reach(sink: KafkaSink) -> Reach:
+    def partitions(topics: Iterable[str]) -> Mapping[str, int]:
+        from spdist.transports.kafka_link import partitions_of
+
+        return partitions_of(sink.settings, topics)
+
+    return Reach(sink, partitions)
+
+
+def catch_up(settings: QuerySettings, records: Sequence[Record], tick: int, positions: Positions) -> list[bytes]:
+    """Run one batch of all shards in this process, the first one of their owner, and return their states after it.
+
+    What it puts out, and what earlier owners may not have published, has left when this returns.
+    """
+    kept = _Kept(settings)
+    try:
+        shards = kept.shards(0)
+        outputs = shards.process(0, tick, positions, kept.router.route(records))
+        kept.transport.append([output for output in outputs if isinstance(output, Record)])
+        kept.send(shards, [output for output in outputs if not isinstance(output, Record)])
+        return shards.snapshots()
+    finally:
+        kept.close()
 
 
 def _task() -> TaskContext:

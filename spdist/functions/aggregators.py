@@ -231,8 +231,11 @@ def _deviation_add(state: list[Any], value: float) -> None:
     if count == 1:
         state[:] = [1, float(value), 0.0, float(value)]
         return
+    if not count:  # more had left than had come; Siddhi forgets the value
+        state[0] = 0
+        return
     total += value
-    fresh = total / count if count else math.nan
+    fresh = total / count
     state[:] = [count, fresh, squares + (value - mean) * (value - fresh), total]
 
 

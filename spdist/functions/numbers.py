@@ -7,7 +7,6 @@ done here, by functions that generated code calls only where plain Python would 
 from __future__ import annotations
 
 import math
-import struct
 from array import array
 from typing import Any
 
@@ -220,6 +219,8 @@ def _java_whole(value: float, significant: int) -> str | None:
 
 _DIGITS_PER_BIT = math.log10(2.0)
 _LEAST = 5e-324
+#: Below it a 32-bit float has fewer digits.
+_LEAST_NORMAL32 = 2.0**-126
 
 
 def _double_text(value: float) -> str:
@@ -260,12 +261,15 @@ def text_of_float32(value: Any) -> str:
         return text_of(value)
     if not math.isfinite(value):
         return _not_finite(value)
-    whole = _java_whole(float32(value), 24)
+    narrow = float32(value)
+    whole = _java_whole(narrow, 24)
     if whole is not None:
         return whole
-    bits = struct.pack("<f", float32(value))
-    for precision in range(1, 10):
+    # Six digits tell all decimals of six digits or fewer apart, but for the smallest numbers.
+    for precision in range(6 if _LEAST_NORMAL32 <= abs(narrow) < math.inf else 1, 10):
         shortest = f"{value:.{precision}g}"
-        if struct.pack("<f", float32(float(shortest))) == bits:
-            return _java_real(shortest)
+        if float32(float(shortest)) == narrow:
+            if "e" in shortest or not 0.001 <= abs(narrow) < 1e7:
+                return _java_real(shortest)
+            return shortest if "." in shortest else f"{shortest}.0"
     return _java_real(repr(value))

@@ -1,16 +1,36 @@
-"""Runs the tables that lark makes of the grammar: text to parse tree, several times faster than lark's own loop.
+"""Text to parse tree, by the tables that stand in ``tables.json``; lark is not needed for that.
 
-The tables are lark's, and so is the tree: names of rules, what is left out, what is inlined, and the places. A text
-that does not fit is none of this module's business; `Machine.run` returns None, and lark says what is wrong.
+The tables are lark's (`spdist.language.tables` writes them down), and so is the tree: names of rules, what is left out,
+what is inlined, and the places; and for a text that does not fit, where it stops and what could have stood there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Machine"]
+__all__ = ["Machine", "Stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a text does not fit the grammar.
+
+    Parameters
+    ----------
+    position : int
+        Of the first word or sign that does not fit.
+    ended : bool
+        Whether it is the end of the text.
+    expected : frozenset of str
+        The terminals that could stand there; ``$END`` is the end.
+    """
+
+    position: int
+    ended: bool
+    expected: frozenset[str]
 
 
 class _Branch:
@@ -41,7 +61,6 @@ class _Leaf(str):
     end_pos: int
 
 
-@dataclass(frozen=True, slots=True)
 class _Rule:
     """What is done where a rule is complete.
 
@@ -53,116 +72,96 @@ class _Rule:
         What it makes of them.
     data : str
         The name of its branch.
-    kept : tuple of (int, bool), optional
-        The symbols that become children, and whether in place of each its own children do; None for all as they are.
     single : bool
         Whether a single child takes the branch's place.
+    kept : list of (int, bool), or None
+        The symbols that become children, and whether in place of each its own children do; None for all as they are.
     """
 
-    size: int
-    origin: str
-    data: str
-    kept: tuple[tuple[int, bool], ...] | None
-    single: bool
+    __slots__ = ("data", "kept", "origin", "passes", "single", "size")
 
-
-def _rule(rule: Any) -> _Rule:
-    options = rule.options
-    kept = tuple(
-        (at, not symbol.is_term and symbol.name.startswith("_"))
-        for at, symbol in enumerate(rule.expansion)
-        if options.keep_all_tokens or not (symbol.is_term and symbol.filter_out)
-    )
-    plain = len(kept) == len(rule.expansion) and not any(inlined for _, inlined in kept)
-    data = rule.alias or options.template_source or rule.origin.name
-    single = bool(options.expand1 and not rule.alias)
-    return _Rule(len(rule.expansion), rule.origin.name, str(data), None if plain else kept, single)
+    def __init__(self, size: int, origin: str, data: str, single: bool, kept: list[tuple[int, bool]] | None) -> None:
+        self.size = size
+        self.origin = origin
+        self.data = data
+        self.single = single
+        self.kept = kept
+        #: What it consists of only gets another name: most steps of an expression, which may bind ever more strongly.
+        self.passes = size == 1 and single and kept is None
 
 
 class Machine:
-    """A parser made of lark's tables.
+    """A parser made of tables.
 
     Parameters
     ----------
-    lark : Lark
-        Made with ``parser="lalr"``, ``lexer="contextual"``, ``maybe_placeholders=False``, without transformer.
+    tables : mapping
+        See `spdist.language.tables.tables_of`.
 
-    Raises
-    ------
-    AttributeError
-        This version of lark keeps its tables elsewhere.
+    State
+    -----
+    The patterns that were needed so far, compiled; no more than the tables have.
     """
 
-    def __init__(self, lark: Any) -> None:
-        frontend = lark.parser
-        table = frontend.parser._parse_table
-        self._starts: dict[str, int] = table.start_states
-        self._ends: dict[str, int] = table.end_states
-        self._lexers: dict[int, Any] = frontend.lexer.lexers
-        self._scanners: dict[int, tuple[Callable[..., Any], frozenset[str]] | None] = {}
-        rules: dict[int, _Rule] = {}
-        kept: set[str] = set()
-        # By state and symbol: the state that follows, or the rule that is complete.
-        self._actions: dict[int, dict[str, int | _Rule]] = {}
-        self._gotos: dict[int, dict[str, int]] = {}
-        for state, actions in table.states.items():
-            row = self._actions[state] = {}
-            for symbol, (_, argument) in actions.items():
-                if isinstance(argument, int):
-                    row[symbol] = argument
-                    continue
-                if id(argument) not in rules:
-                    rules[id(argument)] = _rule(argument)
-                    keeps = argument.options.keep_all_tokens
-                    kept |= {s.name for s in argument.expansion if s.is_term and (keeps or not s.filter_out)}
-                row[symbol] = rules[id(argument)]
-            self._gotos[state] = {symbol: following for symbol, following in row.items() if isinstance(following, int)}
-        self._kept = frozenset(kept)
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self._starts: dict[str, int] = tables["starts"]
+        self._ends: dict[str, int] = tables["ends"]
+        self._words: dict[str, str] = tables["words"]
+        self._terminals = frozenset(tables["terminals"])
+        self._kept = frozenset(tables["kept"])
+        self._rules = [_Rule(*rule) for rule in tables["rules"]]
+        # By state and symbol: the state that follows, or ~n where rule n is complete.
+        self._actions: list[dict[str, int]] = tables["actions"]
+        self._patterns: list[str] = tables["patterns"]
+        self._scanners: list[int] = tables["scanners"]
+        self._compiled: list[Any] = [None] * len(self._patterns)
+        self._ignored: str = tables["ignored"]
 
-    def _scanner(self, state: int) -> tuple[Callable[..., Any], frozenset[str]] | None:
-        """Return what matches the next token in a state, and the kinds that are skipped; None where lark must do it."""
-        lexer = self._lexers[state]
-        (pattern, *more), callbacks = lexer.scanner._mres, lexer.callback
-        found = None if more or callbacks else (pattern.match, lexer.ignore_types)
-        self._scanners[state] = found
-        return found
+    def _compile(self, number: int) -> Any:
+        match = self._compiled[number] = re.compile(self._patterns[number]).match
+        return match
 
     def run(self, text: str, start: str) -> Any:
-        """Return the tree of `text`, or None where it does not fit the grammar."""
-        scanners, actions, gotos, kept = self._scanners, self._actions, self._gotos, self._kept
-        states = [self._starts[start]]
+        """Return the tree of `text`, or a `Stop` where it does not fit the grammar."""
+        compiled, scanners, words, kept = self._compiled, self._scanners, self._words, self._kept
+        actions, rules, reduce = self._actions, self._rules, self._reduce
+        state, end = self._starts[start], self._ends[start]
+        states = [state]
         values: list[Any] = []
         starts: list[int] = []
         ends: list[int] = []
-        position, length = 0, len(text)
-        state = states[0]
+        position = 0
         while True:
             # The next token, in the kinds that this state takes.
-            kind = "$END"
-            first = position
-            while position < length:
-                scanner = scanners[state] if state in scanners else self._scanner(state)
-                match = None if scanner is None else scanner[0](text, position)
-                if scanner is None or match is None:
-                    return None
-                first, position = position, match.end()
-                if match.lastgroup not in scanner[1]:
-                    kind = match.lastgroup
-                    break
+            number = scanners[state]
+            match = (compiled[number] or self._compile(number))(text, position)
+            if match is None:
+                skipped = re.compile(self._ignored).match(text, position)
+                return Stop(skipped.end() if skipped else position, False, self._expected(states, end))
+            kind, row = match.lastgroup, actions[state]
+            first, position = match.span(kind)
+            if kind == "WORD":
+                kind = words.get(match[kind].lower())
+                if kind not in row:
+                    kind = "NAME"
+            elif kind == "END":
+                kind = "$END"
             # Rules that it completes, then the token itself.
-            while True:
-                action = actions[state].get(kind)
-                if action is None:
-                    return None
-                if isinstance(action, int):
-                    break
-                self._reduce(action, values, starts, ends)
-                if action.size:
-                    del states[-action.size :]
-                state = gotos[states[-1]][action.origin]
+            while (action := row.get(kind)) is not None and action < 0:
+                rule = rules[~action]
+                if rule.passes:
+                    states.pop()
+                else:
+                    reduce(rule, values, starts, ends)
+                    if rule.size:
+                        del states[-rule.size :]
+                state = actions[states[-1]][rule.origin]
                 states.append(state)
-                if kind == "$END" and state == self._ends[start]:
+                if state == end and kind == "$END":
                     return values[-1]
+                row = actions[state]
+            if action is None:
+                return Stop(first, kind == "$END", self._expected(states, end))
             leaf = None
             if kind in kept:
                 leaf = _Leaf(text[first:position])
@@ -172,6 +171,23 @@ class Machine:
             values.append(leaf)
             starts.append(first)
             ends.append(position)
+
+    def _expected(self, states: list[int], end: int) -> frozenset[str]:
+        """Return what could come next; some terminals of the state's row complete rules, and then fit no more."""
+        return frozenset(
+            kind for kind in self._actions[states[-1]] if kind in self._terminals and self._fits(states, kind, end)
+        )
+
+    def _fits(self, states: list[int], kind: str, end: int) -> bool:
+        states = list(states)
+        while (action := self._actions[states[-1]].get(kind)) is not None and action < 0:
+            rule = self._rules[~action]
+            if rule.size:
+                del states[-rule.size :]
+            states.append(self._actions[states[-1]][rule.origin])
+            if states[-1] == end and kind == "$END":
+                return True
+        return action is not None
 
     @staticmethod
     def _reduce(rule: _Rule, values: list[Any], starts: list[int], ends: list[int]) -> None:

@@ -1,26 +1,24 @@
-"""SiddhiQL text to syntax tree; the only user of lark.
+"""SiddhiQL text to syntax tree.
 
 The grammar is LALR(1) without conflicts and has a contextual lexer, so words are keywords only where the grammar takes
-them. Its tables are made at the first use, not at import.
+them. Its tables are lark's, written down beforehand (`spdist.language.tables`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from spdist.errors import SiddhiSyntaxError
 from spdist.language import ast
 from spdist.language.build_apps import AppBuilder
-from spdist.language.lalr import Machine
+from spdist.language.lalr import Machine, Stop
 from spdist.language.places import Places, expand
 from spdist.language.syntax_help import explain, word_at
+from spdist.language.tables import load_tables
 
 if TYPE_CHECKING:
-    from lark import Lark, UnexpectedInput
-
     from spdist.language.build_expressions import Branch
 
 __all__ = ["parse", "parse_expression", "parse_on_demand", "read_time"]
@@ -72,36 +70,15 @@ def parse_on_demand(text: str, variables: Mapping[str, str] | None = None) -> as
 
 
 @cache
-def _lark() -> Lark:
-    from lark import Lark
-
-    grammar = files("spdist.language").joinpath("grammar.lark").read_text("utf-8")
-    starts = ["app", "expression", "on_demand"]
-    return Lark(
-        grammar, parser="lalr", lexer="contextual", start=starts, propagate_positions=True, maybe_placeholders=False
-    )
-
-
-@cache
-def _machine() -> Machine | None:
-    try:
-        return Machine(_lark())
-    except AttributeError:
-        return None  # a lark with other insides: its own loop does the same, in twice the time
+def _machine() -> Machine:
+    return Machine(load_tables())
 
 
 def _parse(text: str, start: str, variables: Mapping[str, str] | None) -> Any:
-    from lark import UnexpectedInput
-
     expanded, places = expand(text, variables)
-    machine = _machine()
-    tree = None if machine is None else machine.run(expanded, start)
-    if tree is None:
-        # What is wrong, lark says best; a text that it takes after all is as good.
-        try:
-            tree = _lark().parse(expanded, start=start)
-        except UnexpectedInput as error:
-            raise _located(error, expanded, places) from None
+    tree = _machine().run(expanded, start)
+    if isinstance(tree, Stop):
+        raise _located(tree, expanded, places)
     try:
         return AppBuilder(places, expanded).build(cast("Branch", tree))
     except RecursionError:
@@ -109,16 +86,9 @@ def _parse(text: str, start: str, variables: Mapping[str, str] | None) -> Any:
         raise SiddhiSyntaxError("The text is nested too deeply", span=whole, text=text) from None
 
 
-def _located(error: UnexpectedInput, expanded: str, places: Places) -> SiddhiSyntaxError:
-    """Say what stands where lark stopped, and what could have stood there."""
-    position = error.pos_in_stream if error.pos_in_stream is not None else len(expanded)
-    token = getattr(error, "token", None)
-    if token is not None and token.type == "$END":
-        position = len(expanded.rstrip())
-        found = ""
-    else:
-        found = word_at(expanded, position)
-    interactive = getattr(error, "interactive_parser", None)
-    expected = set(interactive.accepts()) if interactive is not None else set()
-    message, hint = explain(found, expected, expanded[:position])
+def _located(stop: Stop, expanded: str, places: Places) -> SiddhiSyntaxError:
+    """Say what stands where the text stopped making sense, and what could have stood there."""
+    position = len(expanded.rstrip()) if stop.ended else stop.position
+    found = "" if stop.ended else word_at(expanded, position)
+    message, hint = explain(found, stop.expected, expanded[:position])
     return SiddhiSyntaxError(message, span=places.span(position, position + len(found)), hint=hint, text=places.written)

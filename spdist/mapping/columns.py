@@ -1,6 +1,7 @@
 """Many payloads at once: what the mappings of `spdist.mapping.mappers` do one by one, only faster.
 
-Payloads in the form that WSO2's json mapping writes are read and checked column by column, and so are events written.
+Payloads in the form that WSO2's json mapping writes are read and checked column by column, and so are events written;
+plain lines of csv are read without a parser of their own.
 Whatever is unusual (an array, a null where a text is, a number of another type, an unknown attribute …) goes to the
 mapping itself, payload by payload, so that the results are its results: tests/properties/test_mapping_laws.py.
 """
@@ -8,7 +9,9 @@ mapping itself, payload by payload, so that the results are its results: tests/p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
@@ -16,23 +19,29 @@ from typing import Any
 import orjson
 
 from spdist.errors import MappingError
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.functions.numbers import float32
 from spdist.language.types import Type
-from spdist.mapping.base import Lost, MapSetting
+from spdist.mapping.base import Event, Lost, MapSetting
+from spdist.mapping.csv_payloads import CsvSource
 from spdist.mapping.json_payloads import json_text
 from spdist.mapping.mappers import sink_mapper, source_mapper
 
-__all__ = ["BatchReader", "BatchWriter", "Failed"]
+__all__ = ["BatchReader", "BatchWriter", "Failed", "Unwritten"]
 
 Row = tuple[Any, ...]
-#: Told the number of a payload that cannot be read, or of an event that cannot be written, and why.
+#: Told the number of a payload that cannot be read, and why.
 Failed = Callable[[int, MappingError], None]
+#: Told the number of the first event of a chunk that cannot be written, the chunk, and why.
+Unwritten = Callable[[int, Sequence[Event], Exception], None]
 
 _EVENT = "event"
 _NULL = type(None)
 #: Beyond it what was read as a real number may have been written as a whole one.
 _SURELY_REAL = 2.0**63
-_RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
+#: Java writes positive numbers from the one up to the other without an exponent.
+_PLAIN_FROM, _PLAIN_TO = 0.001, 1e7
+#: Of arrays that take the numbers of a type and no other.
+_CODES = {Type.INT: "i", Type.LONG: "q"}
 _TYPES: dict[Type, set[type]] = {
     Type.STRING: {str, _NULL},
     Type.INT: {int, _NULL},
@@ -105,6 +114,8 @@ class BatchReader:
 
     def rows(self, payloads: Sequence[Any]) -> list[Row | None]:
         """Return the row of each payload that holds one event in the usual form; None where `mapper` is to be asked."""
+        if isinstance(self.mapper, CsvSource):
+            return self.mapper.rows(payloads)
         if not self._quick or not set(map(type, payloads)) <= {bytes, str}:
             return [None] * len(payloads)
         loads, pick, width = orjson.loads, self._pick, len(self._schema)
@@ -135,18 +146,20 @@ class BatchReader:
 
     def _narrowed(self, rows: list[Row | None]) -> list[Row | None]:
         """Return rows with floats of 32 bits."""
-        floats = [place for place, kind in enumerate(self._schema.types) if kind is Type.FLOAT]
-        if not floats:
+        kinds = self._schema.types
+        if Type.FLOAT not in kinds:
             return rows
-        made: list[Row | None] = []
-        for row in rows:
-            if row is not None:
-                values = list(row)
-                for place in floats:
-                    values[place] = None if row[place] is None else float32(row[place])
-                row = tuple(values)
-            made.append(row)
-        return made
+        there = [row for row in rows if row is not None]
+        columns = zip(*there, strict=True)
+        narrow = zip(
+            *(_float32s(c) if kind is Type.FLOAT else c for kind, c in zip(kinds, columns, strict=False)), strict=True
+        )
+        return list(narrow) if len(there) == len(rows) else [row and next(narrow) for row in rows]
+
+
+def _float32s(column: Sequence[Any]) -> Sequence[Any]:
+    """Return real numbers as floats of 32 bits."""
+    return array("f", column) if None not in column else [None if v is None else float32(v) for v in column]
 
 
 def _fits(kind: Type, column: Sequence[Any]) -> bool:
@@ -157,15 +170,18 @@ def _fits(kind: Type, column: Sequence[Any]) -> bool:
     if kind in (Type.STRING, Type.BOOL) or types == {_NULL}:
         return True
     values = column if _NULL not in types else [value for value in column if value is not None]
-    if kind in _RANGES:
-        low, high = _RANGES[kind]
-        return bool(low <= min(values) and max(values) <= high)
+    if kind in _CODES:
+        try:
+            array(_CODES[kind], values)
+        except OverflowError:
+            return False
+        return True
     least, most = min(values), max(values)
     return bool(least > -_SURELY_REAL and most < _SURELY_REAL)
 
 
 class BatchWriter:
-    """Writes many events of one sink, each as a chunk of its own.
+    """Writes many events of one sink.
 
     Parameters
     ----------
@@ -180,25 +196,65 @@ class BatchWriter:
     def __init__(self, setting: MapSetting) -> None:
         self.mapper = sink_mapper(setting)
         self._types = setting.schema.types
-        self._quick = _is_plain(setting, "payload") and not setting.flag("validate.json", False)
-        fields = ",".join(f"{json.dumps(name)}:".replace("%", "%%") + "%s" for name in setting.schema.names)
-        self._form = f'{{"{_EVENT}":{{{fields}}}}}'
+        plain = _is_plain(setting, "payload") and not setting.flag("validate.json", False)
+        self._quick = plain and len(setting.schema) > 0
+        self._groups = setting.flag("event.grouping.enabled", True)
+        names = [f"{json.dumps(name)}:" for name in setting.schema.names]
+        #: What stands in front of each value.
+        self._before = [f'{{"{_EVENT}":{{{names[0]}', *(f",{name}" for name in names[1:])] if names else []
 
-    def write(self, events: Sequence[tuple[int, Row]], failed: Failed) -> list[list[Any]]:
-        """Return the payloads of each event; none where it cannot be written, which `failed` is told."""
-        if self._quick and events:
-            columns = zip(*(row for _, row in events), strict=True)
-            texts = [_texts(kind, column) for kind, column in zip(self._types, columns, strict=True)]
-            form = self._form
-            return [[form % values] for values in zip(*texts, strict=True)]
-        return [self._write(number, event, failed) for number, event in enumerate(events)]
+    def write(
+        self,
+        timestamps: Sequence[int],
+        rows: Sequence[Row],
+        unwritten: Unwritten,
+        chunks: Sequence[tuple[int, int]] = (),
+    ) -> list[Any]:
+        """Return the payloads of all events in order, as the mapping writes them chunk by chunk.
 
-    def _write(self, number: int, event: tuple[int, Row], failed: Failed) -> list[Any]:
+        Parameters
+        ----------
+        timestamps, rows : Sequence
+            The events.
+        unwritten : Callable
+            Told of each chunk that cannot be written: it has no payload.
+        chunks : Sequence of (begin, end)
+            Where there are chunks of several events, in order; each other event is a chunk of its own.
+        """
+        if self._quick and rows:
+            columns = zip(*rows, strict=True)
+            parts: list[Iterable[str]] = []
+            for kind, column, before in zip(self._types, columns, self._before, strict=True):
+                parts += (repeat(before), _texts(kind, column))
+            each = list(map("".join, zip(*parts, repeat("}}"), strict=False)))
+            return _in_arrays(each, chunks) if chunks and self._groups else each
+        events = list(zip(timestamps, rows, strict=True))
+        made: list[Any] = []
+        done = 0
+        for begin, end in (*chunks, (len(events), len(events))):
+            for number in range(done, begin):
+                made += self._write(number, events[number : number + 1], unwritten)
+            if end > begin:
+                made += self._write(begin, events[begin:end], unwritten)
+            done = end
+        return made
+
+    def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
         try:
-            return self.mapper.write((event,))
-        except MappingError as error:
-            failed(number, error)
+            return self.mapper.write(chunk)
+        except Exception as error:  # whoever made the event by itself would have been told, too
+            unwritten(number, chunk, error)
             return []
+
+
+def _in_arrays(texts: list[str], chunks: Sequence[tuple[int, int]]) -> list[str]:
+    made: list[str] = []
+    done = 0
+    for begin, end in chunks:
+        made += texts[done:begin]
+        made.append(f"[{','.join(texts[begin:end])}]")
+        done = end
+    return made + texts[done:]
 
 
 def _texts(kind: Type, column: Sequence[Any]) -> list[str]:
@@ -210,8 +266,10 @@ def _texts(kind: Type, column: Sequence[Any]) -> list[str]:
         return list(map(str, column))
     if types == {float} and kind is Type.DOUBLE:
         texts = orjson.dumps(column).decode()[1:-1].split(",")
-        for place, value in enumerate(column):
-            if not (0.001 <= value < 1e7 or -1e7 < value <= -0.001):
-                texts[place] = json_text(value, kind)
+        total = sum(column)  # of which NaN would make NaN
+        if not (min(column) >= _PLAIN_FROM and max(column) < _PLAIN_TO and total == total):
+            for place, value in enumerate(column):
+                if not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+                    texts[place] = json_text(value, kind)
         return texts
     return [json_text(value, kind) for value in column]

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.errors import MappingError, SiddhiTypeError
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, mapped_attributes
-from spdist.mapping.values import read_text, writer_of
+from spdist.mapping.values import read_text, reader_of, writer_of
 
 __all__ = ["CsvSink", "CsvSource"]
+
+#: What gives a line another meaning than that of texts between delimiters.
+_UNUSUAL = re.compile('["\\r\\n\\0]')
+#: Longer lines may be refused.
+_PLAIN_LENGTH = 100_000
 
 
 def _delimiter(setting: MapSetting) -> str:
@@ -110,6 +116,28 @@ class CsvSource:
             except MappingError as error:
                 lost(error)
         return [events] if events else []
+
+    def rows(self, payloads: Sequence[Any]) -> list[tuple[Any, ...] | None]:
+        """Return the row of each payload that is one plain line with all values; None where `read` is to be asked."""
+        columns, delimiter = self._columns, self._delimiter
+        if self._header_due or not all(column.isdecimal() for column in columns):
+            return [None] * len(payloads)
+        cells = [
+            (int(column), reader_of(kind)) for column, kind in zip(columns, self._setting.schema.types, strict=True)
+        ]
+        rows: list[tuple[Any, ...] | None] = []
+        for payload in payloads:
+            row = None
+            if type(payload) is str and 0 < len(payload) < _PLAIN_LENGTH and _UNUSUAL.search(payload) is None:
+                texts = payload.split(delimiter)
+                try:
+                    row = tuple([read(texts[place]) for place, read in cells])
+                except IndexError:
+                    pass
+                else:
+                    row = None if None in row else row
+            rows.append(row)
+        return rows
 
     def _row(self, line: list[str], properties: Mapping[str, Any]) -> tuple[Any, ...]:
         row: list[Any] = []

@@ -9,7 +9,7 @@ from spdist.functions.core import parse_double, parse_int, parse_long
 from spdist.functions.numbers import float32, text_of, text_of_float32
 from spdist.language.types import Type
 
-__all__ = ["read_text", "write_text", "writer_of"]
+__all__ = ["read_text", "reader_of", "write_text", "writer_of"]
 
 
 def writer_of(type: Type) -> Callable[[Any], str]:
@@ -39,9 +39,14 @@ _READERS: dict[Type, Callable[[str], Any]] = {
 }
 
 
+def reader_of(type: Type) -> Callable[[str], Any]:
+    """Return what reads the values of a type; of a text that is none it makes None."""
+    return _READERS[type]
+
+
 def read_text(text: str, type: Type) -> Any:
     """Return the value that a text is; raises ValueError where it is none of that type."""
-    value = _READERS[type](text)
+    value = reader_of(type)(text)
     if value is None:
         raise ValueError(f"'{text}' is no {type}")
     return value

@@ -54,8 +54,8 @@ class JoinPlan(Plan):
         self.expects_expired = self.events != "current"
         select = checked.query.select
         clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
-        #: Whether a RESET means anything.
-        self.totals = any(aggregates_in(clause) for clause in clauses)
+        #: Whether a RESET means anything: to totals, or to a snapshot, which it empties.
+        self.resets = self.shows_snapshots or any(aggregates_in(clause) for clause in clauses)
         self.nothing = (self.sides[0].nothing, self.sides[1].nothing)
         slides = self.expects_expired or any(side.slides for side in self.sides)
         leaving = slides or any(side.kind == "window" for side in self.sides)
@@ -171,7 +171,7 @@ class JoinQuery:
         """Return what takes the chunks that a side releases."""
         if not side.triggers:
             return lambda chunk: None
-        position, outer, resets = side.position, side.outer, self.plan.totals
+        position, outer, resets = side.position, side.outer, self.plan.resets
         nothing = self.plan.nothing[1 - position]
         finders, looks, left = self.finders, self.looks, position == 0
 

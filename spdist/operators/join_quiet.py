@@ -163,7 +163,7 @@ def _held(side: SidePlan, attributes: tuple[int, ...], wanted: int | None) -> _H
 def _is_quiet(plan: JoinPlan) -> bool:
     """Tell whether an event that leaves shows nothing, and no expression of the query can fail."""
     select = plan.checked.query.select
-    if plan.expects_expired or plan.totals or plan.same or plan.rate is not None or plan.checked.partition is not None:
+    if plan.expects_expired or plan.resets or plan.same or plan.rate is not None or plan.checked.partition is not None:
         return False
     if select.group_by or select.having or select.order_by or select.limit or select.offset or plan.input.per:
         return False

@@ -20,7 +20,7 @@ from spdist.operators.expression import ExpressionWriter
 from spdist.operators.junction import Drive, Loop, ObserverFailed
 from spdist.operators.selector import Selection, SelectorWriter, Sink
 
-__all__ = ["LoopPlan", "by_key"]
+__all__ = ["LoopPlan", "by_key", "key_lines"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,14 @@ class LoopPlan:
         Conditions in front of the window.
     window : WindowLoop, optional
         The window's part; None where there is no window.
+    of_query : bool
+        Whether totals and window are those of ``query``; else they are in the cell of a key (`spdist.operators.cells`).
     """
 
     selection: Selection
     filters: tuple[ast.Expression, ...] = ()
     window: WindowLoop | None = None
+    of_query: bool = True
     _makers: dict[tuple[bool, str], Callable[..., Any]] = field(default_factory=dict)
 
     def loop(self, query: Any, sink: Sink, drive: Drive) -> Loop:
@@ -77,10 +80,10 @@ class LoopPlan:
 
     def _source(self, finding: tuple[str, ...], how: str, names: tuple[str, ...]) -> list[str]:
         current = SelectorWriter(self.selection, "each", _EMISSIONS[how])
-        state = ["state = query.totals", *current.bound()]
-        window = [] if self.window is None else ["window = query.window", *self.window.setup]
+        state = ["state = query.totals", *current.bound()] if self.of_query else []
+        window = ["window = query.window", *self.window.setup] if self.window is not None and self.of_query else []
         outer, inner = (state, []) if not finding else ([], [*finding, *state, *window])
-        body = [*_CLOCK, *inner, *self._event(current)]
+        body = [*_CLOCK, *inner, *self.event(current)]
         loop = [
             "events = zip(timestamps, rows)",
             *([] if finding else window),
@@ -102,7 +105,7 @@ class LoopPlan:
             "    return take",
         ]
 
-    def _event(self, current: SelectorWriter) -> list[str]:
+    def event(self, current: SelectorWriter) -> list[str]:
         """Return what is done with the event ``new`` that came ``at`` its time."""
         lines = ["ts, row = at, new"]
         if self.filters:
@@ -146,6 +149,13 @@ _EMISSIONS = {
 }
 
 
+def key_lines(attribute: int | None) -> list[str]:
+    """Return the lines that set ``key``, or go on to the next event; see `by_key`."""
+    if attribute is not None:
+        return [f"key = new[{attribute}]", "if key is None:", "    continue"]
+    return ["for key in keys(at, new):", "    break", "else:", "    continue"]
+
+
 def by_key(attribute: int | None, position: int, inner: bool) -> tuple[str, ...]:
     """Return the lines that set ``query`` to the one of the event's partition key.
 
@@ -158,9 +168,7 @@ def by_key(attribute: int | None, position: int, inner: bool) -> tuple[str, ...]
     inner : bool
         Whether it writes an inner stream, of which each key has its own.
     """
-    lines = ["for key in keys(at, new):", "    break", "else:", "    continue"]
-    if attribute is not None:
-        lines = [f"key = new[{attribute}]", "if key is None:", "    continue"]
+    lines = key_lines(attribute)
     lines += ["instance = instances.get(key)", "if instance is None:", "    instance = create(key)"]
     lines += [f"query = instance.queries[{position}]"]
     return (*lines, "emit = query.sink.one") if inner else tuple(lines)

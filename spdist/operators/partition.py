@@ -22,6 +22,7 @@ from spdist.language.parser import read_time
 from spdist.language.scope import Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
+from spdist.operators.cells import cells_of
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter
 from spdist.operators.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne
@@ -230,11 +231,14 @@ class PartitionRuntime:
         self.clock: VirtualClock = place.clock
         self.instances: dict[str, PartitionInstance] = {}
         self.created = 0
+        self.cells = cells_of(plan.queries, plan.keys, plan.attributes, place) if self._suits_cells else None
         self.purge = place.timer((plan.rank, 0), self._purge)
         self.looks = PurgeTimes(plan.purge_interval)
         self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {
             id: self._receiver(id) for id in plan.inputs if id not in plan.windows
         }
+        if self.cells is not None:
+            self.receivers = self.cells.receivers
         self.event_receivers = {id: self._event_receiver(id) for id in plan.inputs if id in plan.windows}
 
     @property
@@ -242,7 +246,15 @@ class PartitionRuntime:
         """What takes many single events of a stream faster than `receivers` do, by stream id."""
         if self.plan.idle_period is not None:
             return {}
+        if self.cells is not None:
+            return self.cells.loops
         return {id: maker for id in self.plan.keys if (maker := self._loop(id)) is not None}
+
+    @property
+    def _suits_cells(self) -> bool:
+        """Whether events of each key go to one query only, and keys stay for ever."""
+        plan = self.plan
+        return not (plan.idle_period is not None or plan.ranged or plan.inner or plan.windows)
 
     def _loop(self, stream_id: str) -> LoopMaker | None:
         readers = [i for i, plan in enumerate(self.plan.queries) if stream_id in plan.inputs]
@@ -366,16 +378,24 @@ class PartitionRuntime:
 
     def snapshot(self) -> Any:
         """Return the states of all keys, by key."""
-        keys = {
-            key: [instance.number, instance.used, [query.snapshot() for query in instance.queries]]
-            for key, instance in self.instances.items()
-        }
-        return [keys, self.created, self.looks.snapshot(), self.purge.snapshot()]
+        keys, created = (
+            {
+                key: [instance.number, instance.used, [query.snapshot() for query in instance.queries]]
+                for key, instance in self.instances.items()
+            },
+            self.created,
+        )
+        if self.cells is not None:
+            keys, created = self.cells.snapshot(), self.cells.created
+        return [keys, created, self.looks.snapshot(), self.purge.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
         keys, self.created, looks, due = state
         self.looks.restore(looks)
+        if self.cells is not None:
+            self.cells.restore(keys, self.created)
+            keys = {}
         self.instances.clear()
         for key, (number, used, queries) in keys.items():
             instance = self.instances[key] = self._made(number)

@@ -108,8 +108,8 @@ class Plan:
         self.name = checked.name
         self.observers: list[QueryObserver] = []
         self.rate = checked.query.rate
-        snapshot = self.rate is not None and self.rate.kind == "snapshot"
-        self.events = checked.query.output.events or ("all" if snapshot else "current")
+        self.shows_snapshots = self.rate is not None and self.rate.kind == "snapshot"
+        self.events = checked.query.output.events or ("all" if self.shows_snapshots else "current")
         # What writes into a table serves all partition keys.
         self._writer: TableWriter | None = None
         self._way: tuple[Junction, Sink] | None = None
@@ -137,25 +137,25 @@ class Plan:
             partitioned=self.checked.partition is not None,
             filters=filters,
             keyed=self.rate is not None and bool(self.checked.query.select.group_by),
-            every_row=self.rate is not None and self.rate.kind == "snapshot",
+            every_row=self.shows_snapshots,
             falls_back=falls_back,
         )
 
     def sink(self, place: Place) -> Sink:
         """Return where the results of one instance go."""
         table = self.stores.get(self.checked.target)
-        if isinstance(table, TableStore):
-            if self._writer is None:
-                output = self.checked.query.output
-                self._writer = table_writer(self.name, output, self.checked.output, table, self.catalog, place.clock)
-            return insert_into(self._writer, self.observers)
-        if table is not None:
+        if table is None:
+            # All keys of a partition share the way to a stream of the app.
+            stream = place.junction(self.checked.target)
+            if self._way is None or self._way[0] is not stream:
+                self._way = stream, sink_for(self.checked, place, self.stores, self.observers)
+            return self._way[1]
+        if not isinstance(table, TableStore):
             return sink_for(self.checked, place, self.stores, self.observers)
-        # All keys of a partition share the way to a stream of the app.
-        stream = place.junction(self.checked.target)
-        if self._way is None or self._way[0] is not stream:
-            self._way = stream, sink_for(self.checked, place, self.stores, self.observers)
-        return self._way[1]
+        if self._writer is None:
+            output = self.checked.query.output
+            self._writer = table_writer(self.name, output, self.checked.output, table, self.catalog, place.clock)
+        return insert_into(self._writer, self.observers)
 
     def limit(self, place: Place) -> RateLimit:
         """Return the rate limit of one instance, with what the results go to behind it."""

@@ -30,7 +30,7 @@ from spdist.operators.pattern_states import Partial
 from spdist.operators.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
 from spdist.operators.processors import Processors
 from spdist.operators.readers import ElementReader, RowReader
-from spdist.operators.selector import SelectorState
+from spdist.operators.selector import SelectorState, Sink
 from spdist.operators.sequence_loops import sequence_loop
 from spdist.operators.stores import Store
 
@@ -177,17 +177,26 @@ class SingleStreamPlan(Plan):
 class SingleStreamQuery:
     """An instance of a query over one stream.
 
+    Parameters
+    ----------
+    plan : SingleStreamPlan
+        The query.
+    place : Place
+        Where it lives.
+    sink : Sink, optional
+        Where results go in place of the query's own target.
+
     State
     -----
     The selector's totals, what the window and stream processors hold and what the rate limit holds back.
     """
 
-    def __init__(self, plan: SingleStreamPlan, place: Place) -> None:
+    def __init__(self, plan: SingleStreamPlan, place: Place, sink: Sink | None = None) -> None:
         self.plan = plan
         self.place = place
         self.totals = SelectorState()
         self.limit = plan.limit(place)
-        self.sink = self.limit.sink
+        self.sink = sink or self.limit.sink
         self.processors = _NO_PROCESSORS
         self.window: Window | None = None
         if plan.waits:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from spdist.extension import window
+from spdist.functions.objects import HashMap
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
-from spdist.operators.unique_keys import KEY, key_of, key_only
+from spdist.operators.unique_keys import KEY, key_of, key_only, object_of
 
 __all__ = [
     "UniqueFirstLengthBatchWindow",
@@ -36,9 +37,9 @@ class _UniqueBatch(Window):
 
     Notes
     -----
-    What is released carries the time of the release, and the first batch comes without a RESET. Siddhi collects for all
-    keys of a partition together; here each has a batch of its own. It releases keys in the order of their hashes, here
-    it is the order in which they came.
+    What is released carries the time of the release, and the first batch comes without a RESET; keys are released in
+    the order of their hashes in Java. Siddhi collects for all keys of a partition together; here each has a batch of
+    its own.
     """
 
     prepare = staticmethod(key_only)
@@ -46,8 +47,8 @@ class _UniqueBatch(Window):
 
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
-        self.key = key_of(setting)
-        self.batch: dict[Any, Row] = {}
+        self.key = key_of(setting) if self.first else object_of(setting)
+        self.batch = HashMap()
         self.before: list[Row] = []
         self.released = 0
         self.reset: Arrival | None = None
@@ -58,13 +59,14 @@ class _UniqueBatch(Window):
 
     def _add(self, arrival: Arrival) -> None:
         key = self.key(*arrival)
-        if not self.first or key not in self.batch:
-            self.batch[key] = arrival[1]
+        if not self.first or not self.batch.has(key):
+            self.batch.put(key, arrival[1])
 
     def _closing(self) -> list[Event]:
         now = self.clock.now
         chunk: list[Event] = [(EXPIRED, now, row) for row in self.before]
-        self.before, self.batch = list(self.batch.values()), {}
+        self.before = [row for _, row in self.batch.items()]
+        self.batch.clear()  # its table stays as large as it has become, and so does the order
         self.released = now
         if self.before:
             if self.reset is not None:
@@ -111,7 +113,7 @@ class UniqueLengthBatchWindow(_UniqueBatch):
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the open batch."""
-        return ((self.clock.now, row) for row in self.batch.values())
+        return ((self.clock.now, row) for _, row in self.batch.items())
 
 
 @window("unique:firstLengthBatch", overloads("unique:firstLengthBatch", (KEY, _LENGTH)))

@@ -15,7 +15,7 @@ from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import Row, WindowSetting
 from spdist.operators.parameters import Parameter
 
-__all__ = ["KEY", "KeyOf", "key_arguments", "key_of", "key_only", "resolve_keys"]
+__all__ = ["KEY", "KeyOf", "key_arguments", "key_of", "key_only", "object_of", "resolve_keys"]
 
 _TYPES = frozenset(Type) - {Type.OBJECT}
 #: The first parameter of most windows of the family.
@@ -47,3 +47,9 @@ def key_of(setting: WindowSetting) -> KeyOf:
     """Return what computes the key of an event: the texts of the arguments, one after the other."""
     arguments = setting.prepared(setting.clock)
     return lambda timestamp, row: "".join([text_of(value) for value in arguments(timestamp, row)])
+
+
+def object_of(setting: WindowSetting) -> KeyOf:
+    """Return what computes the key of an event: the value of the only argument."""
+    arguments = setting.prepared(setting.clock)
+    return lambda timestamp, row: arguments(timestamp, row)[0]

@@ -17,7 +17,7 @@ from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, VirtualClock, Window, WindowSetting
 from spdist.operators.held_condition import HeldCondition, Holds, compile_condition
 
-__all__ = ["Condition", "ExpressionWindow", "Prepared", "prepared", "resolver"]
+__all__ = ["ConditionalWindow", "ExpressionWindow", "resolver"]
 
 
 def resolver(name: str, *options: tuple[str, bool]) -> WindowResolver:
@@ -103,8 +103,28 @@ class Condition:
             self.totals[:] = totals
 
 
+class ConditionalWindow(Window):
+    """A window that a condition over its events bounds, whose text may come with each event.
+
+    State
+    -----
+    The condition's text and totals.
+    """
+
+    prepare = staticmethod(prepared)
+
+    def __init__(self, setting: WindowSetting) -> None:
+        super().__init__(setting)
+        self.condition = Condition(setting.prepared, setting.clock)
+        self.arguments = setting.prepared.arguments(setting.clock)
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Treat an event as `many` treats several."""
+        self.many(((timestamp, row),))
+
+
 @window("expression", resolver("expression"))
-class ExpressionWindow(Window):
+class ExpressionWindow(ConditionalWindow):
     """Keep the latest events as long as ``expression`` holds over them; where it does not, the oldest ones expire.
 
     The text may come with each event; where it changes, the events held are taken in anew one by one.
@@ -119,20 +139,12 @@ class ExpressionWindow(Window):
     Source: io.siddhi.core.query.processor.stream.window.ExpressionWindowProcessor.
     """
 
-    prepare = staticmethod(prepared)
-
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
-        self.condition = Condition(setting.prepared, setting.clock)
-        self.arguments = setting.prepared.arguments(setting.clock)
         self.held: deque[Arrival] = deque()
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Release what must leave as EXPIRED, then CURRENT(new), as one chunk."""
-        self.many(((timestamp, row),))
-
     def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Treat the events one by one; all that is released is one chunk."""
+        """For each event release what must leave as EXPIRED, then CURRENT(new); all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
             (text,) = self.arguments(timestamp, row)

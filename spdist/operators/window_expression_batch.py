@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spdist.extension import window
-from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
-from spdist.operators.window_expression import Condition, prepared, resolver
+from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, WindowSetting
+from spdist.operators.window_expression import ConditionalWindow, resolver
 
 __all__ = ["ExpressionBatchWindow"]
 
@@ -16,7 +16,7 @@ __all__ = ["ExpressionBatchWindow"]
     "expressionBatch",
     resolver("expressionBatch", ("include.triggering.event", False), ("stream.current.event", True)),
 )
-class ExpressionBatchWindow(Window):
+class ExpressionBatchWindow(ConditionalWindow):
     """Collect events while ``expression`` holds over them; the event with which it does not releases the batch.
 
     That event opens the next batch, or with ``include.triggering.event`` ends this one; the condition's totals count it
@@ -35,21 +35,13 @@ class ExpressionBatchWindow(Window):
     Source: io.siddhi.core.query.processor.stream.window.ExpressionBatchWindowProcessor.
     """
 
-    prepare = staticmethod(prepared)
-
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
-        self.condition = Condition(setting.prepared, setting.clock)
-        self.arguments = setting.prepared.arguments(setting.clock)
         self.passes_current = len(setting.constants) > 2 and bool(setting.constants[2])
         self.batch: list[Arrival] = []
         self.before: list[Arrival] = []
         self.waiting: list[Event] = []
         self.looked = 0
-
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event; release the batch that ends with it."""
-        self.many(((timestamp, row),))
 
     def many(self, arrivals: Sequence[Arrival]) -> None:
         """Take events one by one; each batch that ends is a chunk, released after the last event."""

@@ -9,6 +9,7 @@ from typing import Any
 from spdist.errors import SiddhiTypeError
 from spdist.extension import window
 from spdist.functions.numbers import text_of
+from spdist.functions.objects import HashMap
 from spdist.language.ast import Expression, Variable
 from spdist.language.catalog import WindowResolver
 from spdist.language.types import Type
@@ -52,7 +53,7 @@ class FrequentWindow(Window):
     """Keep the latest event of each of the ``event.count`` most frequent keys (Misra and Gries).
 
     A new key takes one off each counter where all places are taken; keys that come to 0 expire. Where none does, the
-    new event is dropped. What expires together does so in the order of the keys.
+    new event is dropped. What expires together does so in the order of the keys' hashes in Java.
 
     State
     -----
@@ -67,8 +68,7 @@ class FrequentWindow(Window):
         super().__init__(setting)
         self.places: int = setting.constants[0]
         self.positions = _told_apart_by(setting, 1)
-        self.counts: dict[str, int] = {}
-        self.latest: dict[str, Arrival] = {}
+        self.counts, self.latest = HashMap(), HashMap()
 
     def one(self, timestamp: int, row: Row) -> None:
         """Release what a new key pushes out as EXPIRED, then CURRENT(new) where it is counted."""
@@ -84,23 +84,23 @@ class FrequentWindow(Window):
                 self._count_down(chunk)
                 if len(counts) >= self.places:
                     continue
-            counts[key] = counts.get(key, 0) + 1
-            latest[key] = (timestamp, row)
+            counts.put(key, counts.get(key, 0) + 1)
+            latest.put(key, (timestamp, row))
             chunk.append((CURRENT, timestamp, row))
         if chunk:
             self.emit(chunk)
 
     def _count_down(self, chunk: list[Event]) -> None:
-        for key, count in sorted(self.counts.items()):
+        for key, count in self.counts.items():
             if count > 1:
-                self.counts[key] = count - 1
+                self.counts.put(key, count - 1)
             else:
                 del self.counts[key]
                 chunk.append((EXPIRED, self.clock.now, self.latest.pop(key)[1]))
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the latest event of each key."""
-        return iter(self.latest.values())
+        return (arrival for _, arrival in self.latest.items())
 
     def snapshot(self) -> Any:
         """Return counters and events."""
@@ -115,7 +115,8 @@ class FrequentWindow(Window):
 class LossyFrequentWindow(Window):
     """Let events pass whose key makes up at least ``support.threshold`` of all, with lossy counting (Manku, Motwani).
 
-    After each bucket of ``1 / error.bound`` events, keys that came too seldom expire, in the order of the keys.
+    After each bucket of ``1 / error.bound`` events, keys that came too seldom expire, in the order of their hashes in
+    Java.
 
     State
     -----
@@ -134,8 +135,7 @@ class LossyFrequentWindow(Window):
         self.width = ceil(1 / error)
         self.positions = _told_apart_by(setting, 2)
         self.total = 0
-        self.counts: dict[str, list[int]] = {}
-        self.latest: dict[str, Arrival] = {}
+        self.counts, self.latest = HashMap(), HashMap()
 
     def one(self, timestamp: int, row: Row) -> None:
         """Release CURRENT(new) where its key is frequent, then at the end of a bucket what is not as EXPIRED."""
@@ -148,10 +148,10 @@ class LossyFrequentWindow(Window):
             self.total += 1
             bucket = -(-self.total // self.width)
             key = _key(self.positions, row)
-            count = self.counts.setdefault(key, [0, bucket - 1])
-            count[0] += 1
-            self.latest[key] = (timestamp, row)
-            if count[0] >= self.share * self.total:
+            count, before = self.counts.get(key, (0, bucket - 1))
+            self.counts.put(key, (count + 1, before))
+            self.latest.put(key, (timestamp, row))
+            if count + 1 >= self.share * self.total:
                 chunk.append((CURRENT, timestamp, row))
             if self.total % self.width == 0:
                 self._forget(bucket, chunk)
@@ -159,13 +159,13 @@ class LossyFrequentWindow(Window):
             self.emit(chunk)
 
     def _forget(self, bucket: int, chunk: list[Event]) -> None:
-        for key in [key for key, (count, before) in sorted(self.counts.items()) if count + before <= bucket]:
+        for key in [key for key, (count, before) in self.counts.items() if count + before <= bucket]:
             del self.counts[key]
             chunk.append((EXPIRED, self.clock.now, self.latest.pop(key)[1]))
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the latest event of each key."""
-        return iter(self.latest.values())
+        return (arrival for _, arrival in self.latest.items())
 
     def snapshot(self) -> Any:
         """Return counters and events."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cmp_to_key
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
@@ -18,6 +19,7 @@ from spdist.operators.base import (
     Event,
     Row,
     Window,
+    WindowCell,
     WindowLoop,
     WindowSetting,
     expiring,
@@ -28,6 +30,29 @@ __all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow", "SortWindow"]
 
 _LENGTH = Parameter("window.length", INTEGER)
 _STREAM_CURRENT = Parameter("stream.current.event", frozenset({Type.BOOL}))
+
+
+def _ring(length: int) -> WindowCell:
+    """Return how the window lies in a cell: behind the place of the oldest event, once it is full, a ring of events."""
+    lines = (
+        f"if len(cell) < {{first}} + {length}:",
+        "    gone = ()",
+        "    cell.append((at, new))",
+        "else:",
+        "    oldest = cell[{0}]",
+        "    gone = (cell[oldest],)",
+        "    cell[oldest] = (at, new)",
+        f"    cell[{{0}}] = oldest + 1 if oldest + 1 < {{first}} + {length} else {{first}}",
+    )
+
+    def save(cell: list[Any], at: int, _due: list[int]) -> deque[Arrival]:
+        return deque(cell[cell[at] :] + cell[at + 1 : cell[at]])
+
+    def load(cell: list[Any], at: int, held: Iterable[Arrival]) -> list[int]:
+        cell[at:] = (at + 1, *held)
+        return []
+
+    return WindowCell(("{first}",), lines, save=save, load=load)
 
 
 @window("length", overloads("length", (_LENGTH,)))
@@ -60,6 +85,7 @@ class LengthWindow(Window):
         return WindowLoop(
             ("held = window.held", "length = window.length"),
             ("gone = (held.popleft(),) if len(held) >= length else ()", "held.append((at, new))"),
+            cell=_ring(constants[0]),
         )
 
     def one(self, timestamp: int, row: Row) -> None:
@@ -361,6 +387,19 @@ class SortWindow(Window):
             else:
                 self.keys.append((position, False))
         self.held: list[Arrival] = []
+        positions, directions = [position for position, _ in self.keys], {descending for _, descending in self.keys}
+        #: Later keys are looked at only where those before are equal.
+        self._place: Callable[[Arrival], Any] = lambda held: [held[1][position] for position in positions]
+        self._reverse = directions == {True}
+        if len(directions) > 1:
+            self._place = cmp_to_key(self._compare)
+
+    def _compare(self, left: Arrival, right: Arrival) -> int:
+        for position, descending in self.keys:
+            one, other = left[1][position], right[1][position]
+            if one != other:
+                return 1 if (other < one) is not descending else -1
+        return 0
 
     def one(self, timestamp: int, row: Row) -> None:
         """Release CURRENT(new), then EXPIRED(last in order) where the window is full."""
@@ -373,9 +412,7 @@ class SortWindow(Window):
             chunk.append((CURRENT, timestamp, row))
             self.held.append((timestamp, row))
             if len(self.held) > self.length:
-                # Sorts are stable, so sorting by the last key first orders by all of them.
-                for position, descending in reversed(self.keys):
-                    self.held.sort(key=lambda held, at=position: held[1][at], reverse=descending)  # type: ignore[misc]
+                self.held.sort(key=self._place, reverse=self._reverse)
                 chunk.append((EXPIRED, self.clock.now, self.held.pop()[1]))
         self.emit(chunk)
 

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spdist.errors import ChannelError, PlanningError
-from spdist.planning.topology import GroupInput, Strategy, Topology
+from spdist.errors import ChannelError, PlanningError, Span
+from spdist.language.ast import SiddhiApp, find_annotations
+from spdist.language.parser import parse
+from spdist.planning.topology import GroupInput, Strategy, Topic, Topology
 
-__all__ = ["TRANSPORTS", "check_channels", "consumer_group", "payload_of", "shares_keyed", "subjects", "topic_name"]
+__all__ = [
+    "CREATION",
+    "TRANSPORTS",
+    "asks_for_channels",
+    "check_channels",
+    "consumer_group",
+    "payload_of",
+    "shares_keyed",
+    "subjects",
+    "topic_name",
+]
 
 #: What carries topics: the embedded log, which names them as Kafka does, Kafka itself, and NATS.
 TRANSPORTS = ("log", "kafka", "nats")
+#: The annotation that says whether topics are made.
+CREATION = "app:transportChannelCreationEnabled"
 
 
 def topic_name(transport: str, app: str, stream: str, key: str | None = None) -> str:
@@ -43,7 +57,12 @@ def payload_of(transport: str, *, fed: bool) -> str:
     return "xml" if fed and transport != "log" else "arrow"
 
 
-def check_channels(topology: Topology, existing: Mapping[str, int]) -> None:
+def asks_for_channels(topology: Topology) -> bool:
+    """Tell whether it matters which topics are there: where none may be made, or some are split by a key."""
+    return not topology.creates_topics or any(_is_keyed(topology, topic.name) for topic in topology.topics)
+
+
+def check_channels(topology: Topology, existing: Mapping[str, int], text: str = "") -> None:
     """Check the topics that are there against those that an app needs.
 
     Parameters
@@ -52,28 +71,48 @@ def check_channels(topology: Topology, existing: Mapping[str, int]) -> None:
         The app.
     existing : mapping of str to int
         Partitions of each topic that is there.
+    text : str
+        The app's; with it errors name the line of the stream, or of the annotation that forbids to make topics.
 
     Raises
     ------
     ChannelError
-        One is missing and may not be made, or has more partitions than the app was planned with: its keys would be
-        found elsewhere than where they were put. WSO2 deletes such a topic with its data; we never do.
+        One is missing or too small and may not be made, or has more partitions than the app was planned with: its keys
+        would be found elsewhere than where they were put. WSO2 deletes such a topic with its data; we never do.
+    PlanningError
+        Several do not fit; holds them.
     """
-    found: list[ChannelError] = []
+    fed = {one.topic for group in topology.groups for one in group.inputs if one.user_source}
+    found: list[tuple[Topic, str, str]] = []
     for topic in topology.topics:
-        there = existing.get(topic.name)
-        if there is None and not topology.creates_topics:
-            message = f"topic '{topic.name}' with {topic.partitions} partitions is missing, and may not be created"
+        there = existing.get(topic.name, 0)
+        if topic.name not in fed and there < topic.partitions and not topology.creates_topics:
+            fault = f"has {there} partitions, and may not grow" if there else "is missing, and may not be created"
+            message = f"topic '{topic.name}' with {topic.partitions} partitions {fault}"
             hint = "create it, or leave out @app:transportChannelCreationEnabled('false')"
-            found.append(ChannelError(message, hint=hint))
-        elif there is not None and there > topic.partitions and _is_keyed(topology, topic.name):
+            found.append((topic, message, hint))
+        elif there > topic.partitions and _is_keyed(topology, topic.name):
             message = f"topic '{topic.name}' has {there} partitions; the app needs {topic.partitions}"
             hint = "delete the topic, its events with it, or ask for so many instances"
-            found.append(ChannelError(message, hint=hint))
-    if len(found) == 1:
-        raise found[0]
-    if found:
-        raise PlanningError("; ".join(str(one.message) for one in found), errors=tuple(found))
+            found.append((topic, message, hint))
+    if not found:
+        return
+    app = parse(text) if text else None
+    errors = tuple(
+        ChannelError(message, hint=hint, span=app and _place(app, topology, topic.name), text=text or None)
+        for topic, message, hint in found
+    )
+    if len(errors) == 1:
+        raise errors[0]
+    raise PlanningError("; ".join(str(one.message) for one in errors), errors=errors)
+
+
+def _place(app: SiddhiApp, topology: Topology, topic: str) -> Span | None:
+    """Return where the app defines the topic's stream, or else forbids that topics are made."""
+    streams = {one.stream for group in topology.groups for one in group.inputs if one.topic == topic}
+    defined = [one.span for one in app.definitions if one.name in streams]
+    forbidding = [one.span for one in find_annotations(app.annotations, CREATION)]
+    return next(iter([*defined, *forbidding]), None)
 
 
 def _is_keyed(topology: Topology, topic: str) -> bool:

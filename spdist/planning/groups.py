@@ -15,7 +15,7 @@ from __future__ import annotations
 from spdist.errors import PlanningError
 from spdist.language.ast import SiddhiApp, find_annotations
 from spdist.language.checker import CheckedApp, check
-from spdist.planning.channels import TRANSPORTS
+from spdist.planning.channels import CREATION, TRANSPORTS
 from spdist.planning.children import Children, stand_in
 from spdist.planning.elements import DEFAULT_GROUP, Problems, read_elements
 from spdist.planning.faults import check_faults, coming_back
@@ -82,7 +82,7 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
         check_cycles(received.groups, wiring, problems)
         check_clocks(received.groups, wiring, problems)
     problems.raise_if_any()
-    creates = [one.get() for one in find_annotations(app.annotations, "app:transportChannelCreationEnabled")]
+    creates = [one.get() for one in find_annotations(app.annotations, CREATION)]
     topology = Topology(
         app=app.name,
         playback=app.playback,

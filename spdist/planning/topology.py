@@ -265,12 +265,20 @@ class Topology:
                 group.echoes(one),
                 "log" if one.user_source else self.transport,
                 one.user_source,
+                self._subjects(one),
             )
             for one in group.inputs
         ]
         if index == 0:
             read += [AssignedInput(f"!{name}", f"{self.app}.!{name}", (0,)) for name in group.faults]
         return tuple(read)
+
+    def _subjects(self, one: GroupInput) -> tuple[str, ...]:
+        from spdist.planning.channels import subjects
+
+        if self.transport != "nats" or one.producers or one.user_source:
+            return ()
+        return subjects(self.transport, one.topic, one.strategy, one.partitions)
 
     def holders(self, name: str) -> tuple[str, ...]:
         """Return the instances that hold the table, window or aggregation `name`: queries on demand go to the first."""
@@ -314,7 +322,12 @@ class AssignedInput:
     ``own`` names the instances of its own group where those publish the stream too: their events are passed over, since
     queries of a group hear each other without a topic, and those of others are not published again. ``source`` is True
     where the stream's ``@source`` in the text fills the topic, through a feeder of this instance; such
-    a topic is on the embedded log, others on ``transport``: of Kafka's, Spark's own connector reads them.
+    a topic is on the embedded log, others on ``transport``: of Kafka's, Spark's own connector reads them. ``subjects``
+    are the names by which outsiders who feed the topic know its first partitions, where they differ from the topic's.
+
+    ``into`` is set for a topic of the user's, which holds messages and no records: its events come in as if they came
+    through that topic, and ``number`` says which ``@source`` of the stream has the mapping, from 0. No plan names such
+    topics: they are found when the instance starts.
     """
 
     stream: str
@@ -324,6 +337,9 @@ class AssignedInput:
     own: tuple[str, ...] = ()
     transport: str = "log"
     source: bool = False
+    subjects: tuple[str, ...] = ()
+    into: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +405,9 @@ class Assignment:
                     tuple(i.get("own", ())),
                     i.get("transport", "log"),
                     i.get("source", False),
+                    tuple(i.get("subjects", ())),
+                    i.get("into", ""),
+                    i.get("number", 0),
                 )
                 for i in data["inputs"]
             ),

@@ -10,10 +10,12 @@ from spdist.language.checked import CheckedApp
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 
-__all__ = ["FED", "SENT", "whole"]
+__all__ = ["FED", "KAFKA", "SENT", "whole"]
 
 #: The types of sources that feeders read, on the node that runs the app.
-FED = ("file", "http", "inMemory", "kafka", "nats")
+FED = ("file", "http", "inMemory", "nats")
+#: The type of sources that Spark's connector reads.
+KAFKA = "kafka"
 #: The types of sinks that are sent.
 SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats")
 
@@ -103,7 +105,7 @@ def _check_types(streams: list[ast.StreamDefinition], text: str) -> None:
             text=text,
         )
         for stream in streams
-        for kind, known in (("source", FED), ("sink", SENT))
+        for kind, known in (("source", tuple(sorted((*FED, KAFKA)))), ("sink", SENT))
         for annotation in ast.find_annotations(stream.annotations, kind)
         if annotation.get("type") not in known
     ]

@@ -121,7 +121,7 @@ class SparkReplay:
 
     def __init__(self, directory: Path, jobs: int = 2) -> None:
         settings = _Settings(
-            spark=Spark(cores=jobs, max_batch_events=10_000_000),
+            spark=Spark(cores=jobs, max_batch_events=10_000_000, optimize_for="start"),
             transports=Transports(log=Log(directory=directory / "topics")),
             state_persistence=StatePersistence(location=directory / "states"),
         )

@@ -18,10 +18,10 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
-from spdist.runtime.feeders import options_of
 from spdist.runtime.group import GroupRuntime, GroupStatus
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
 from spdist.transports.log import LogTransport
+from spdist.transports.options import options_of
 from spdist.transports.outlets import Surroundings, open_outlet
 
 __all__ = ["Progress", "prepare", "run_app"]

@@ -13,6 +13,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 from spdist.runtime.feeders import Door, Looping, Position, now_ms
@@ -236,13 +237,15 @@ class FileFeeder(Looping):
         self._append(part, at)
 
     def _append(self, part: _Slice, at: int) -> None:
-        chunks = []
         payloads = list(self._payloads(part))
+
+        def properties(number: int) -> dict[str, str]:
+            eof = part.last and number == len(payloads) - 1
+            return {"file.path": part.path, "eof": str(eof).lower()}
+
         before = self._door.mapper.snapshot()
         try:
-            for number, payload in enumerate(payloads, 1):
-                eof = part.last and number == len(payloads)
-                chunks += self._door.read(payload, {"file.path": part.path, "eof": str(eof).lower()}, at).chunks
+            chunks = list(chain.from_iterable(self._door.read_each(payloads, properties, at)))
             self._seq += self._door.inlet.append(chunks, at, self._producer, self._seq)
         except BaseException:
             self._door.mapper.restore(before)

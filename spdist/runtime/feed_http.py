@@ -21,7 +21,6 @@ import binascii
 import hmac
 import logging
 import re
-import socket
 import ssl
 import threading
 from collections.abc import Mapping
@@ -30,13 +29,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from spdist.errors import MappingError, TransportError
 from spdist.runtime.feeders import Door, now_ms
 from spdist.transports.inlet import Chunk
+from spdist.transports.listening import Listener
 from spdist.transports.options import Options
 
 __all__ = ["HttpFeeder"]
@@ -47,8 +46,6 @@ _DEFAULT_PORT = 9763
 _LARGEST = 16 * 1024 * 1024
 #: Requests of one source that may wait for the disk.
 _MOST_WAITING = 10_000
-_START_S = 10.0
-_STOP_S = 5
 _SIZE = re.compile(r"'\s*request\.size\.validation\.maximum\.value\s*:\s*(\d+)\s*'")
 
 
@@ -218,39 +215,16 @@ class _Server:
         self.address = address
         self.routes: dict[str, _Route] = {}
         self.users = 0
-        try:
-            family = socket.getaddrinfo(address.host, None, type=socket.SOCK_STREAM)[0][0]
-            self._socket = socket.create_server((address.host, address.port), family=family, backlog=256)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise TransportError(f"cannot listen on {address.host}:{address.port}: {why}") from error
-        self.port: int = self._socket.getsockname()[1]
         tls: dict[str, Any] = {}
         if address.certificate is not None:
             tls = {"ssl_certfile": str(address.certificate), "ssl_keyfile_password": address.password or None}
-        settings = uvicorn.Config(
-            self._app(),
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_STOP_S,
-            **tls,
-        )
-        self._uvicorn = _Uvicorn(settings)
-        self._thread = threading.Thread(
-            target=self._uvicorn.run, kwargs={"sockets": [self._socket]}, name=f"http {self.port}", daemon=True
-        )
-        self._thread.start()
-        if not self._uvicorn.up.wait(_START_S):
-            self._close()
-            raise TransportError(f"the server at {self.url} did not come up in {_START_S:g} s")
-
-    @property
-    def url(self) -> str:
-        """The base URL."""
-        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
-        return f"{'http' if self.address.certificate is None else 'https'}://{host}:{self.port}"
+        try:
+            self._listener = Listener(address.host, address.port, tls)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise TransportError(f"cannot listen on {address.host}:{address.port}: {why}") from error
+        self.url = self._listener.url
+        self._listener.start(self._app())
 
     @classmethod
     def shared(cls, address: _Address) -> _Server:
@@ -285,14 +259,7 @@ class _Server:
             if self.users:
                 return
             self._running.pop((self.address.host, self.address.port), None)
-        self._close()
-
-    def _close(self) -> None:
-        self._uvicorn.should_exit = True
-        self._thread.join(_STOP_S + 1)
-        self._uvicorn.force_exit = True
-        self._thread.join(1)
-        self._socket.close()
+        self._listener.stop()
 
     def _app(self) -> FastAPI:
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
@@ -304,19 +271,6 @@ class _Server:
             return await route.take(request) if route else _told(404, f"no source listens at {path}")
 
         return app
-
-
-class _Uvicorn(uvicorn.Server):
-    """uvicorn that says when it is up."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self.up.set()
 
 
 def _users(read: Options, known: Mapping[str, str]) -> Mapping[str, str] | None:

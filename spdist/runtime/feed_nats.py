@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import queue
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from spdist.runtime.feeders import Door, Looping, now_ms
-from spdist.transports.inlet import NUMBERS_EACH
+from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 
 __all__ = ["NatsFeeder"]
@@ -49,17 +50,23 @@ class NatsFeeder(Looping):
         messages = self._link.fetch(self._pulled, _MOST, _WAIT_S) if self._stream else self._taken()
         now = now_ms()
         if not self._stream:
-            self._door.append([chunk for one in messages for chunk in self._read(one, now)], now)
+            self._append(messages, now)
             return 0.0
         if messages:
-            parts = [(self._read(one, now), one.sequence * NUMBERS_EACH) for one in messages]
+            numbers = (one.sequence * NUMBERS_EACH for one in messages)
+            parts = list(zip(self._read(messages, now), numbers, strict=True))
             self._door.inlet.append_numbered(parts, now, f"nats-{self._durable}")
             self._link.acknowledge(messages)
         return 0.0
 
-    def _read(self, message: NatsMessage, now: int) -> Any:
-        properties = {**message.headers, "sequenceNumber": str(message.sequence)}
-        return self._door.read(message.data, properties, now).chunks
+    def _append(self, messages: Sequence[NatsMessage], now: int) -> None:
+        self._door.append(list(chain.from_iterable(self._read(messages, now))), now)
+
+    def _read(self, messages: Sequence[NatsMessage], now: int) -> list[list[Chunk]]:
+        def properties(number: int) -> dict[str, str]:
+            return {**messages[number].headers, "sequenceNumber": str(messages[number].sequence)}
+
+        return self._door.read_each([one.data for one in messages], properties, now)
 
     def _connect(self) -> None:
         if self._link is None:
@@ -82,8 +89,7 @@ class NatsFeeder(Looping):
         if self._link is not None:
             self._link.close()
             self._link = None
-        now = now_ms()
-        self._door.append([chunk for one in self._left() for chunk in self._read(one, now)], now)
+        self._append(list(self._left()), now_ms())
 
     def _left(self) -> Iterator[NatsMessage]:
         """Yield what had come before the connection was closed."""

@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,22 +22,19 @@ from spdist.language import ast
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
-from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting, SourceMapper
-from spdist.mapping.mappers import source_mapper
+from spdist.mapping.columns import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.planning.whole import FED
-from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.errors import append_error, error_entry
+from spdist.transports.base import Transport
 from spdist.transports.inlet import Chunk, Inlet
-from spdist.transports.options import Options
-from spdist.transports.outlets import fault_topic
-from spdist.transports.payload import Events, Payload
+from spdist.transports.options import options_of
+from spdist.transports.rejects import Rejects
 
 if TYPE_CHECKING:
     from spdist.engine.session import SparkHost
 
-__all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "options_of"]
+__all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
 
 log = logging.getLogger(__name__)
 
@@ -45,16 +42,6 @@ log = logging.getLogger(__name__)
 def now_ms() -> int:
     """Return the time on the wall, ms."""
     return int(time.time() * 1000)
-
-
-def options_of(annotation: ast.Annotation, stream: str) -> Options:
-    """Return the options of a ``@source`` or ``@sink``, with the places where they are written."""
-    return Options(
-        {(one.key or "").lower(): one.value for one in annotation.elements},
-        f"the @{annotation.name} of stream '{stream}'",
-        {(one.key or "").lower(): one.span for one in annotation.elements},
-        annotation.span,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +122,13 @@ class Door:
         self.stream = assigned.stream
         self.options = options_of(annotation, assigned.stream)
         schema = checked.streams[assigned.stream]
-        self.mapper: SourceMapper = source_mapper(
-            MapSetting(assigned.stream, schema, next(iter(annotation.nested("map")), None))
-        )
+        self._reader = BatchReader(MapSetting(assigned.stream, schema, next(iter(annotation.nested("map")), None)))
+        self.mapper: SourceMapper = self._reader.mapper
         self.inlet = Inlet(
             around.transport, assigned.topic, min(assigned.partitions), schema, playback=assignment.playback
         )
-        self._on_error = self.options.choice("on.error", "LOG", ("LOG", "STREAM", "STORE", "WAIT", "RETRY"))
-        self._faults: Schema | None = checked.streams.get(f"!{assigned.stream}")
-        self._warned = 0
+        faults = checked.streams.get(f"!{assigned.stream}")
+        self._rejects = Rejects(around.transport, self.app, self.stream, self.options, faults)
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> Read:
         """Return the events of a payload; what cannot be read is dealt with as ``on.error`` says, and told."""
@@ -151,7 +136,7 @@ class Door:
 
         def lost(error: Exception) -> None:
             rejected.append(str(error))
-            self._reject(payload, error, now)
+            self._rejects.reject(payload, error, now)
 
         try:
             chunks = self.mapper.read(payload, properties, now, lost)
@@ -160,22 +145,18 @@ class Door:
             chunks = []
         return Read(chunks, rejected)
 
+    def read_each(
+        self, payloads: Sequence[Any], properties: Callable[[int], Mapping[str, Any]], now: int
+    ) -> list[list[Chunk]]:
+        """Return the events of each payload; `properties` are those of the payload with a number, from 0."""
+        return [
+            [((now, row),)] if row is not None else [*self.read(payloads[number], properties(number), now).chunks]
+            for number, row in enumerate(self._reader.rows(payloads))
+        ]
+
     def append(self, chunks: list[Chunk], now: int) -> int:
         """Append events that nobody numbers; durable when this returns."""
         return self.inlet.append(chunks, now)
-
-    def _reject(self, payload: Any, error: Exception, now: int) -> None:
-        transport = self.inlet.transport
-        if self._on_error == "STORE":
-            append_error(transport, self.app, error_entry(self.stream, "source", str(error), payload=payload))
-        elif self._on_error == "STREAM" and self._faults and transport.partitions(fault_topic(self.app, self.stream)):
-            row = (*[None] * (len(self._faults) - 1), str(error))
-            value = Payload(self._faults).encode(Events.of([(now, row)]))
-            transport.append([Record(fault_topic(self.app, self.stream), 0, value, 1, "", 0, NO_CLOCK)])
-        else:
-            self._warned += 1
-            if self._warned <= 10 or self._warned % 1000 == 0:
-                log.warning("the @source of stream '%s' drops what it cannot read: %s", self.stream, error)
 
 
 class Feeders:
@@ -200,7 +181,7 @@ class Feeders:
         self._feeders: list[Feeder] = []
         self._lock = threading.Lock()
         tree = parse(assignment.text)
-        sources = _sources(tree)
+        sources = sources_of(tree)
         inputs = {one.stream: one for one in assignment.inputs if not one.producers and one.stream in sources}
         if not inputs:
             return
@@ -252,7 +233,8 @@ def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: Sp
     return tuple(Feeders(one, around, scripts=config.script.python_enabled) for one in assignments)
 
 
-def _sources(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
+def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
+    """Return the ``@source`` annotations of each stream that has some, in the order of the text."""
     return {
         definition.name: found
         for definition in tree.definitions
@@ -273,11 +255,6 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
         from spdist.runtime.feed_file import FileFeeder
 
         return FileFeeder(door, position)
-    if kind == "kafka":
-        from spdist.runtime.feed_kafka import KafkaFeeder
-
-        partition, partitions = door.inlet.partition, around.transport.partitions(door.inlet.topic)
-        return KafkaFeeder(door, position, (partition, max(1, partitions)))
     if kind == "nats":
         from spdist.runtime.feed_nats import NatsFeeder
 

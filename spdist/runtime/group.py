@@ -11,20 +11,21 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from spdist.engine.sending import why_waiting
-from spdist.errors import (
-    EngineError,
-    SpdistError,
-)
+from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
+from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
+from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.periodic import periodic_revisions
-from spdist.runtime.progress import counted, counters_of, first_line, lag_of, reason_of
-from spdist.runtime.shard_states import shard_states
+from spdist.runtime.progress import counted, counters_of, first_line, is_away, lag_of, reason_of
+from spdist.runtime.revision_files import millis_of
+from spdist.runtime.shard_states import InstanceState
+from spdist.runtime.taking_over import TakeOver
 from spdist.runtime.topics import ensure_topics
 from spdist.transports.opening import open_transport, transport_settings
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spdist.engine.query import QuerySettings
     from spdist.engine.session import SparkHost
     from spdist.runtime.feeders import Feeders
+    from spdist.runtime.kafka_outputs import BrokerWatch
 
 __all__ = ["GroupRuntime", "GroupState", "GroupStatus", "reason_of"]
 
@@ -73,6 +75,11 @@ class GroupStatus:
         Size of the largest process that holds its live state.
     waiting : str, optional
         Why a sink waits for its receiver, or nothing comes in from a source.
+    state_rows : int
+        Rows and events that windows, tables, patterns, aggregations and keys hold, some seconds ago; of large states an
+        estimate.
+    last_revision : str, optional
+        Name of its newest revision.
     """
 
     name: str
@@ -87,6 +94,13 @@ class GroupStatus:
     state_bytes: int = 0
     memory_bytes: int = 0
     waiting: str | None = None
+    state_rows: int = 0
+    last_revision: str | None = None
+
+    @property
+    def last_revision_ms(self) -> int | None:
+        """When the newest revision was taken, ms since epoch."""
+        return None if self.last_revision is None else millis_of(self.last_revision)
 
 
 class GroupRuntime:
@@ -125,9 +139,9 @@ class GroupRuntime:
             raise EngineError(f"two instances of {self.name} have one name", hint="each must have a state of its own")
         self.host = host
         #: Every start is another owner of the state, also on the same worker.
-        self.owner = f"{owner}/{uuid.uuid4().hex}"
-        self._shards = shard_states(self._assignments, host.state_location)
-        self._partitions = partitions or min(len(self._shards), host.config.spark.cores)
+        self.owner = _owner(owner)
+        self._states = [InstanceState(one, host.state_location) for one in self._assignments]
+        self._partitions = partitions or min(sum(one.shards for one in self._assignments), host.config.spark.cores)
         topics = transport_settings(host.config.transports)
         self._transport = open_transport(topics)
         #: For looking: who asks for the status cannot wait long.
@@ -140,7 +154,11 @@ class GroupRuntime:
         self._error: SpdistError | None = None
         self._feeders: tuple[Feeders, ...] = ()
         self._last = GroupStatus(self.name, "STARTING")
+        self._brokers: BrokerWatch | None = None
+        self._taking = TakeOver(self.name, self._states, host, self._partitions, self._transport)
+        self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions)
         self._revisions = periodic_revisions(host.config, self._assignments)
+        self._newest = NewestRevision(host.config, [one.name for one in self._assignments])
 
     # -------------------------------------------------------------------------------------------- start and stop
     def start(self) -> None:
@@ -169,7 +187,12 @@ class GroupRuntime:
         self._stop_feeders()
         self._ask_to_end()
         seen = self._stop_flag.with_name(self._stop_flag.name + ".seen") if self._stop_flag else None
-        finished = _wait(lambda: self._is_over() or (seen is not None and seen.exists()), deadline)
+
+        def ended() -> bool:
+            # Brokers may be away for long, and the next start sends the whole batch again.
+            return self._is_over() or (seen is not None and seen.exists()) or self._brokers_away() is not None
+
+        finished = _wait(ended, deadline)
         self.status()  # for the last counters
         self._end_query()
         self._settle("STOPPED")
@@ -183,8 +206,8 @@ class GroupRuntime:
         self._ask_to_end()
         threading.Thread(target=self._stop_feeders, name=f"kill feeders {self.name}", daemon=True).start()
         threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
-        for shard in self._shards:
-            shard.store.give_up(self.owner)
+        for state in self._states:
+            state.give_up(self.owner)
         self._settle("STOPPED")
 
     def wait(self, timeout_s: float) -> bool:
@@ -200,7 +223,7 @@ class GroupRuntime:
             self._observe(query)
         waiting = self._waits() if last.state in ("STARTING", "RUNNING") else None
         with self._lock:
-            return self._last if waiting is None else replace(self._last, waiting=waiting)
+            return replace(self._last, waiting=waiting, last_revision=self._newest.name())
 
     @property
     def error(self) -> SpdistError | None:
@@ -211,20 +234,26 @@ class GroupRuntime:
     # ------------------------------------------------------------------------------------------------- internals
     def _run(self) -> None:
         """Take over the state and start the query; runs in its own thread."""
-        from spdist.engine.compile import start_query
         from spdist.runtime.feeders import feeders_of
 
-        try:
+        def begin() -> None:
             self.host.start()
             ensure_topics(self._transport, self._assignments)
             feeders = feeders_of(self._assignments, self._transport, self.host)
-            settings = self._take_over()
-            query = None if settings is None else start_query(self.host, settings)
+            self._start_query()
             with self._lock:
-                self._query, self._feeders = query, feeders
+                self._feeders = feeders
             if not self._ending.is_set():
                 for one in feeders:
                     one.start()
+                self._revisions.start()
+
+        self._begin(begin)
+
+    def _begin(self, begin: Callable[[], None]) -> None:
+        """Start something in this thread; where that fails the group does, and what has ended meanwhile is undone."""
+        try:
+            begin()
         except Exception as error:
             if not self._ending.is_set():
                 log.exception("group %s did not start", self.name)
@@ -234,47 +263,63 @@ class GroupRuntime:
         if self._ending.is_set():
             self._stop_feeders()
             self._end_query()
-        else:
-            self._revisions.start()
+
+    def _start_query(self) -> None:
+        """Take over the state and start the query, once the brokers of users' topics answer."""
+        from spdist.engine.compile import start_query
+
+        reads = self._finder.find(self._ending)
+        settings = None if reads is None else self._take_over(reads)
+        query = None if settings is None else start_query(self.host, settings)
+        with self._lock:
+            self._query = query
+
+    def _go_on(self, ended: StreamingQuery, error: BaseException) -> None:
+        """Start the query again, whose brokers went away; the state says where it goes on."""
+        with self._lock:
+            if self._ending.is_set() or self._query is not ended:
+                return
+            log.warning("group %s goes on when Kafka answers: %s", self.name, first_line(error))
+            self._query, self._finder.problem = None, "Kafka does not answer"
+            self._thread = threading.Thread(
+                target=self._begin, args=(self._start_query,), name=f"start {self.name} again", daemon=True
+            )
+            self._thread.start()
 
     def _stop_feeders(self) -> None:
         for one in self._feeders:
             one.stop()
 
     def _waits(self) -> str | None:
-        sinks = (why_waiting(shard.store.directory) for shard in self._shards)
+        sinks = (why_waiting(directory) for state in self._states for directory in state.directories)
         sources = (one.problem for one in self._feeders)
-        return next((why for why in (*sinks, *sources) if why), None)
+        return next((why for why in (self._finder.problem, *sinks, self._brokers_away(), *sources) if why), None)
 
-    def _take_over(self) -> QuerySettings | None:
+    def _brokers_away(self) -> str | None:
+        query, brokers = self._query, self._brokers
+        return brokers.why(query, self._last.batches) if query and brokers else None
+
+    def _take_over(self, reads: KafkaReads) -> QuerySettings | None:
         """Become the owner of the state; None where the group was told to end meanwhile."""
-        from spdist.engine.query import QuerySettings
-        from spdist.runtime.kafka_inputs import kafka_inputs
+        from spdist.runtime.kafka_outputs import BrokerWatch
 
-        config = self.host.config.spark
+        with self._lock:
+            if self._stop_flag is not None:  # this is not the first time
+                shutil.rmtree(self._stop_flag.parent, ignore_errors=True)
+                self.owner = _owner(self.owner.rpartition("/")[0])
         files = self.host.scratch / "groups" / self.owner.rpartition("/")[2]
         files.mkdir(parents=True)
-        # Whoever tells this group to end holds the lock: after that it must not fence off its successor.
+        self._stop_flag = files / "stop"
+        settings = self._taking.take(self.owner, files, reads, self._unless_ending)
+        sink = None if settings is None else settings.kafka_sink
+        self._brokers = None if sink is None else BrokerWatch(sink)
+        return settings
+
+    @contextlib.contextmanager
+    def _unless_ending(self) -> Iterator[bool]:
+        """Tell whether the group goes on; nobody tells it to end inside, as after that it must not fence others off."""
         with self._lock:
-            if self._ending.is_set():
-                return None
-            self._stop_flag = files / "stop"
-            shards = tuple(shard.take_over(self.owner) for shard in self._shards)
-        return QuerySettings(
-            name=self.name,
-            shards=shards,
-            partitions=self._partitions,
-            topics=self.host.topics,
-            kafka=kafka_inputs(self._assignments, self.host.config.transports),
-            stop_flag=str(files / "stop"),
-            checkpoint=str(files / "checkpoint"),
-            merge_wait_ms=config.merge_wait_ms,
-            tick_interval_ms=config.tick_interval_ms,
-            max_batch_events=config.max_batch_events,
-            scripts=self.host.config.script.python_enabled,
-            max_state_bytes=config.max_state_bytes,
-            datasources=dict(self.host.config.datasources),
-        )
+            yield not self._ending.is_set()
 
     def _observe(self, query: StreamingQuery) -> None:
         """Read the query's progress; a query that ended by itself has failed."""
@@ -288,13 +333,16 @@ class GroupRuntime:
         if progress is not None:
             self._count(progress)
         if not active and not self._ending.is_set():
-            self._fail(problem or EngineError("the query ended without being asked to"))
+            if problem is not None and is_away(problem):
+                self._go_on(query, problem)
+            else:
+                self._fail(problem or EngineError("the query ended without being asked to"))
 
     def _count(self, progress: Any) -> None:
         counters = counters_of(progress)
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
-                lag, trouble = lag_of(progress, self._watch, self._last.lag)
+                lag, trouble = lag_of(progress, self._watch, self._last.lag, self._assignments)
                 self._last = GroupStatus(
                     name=self.name,
                     state="RUNNING",
@@ -307,6 +355,7 @@ class GroupRuntime:
                     batch_ms=progress.durationMs.get("triggerExecution", 0),
                     state_bytes=counters["state_bytes"],
                     memory_bytes=counters["memory_bytes"],
+                    state_rows=counters["state_rows"],
                 )
 
     def _ask_to_end(self) -> None:
@@ -350,6 +399,10 @@ class GroupRuntime:
                 self._last = replace(self._last, state=state, error=error)
         self._transport.close()
         self._watch.close()
+
+
+def _owner(who: str) -> str:
+    return f"{who}/{uuid.uuid4().hex}"
 
 
 def _wait(look: Callable[[], bool], deadline: float) -> bool:

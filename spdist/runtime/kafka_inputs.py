@@ -1,34 +1,299 @@
-"""What a group instance reads from Kafka through Spark's own connector."""
+"""What group instances read from Kafka through Spark's own connector: topics between groups, and those of users.
+
+A user's topic is known only to the text of the app; its partitions, and where reading begins in them, only to its
+brokers. So both are looked up when the instance starts. Where reading begins the first time is kept in the state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
-from spdist.config.sections import Transports
-from spdist.engine.query import KafkaInput
-from spdist.errors import TransportError
-from spdist.planning.topology import Assignment
+from spdist.config.sections import Script, Transports
+from spdist.engine.hosted import checked_app
+from spdist.engine.messages import kafka_sources, map_setting, mapped_topics, wants_keys
+from spdist.engine.packing import Mapped, Messages
+from spdist.engine.query import KafkaInput, QuerySettings
+from spdist.engine.state import Positions
+from spdist.errors import SpdistError, TransportError, TransportUnavailableError
+from spdist.language.checked import CheckedApp
+from spdist.planning.topology import AssignedInput, Assignment
+from spdist.runtime.feeders import now_ms
+from spdist.runtime.shard_states import InstanceState
+from spdist.transports.base import Record, Transport
 from spdist.transports.kafka import kafka_topic
 from spdist.transports.opening import kafka_settings
+from spdist.transports.options import options_of
 
-__all__ = ["kafka_inputs"]
+if TYPE_CHECKING:
+    from spdist.transports.kafka_user import UserTopics
+
+__all__ = ["KafkaReads", "ReadsFinder", "UserReader", "UserSource", "kafka_inputs", "user_sources"]
+
+log = logging.getLogger(__name__)
+
+_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
 
 
-def kafka_inputs(assignments: Sequence[Assignment], section: Transports) -> dict[str, KafkaInput]:
-    """Return by topic what is read from Kafka.
+class Settings(Protocol):
+    """The sections of a node's settings that matter here."""
+
+    @property
+    def transports(self) -> Transports: ...
+
+    @property
+    def script(self) -> Script: ...
+
+
+#: By topic and partition the offset of the first message and that of the next one.
+Extents = Mapping[str, Mapping[int, tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class UserSource:
+    """A ``@source(type='kafka')`` of an instance.
+
+    Parameters
+    ----------
+    into : AssignedInput
+        The embedded topic of its stream.
+    number : int
+        Which of the Kafka sources of that stream, from 0.
+    reads : UserTopics
+        What its options say.
+    keys : bool
+        Whether its mapping looks at the keys of messages.
+    """
+
+    into: AssignedInput
+    number: int
+    reads: UserTopics
+    keys: bool
+
+    def alias(self, topic: str) -> str:
+        """Return our name of a topic: several sources may read one, each with a mapping of its own."""
+        return f"{self.into.topic}@{self.number}:{topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaReads:
+    """What instances that share a query read.
+
+    Parameters
+    ----------
+    assignments : tuple of Assignment
+        The instances, with the topics of users among their inputs.
+    inputs : dict of str to KafkaInput
+        By topic what Spark's connector reads.
+    first : dict of str to Positions
+        By instance where reading begins in partitions that its state does not know.
+    """
+
+    assignments: tuple[Assignment, ...]
+    inputs: dict[str, KafkaInput]
+    first: dict[str, Positions] = field(default_factory=dict)
+
+    def assignment(self, name: str) -> Assignment:
+        """Return an instance by its name."""
+        return next(one for one in self.assignments if one.name == name)
+
+
+def user_sources(assignment: Assignment, scripts: bool = False) -> tuple[UserSource, ...]:
+    """Return the Kafka sources that an instance reads, in the order of the text.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        The instance; its text says it.
+    scripts : bool
+        Whether functions that apps define in Python are known.
+
+    Raises
+    ------
+    SiddhiAppError
+        An option is missing or wrong; shows where.
+    """
+    if "kafka" not in assignment.text:
+        return ()
+    checked = checked_app(assignment, scripts)
+    try:
+        return tuple(_sources(assignment, checked))
+    except SpdistError as error:
+        error.text = error.text or assignment.text
+        raise
+
+
+def _sources(assignment: Assignment, checked: CheckedApp) -> Iterator[UserSource]:
+    # Kafka's client in Python takes its time to load: only where it is needed.
+    from spdist.transports.kafka_user import UserTopics
+
+    into = {one.stream: one for one in assignment.inputs if not one.producers}
+    for stream, sources in kafka_sources(checked).items():
+        for number, source in enumerate(sources) if stream in into else ():
+            reads = UserTopics.of(options_of(source, stream))
+            yield UserSource(into[stream], number, reads, wants_keys(map_setting(checked, stream, source)))
+
+
+def kafka_inputs(
+    assignments: Sequence[Assignment],
+    section: Transports,
+    shares: Callable[[str], int],
+    known: Mapping[str, Positions],
+    scripts: bool = False,
+) -> KafkaReads:
+    """Return what is read from Kafka.
 
     Parameters
     ----------
     assignments : sequence of Assignment
         What shares a query.
     section : Transports
-        Where the brokers are.
+        Where the brokers with the topics between groups are.
+    shares : Callable
+        Returns how many partitions an embedded topic has: so many instances share the partitions of the user's topics.
+    known : mapping of str to Positions
+        By instance where its state goes on.
+    scripts : bool
+        Whether functions that apps define in Python are known.
 
     Raises
     ------
     TransportError
-        Nothing says where Kafka is.
+        Nothing says where Kafka is, or a topic or partition is not there.
+    TransportUnavailableError
+        The brokers of a user's topic do not answer.
+    SiddhiAppError
+        An option of a source is missing or wrong.
     """
+    inputs = _between(assignments, section)
+    first: dict[str, Positions] = {}
+    made = []
+    for assignment in assignments:
+        sources = user_sources(assignment, scripts)
+        added: list[AssignedInput] = []
+        for source in sources:
+            extents = _extents(source.reads)
+            settings = source.reads.settings
+            for topic, partitions in extents.items():
+                index, count = min(source.into.partitions), max(1, shares(source.into.topic))
+                own = {number: extent for number, extent in partitions.items() if number % count == index % count}
+                if not own:
+                    continue
+                alias = source.alias(topic)
+                added.append(
+                    AssignedInput(
+                        source.into.stream,
+                        alias,
+                        tuple(own),
+                        transport="kafka",
+                        into=source.into.topic,
+                        number=source.number,
+                    )
+                )
+                inputs[alias] = KafkaInput(settings, topic, users=True, keys=source.keys)
+                begun = known.get(assignment.name, {}).get(alias)
+                first.setdefault(assignment.name, {})[alias] = _first(source.reads, topic, own, begun)
+        made.append(replace(assignment, inputs=(*assignment.inputs, *added)))
+    return KafkaReads(tuple(made), inputs, first)
+
+
+class ReadsFinder:
+    """Finds what instances that share a query read from Kafka, and waits for brokers that do not answer.
+
+    Parameters
+    ----------
+    name : str
+        Of the instances together.
+    states : sequence of InstanceState
+        Where their states are.
+    settings : Settings
+        Of the node.
+    shares : Callable
+        See `kafka_inputs`.
+    """
+
+    def __init__(
+        self, name: str, states: Sequence[InstanceState], settings: Settings, shares: Callable[[str], int]
+    ) -> None:
+        #: Why nothing is read; None where all is well.
+        self.problem: str | None = None
+        self._name = name
+        self._states = states
+        self._settings = settings
+        self._shares = shares
+
+    def find(self, ending: threading.Event) -> KafkaReads | None:
+        """Return it; None where `ending` was set while no broker answered. Raises what `kafka_inputs` does."""
+        assignments = tuple(state.assignment for state in self._states)
+        pause, settings = _PAUSE_S, self._settings
+        while not ending.is_set():
+            try:
+                reads = kafka_inputs(
+                    assignments,
+                    settings.transports,
+                    self._shares,
+                    {state.assignment.name: state.positions() for state in self._states},
+                    settings.script.python_enabled,
+                )
+            except TransportUnavailableError as error:
+                if self.problem is None:
+                    log.warning("group %s waits: %s", self._name, error)
+                self.problem, pause = str(error), min(2 * pause, _LONGEST_PAUSE_S)
+                ending.wait(pause)
+            else:
+                self.problem = None
+                return reads
+        return None
+
+
+class UserReader:
+    """Reads topics of users message by message, where that is wanted of a few; other topics are read as they are.
+
+    Parameters
+    ----------
+    settings : QuerySettings
+        Of the query that reads them.
+    transport : Transport
+        Of all other topics, and for what cannot be read.
+    """
+
+    def __init__(self, settings: QuerySettings, transport: Transport) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._mapped: dict[str, Mapped] | None = None
+
+    def read(self, topic: str, partition: int, offset: int) -> list[Record]:
+        """Return some records from `offset` on, of users' topics one for each message; see `Transport.read`."""
+        users = self._settings.kafka.get(topic)
+        if users is None or not users.users:
+            return self._transport.read(topic, partition, offset)
+        from spdist.transports.kafka_link import KafkaAccess, KafkaTopics
+
+        if self._mapped is None:
+            self._mapped = mapped_topics(
+                (shard.assignment for shard in self._settings.shards),
+                {alias: one.name for alias, one in self._settings.kafka.items()},
+                self._transport,
+                self._settings.scripts,
+            )
+        access = KafkaAccess(tuple(users.settings.bootstrap_servers.split(",")), users.settings.properties)
+        topics = KafkaTopics(access)
+        found: list[Record] = []
+        try:
+            for at, sent, key, value in topics.messages(users.name, partition, offset):
+                mapped = self._mapped[topic]
+                messages = Messages(topic, partition, [at], mapped.timely([sent], now_ms()), [value], [key])
+                found += list(mapped.records(messages)) or [Record(topic, partition, b"", 0, offset=at)]
+        finally:
+            topics.close()
+        return found
+
+
+def _between(assignments: Sequence[Assignment], section: Transports) -> dict[str, KafkaInput]:
     read = [one for assignment in assignments for one in assignment.inputs if one.transport == "kafka"]
     settings = kafka_settings(section) if read else None
     if read and settings is None:
@@ -37,3 +302,65 @@ def kafka_inputs(assignments: Sequence[Assignment], section: Transports) -> dict
             hint="set transports.kafka.bootstrapServers",
         )
     return {one.topic: KafkaInput(settings, kafka_topic(one.topic), bool(one.producers)) for one in read if settings}
+
+
+def _extents(reads: UserTopics) -> Extents:
+    """Return what is there of the partitions that a source reads."""
+    from spdist.transports.kafka_link import KafkaTopics
+
+    topics = KafkaTopics(reads.access)
+    try:
+        found = topics.extents(reads.topics)
+    finally:
+        topics.close()
+    return {topic: _chosen(reads, topic, partitions) for topic, partitions in found.items()}
+
+
+def _chosen(reads: UserTopics, topic: str, partitions: Mapping[int, tuple[int, int]]) -> Mapping[int, tuple[int, int]]:
+    where = f"at {', '.join(reads.access.servers)}"
+    if not partitions:
+        raise _missing(reads, "topic.list", f"there is no topic '{topic}' {where}", "create it first")
+    if missing := [number for number in reads.partitions if number not in partitions]:
+        told = f"topic '{topic}' {where} has no partition {missing[0]}"
+        raise _missing(reads, "partition.no.list", told, f"it has {len(partitions)}, numbered from 0")
+    return {number: partitions[number] for number in reads.partitions or partitions}
+
+
+def _missing(reads: UserTopics, key: str, told: str, hint: str) -> TransportError:
+    span = reads.options.spans.get(key) or reads.options.span
+    return TransportError(f"{reads.options.what}: {told}", span=span, hint=hint)
+
+
+def _first(
+    reads: UserTopics, topic: str, extents: Mapping[int, tuple[int, int]], begun: Mapping[int, int] | None
+) -> dict[int, int]:
+    """Return where reading begins in each partition; one that was added since a state has begun is read from its start.
+
+    Parameters
+    ----------
+    reads, topic
+        The source and the topic.
+    extents : mapping
+        What is there.
+    begun : mapping of int to int, optional
+        Where states of the instance go on.
+    """
+    found = {}
+    for number, (begin, end) in extents.items():
+        if begun is None:
+            found[number] = reads.first(topic, begin, end)
+        elif number not in begun:
+            found[number] = begin
+        else:
+            found[number] = max(begun[number], begin)
+            if begun[number] > end:
+                told = (
+                    f"topic '{topic}' was made anew: it ends with message {end - 1}, and {begun[number] - 1} was read"
+                )
+                raise _missing(reads, "topic.list", told, "give the app a new name, or read another topic")
+            if begun[number] < begin:
+                log.warning(
+                    "topic '%s' partition %d: messages %d to %d were deleted before %s has read them",
+                    topic, number, begun[number], begin - 1, reads.options.what,
+                )  # fmt: skip
+    return found

@@ -13,20 +13,26 @@ from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.persistence import PersistenceStore, open_persistence
 
-__all__ = ["PeriodicRevisions", "periodic_revisions"]
+__all__ = ["PeriodicRevisions", "Settings", "periodic_revisions"]
 
 log = logging.getLogger(__name__)
 
 
-class _Settings(Protocol):
-    @property
-    def state_persistence(self) -> StatePersistence: ...
+class Settings(Protocol):
+    """What a node's settings say of revisions."""
 
     @property
-    def datasources(self) -> Mapping[str, Datasource]: ...
+    def state_persistence(self) -> StatePersistence:
+        """Where and how often they are kept."""
+        ...
+
+    @property
+    def datasources(self) -> Mapping[str, Datasource]:
+        """The databases that may be meant."""
+        ...
 
 
-def periodic_revisions(settings: _Settings, assignments: Sequence[Assignment]) -> PeriodicRevisions:
+def periodic_revisions(settings: Settings, assignments: Sequence[Assignment]) -> PeriodicRevisions:
     """Return what keeps revisions of some group instances, as ``state.persistence`` says: none unless `enabled`.
 
     Raises

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from spdist.errors import QueryFailedError, SpdistError, TransportUnavailableError, error_codes
+from spdist.planning.topology import Assignment
 from spdist.transports.base import Transport
+from spdist.transports.kafka import KafkaTransport
 
-__all__ = ["counted", "counters_of", "first_line", "lag_of", "reason_of"]
+__all__ = ["counted", "counters_of", "first_line", "is_away", "lag_of", "reason_of"]
 
 
 def counted(query: Any) -> Any:
@@ -27,7 +31,9 @@ def counters_of(progress: Any) -> Any:
     return (progress.observedMetrics or {}).get(OBSERVED)
 
 
-def lag_of(progress: Any, transport: Transport, known: int) -> tuple[int, str | None]:
+def lag_of(
+    progress: Any, transport: Transport, known: int, assignments: Iterable[Assignment] = ()
+) -> tuple[int, str | None]:
     """Return how many records of a query's topics are not read yet; while nobody answers `known`, and who does not.
 
     Parameters
@@ -35,15 +41,26 @@ def lag_of(progress: Any, transport: Transport, known: int) -> tuple[int, str | 
     progress
         What Spark told last.
     transport : Transport
-        Of the topics that our own source reads.
+        Of the topics between groups.
     known : int
         The lag so far.
+    assignments : iterable of Assignment
+        What shares the query: where Spark's own connector reads topics of `transport`, it waits for brokers that are
+        away and tells nobody.
     """
     try:
+        for topic in islice(_read_by_spark(transport, assignments), 1):  # all are on the same brokers
+            transport.end_offsets(topic)
         lags = [_lag(json.loads(one.endOffset or "{}"), one.latestOffset, transport) for one in progress.sources]
     except TransportUnavailableError as error:
         return known, str(error)
     return sum(lags), None
+
+
+def _read_by_spark(transport: Transport, assignments: Iterable[Assignment]) -> Iterator[str]:
+    """Yield the topics of `transport` that Spark's own connector reads."""
+    if isinstance(transport, KafkaTransport):
+        yield from (one.topic for each in assignments for one in each.inputs if one.transport == "kafka")
 
 
 def _lag(read: dict[str, Any], latest: str | None, transport: Transport) -> int:
@@ -61,6 +78,20 @@ def _lag(read: dict[str, Any], latest: str | None, transport: Transport) -> int:
 #: The last line of a Python traceback inside Spark's message, where the error is ours.
 _OURS = re.compile(r"^spdist\.errors\.(\w+): (.*?)(?=^\s*(?:at |SQLSTATE|$)|\Z)", re.MULTILINE | re.DOTALL)
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
+
+
+#: What Kafka's clients in the JVM raise while no broker answers.
+_AWAY = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable)Exception"
+    r"|java\.util\.concurrent\.TimeoutException: Cannot fetch record for offset"
+)
+
+
+def is_away(error: BaseException) -> bool:
+    """Tell whether a query ended because no broker answered Spark's connector."""
+    # What Spark tells of a query that failed names no classes; the trace of its cause does.
+    trace = getattr(getattr(error, "_cause", None), "_stackTrace", None)
+    return _AWAY.search(f"{error}\n{trace}") is not None
 
 
 def reason_of(error: BaseException, name: str) -> SpdistError:

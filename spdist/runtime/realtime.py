@@ -22,6 +22,7 @@ from spdist.planning.native import Obstacle
 from spdist.planning.realtime import RealtimePlan, realtime_plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime, GroupState, GroupStatus, reason_of
+from spdist.runtime.newest_revision import NewestRevision
 
 if TYPE_CHECKING:
     from spdist.engine.realtime import RealtimeQuery
@@ -129,6 +130,7 @@ class RealtimeRuntime:
         self._ending = threading.Event()
         self._error: SpdistError | None = None
         self._last = GroupStatus(self.name, "STARTING")
+        self._newest = NewestRevision(host.config, [self.name])
 
     @property
     def checkpoint(self) -> Path:
@@ -189,7 +191,7 @@ class RealtimeRuntime:
         if query is not None and last.state in ("STARTING", "RUNNING") and not self._ending.is_set():
             self._observe(query)
         with self._lock:
-            return self._last
+            return replace(self._last, last_revision=self._newest.name())
 
     def _run(self) -> None:
         from spdist.engine.realtime import RealtimeSettings, start_realtime

@@ -2,6 +2,9 @@
 
 An instance has one state, or one for each shard; each is taken at a moment of its own. That fits together all the same:
 a shard that reads again what it has read already leaves it out, and readers drop what was published before.
+
+A revision of another number of shards, or from before that number was changed, is put back as it is; the next start of
+the group lays it out as it is to be. What was published since then is published again under other ids.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import shutil
 import uuid
 from pathlib import Path
 
+from spdist.engine.layout import Layout, begin_layout, current_layout, move_to
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 
@@ -21,7 +25,6 @@ __all__ = ["is_revision", "millis_of", "put_back", "take"]
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"\d{1,15}__[^/\\]{1,200}")
-_SHARD = re.compile(r"shard-\d+-of-\d+")
 _FORMAT = 1
 #: How often a revision is begun again because the running group has just deleted what was to be taken.
 _ATTEMPTS = 20
@@ -59,14 +62,19 @@ def take(location: Path, instance: str, revision: str, target: Path) -> None:
         temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
         try:
             temporary.mkdir(parents=True)
-            taken = [(place, _take(StateStore(whole / place), temporary / place)) for place in _places(whole)]
+            layout = current_layout(whole)
+            shards = [Path(place).name if layout.count > 1 else "." for place in layout.places]
+            taken = [
+                (shard, _take(store, temporary / shard)) for shard, store in zip(shards, layout.stores, strict=True)
+            ]
             manifest = {
                 "format": _FORMAT,
                 "instance": instance,
                 "revision": revision,
                 "segment": taken[0][1].number,
                 "positions": taken[0][1].positions,
-                "shards": [place for place, _ in taken],
+                "shards": shards,
+                "layout": layout.name,
             }
             (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
             temporary.rename(target)
@@ -89,18 +97,33 @@ def put_back(location: Path, instance: str, source: Path) -> None:
     Raises
     ------
     StateError
-        The revision is damaged, or of another instance, version or number of shards.
+        The revision is damaged, or of another instance or version.
     """
-    shards = _check_manifest(source, instance)
+    shards, name = _check_manifest(source, instance)
     whole = state_directory(location, instance)
-    there = _places(whole) if whole.exists() and any(whole.iterdir()) else shards
-    if set(there) != set(shards):
-        raise StateError(
-            f"the revision of {instance} has {len(shards)} shards, its state has {len(there)}",
-            hint="go back to a revision that was taken after the number of shards had changed",
-        )
-    for place in shards:
-        _put_back(StateStore(whole / place), source / place, instance)
+    now = current_layout(whole, len(shards))
+    # A state that begins here goes on under the ids that the revision knows.
+    begins = now.stores[0].last() is None
+    if begins or (now.name, now.count) == (name, len(shards)):
+        _put_back_into(now, source, shards, instance)
+        return
+    layout = begin_layout(now, len(shards), back=True)
+    _put_back_into(layout, source, shards, instance)
+    while True:
+        last = now.stores[0].last()
+        assert last is not None  # states do not become less
+        try:
+            move_to(layout, now, last, layout.name)
+        except FencedError:  # the running group was faster
+            if current_layout(whole) != now:
+                raise
+        else:
+            return
+
+
+def _put_back_into(layout: Layout, source: Path, shards: list[str], instance: str) -> None:
+    for shard, store in zip(shards, layout.stores, strict=True):
+        _put_back(store, source / shard, instance)
 
 
 def _put_back(store: StateStore, source: Path, instance: str) -> None:
@@ -108,7 +131,10 @@ def _put_back(store: StateStore, source: Path, instance: str) -> None:
     if earlier is None:
         raise StateError(f"the revision of {instance} is damaged: it has no segment")
     while True:
-        number = max(store.numbers("segment"), default=0) + 1
+        last = store.last()
+        if last is not None and last.moved:
+            raise StateError(f"the state of {instance} has just been moved", hint="try again")
+        number = last.number + 1 if last else 1
         base = store.directory / f"base-{number:012d}-{uuid.uuid4().hex}"
         base.mkdir(parents=True)
         _take(StateStore(source), base)
@@ -121,12 +147,6 @@ def _put_back(store: StateStore, source: Path, instance: str) -> None:
             shutil.rmtree(base)
         else:
             return
-
-
-def _places(whole: Path) -> list[str]:
-    """Return where the states of an instance are: in the directories of its shards, or in its own (``.``)."""
-    found = sorted(path.name for path in whole.glob("shard-*") if _SHARD.fullmatch(path.name))
-    return found or ["."]
 
 
 def _take(store: StateStore, target: Path) -> Segment:
@@ -150,15 +170,17 @@ def _take(store: StateStore, target: Path) -> Segment:
     return last
 
 
-def _check_manifest(revision: Path, instance: str) -> list[str]:
-    """Return where in a revision the states of the shards are."""
+def _check_manifest(revision: Path, instance: str) -> tuple[list[str], str]:
+    """Return where in a revision the states of the shards are, and the name of the layout they had."""
     try:
         manifest = json.loads((revision / MANIFEST).read_text(encoding="utf-8"))
         known = manifest["format"] == _FORMAT and manifest["instance"] == instance
         shards = manifest.get("shards", ["."])
-        known = known and all(place == "." or _SHARD.fullmatch(place) for place in shards)
+        places = ["."] if len(shards) == 1 else [f"shard-{n + 1}-of-{len(shards)}" for n in range(len(shards))]
+        known = known and sorted(shards) == sorted(places)
+        layout = str(manifest.get("layout", "."))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateError(f"{revision} is damaged: {error}", hint="restore another revision") from error
     if not known or not shards:
         raise StateError(f"{revision} is of another group or was made by another version of spdist")
-    return list(shards)
+    return places, layout

@@ -25,10 +25,11 @@ def ensure_topics(transport: Transport, assignments: Iterable[Assignment]) -> No
     for assignment in assignments:
         needed = {one.topic: max(one.partitions) + 1 for one in assignment.inputs}
         needed |= {p.topic: p.partitions for output in assignment.outputs for p in output.publishing}
+        subjects = {one.topic: one.subjects for one in assignment.inputs}
         made = {one.topic for one in assignment.inputs if one.source}
         for topic, partitions in needed.items():
             if assignment.creates_topics or topic in made:
-                transport.ensure(topic, partitions)
+                transport.ensure(topic, partitions, subjects.get(topic, ()))
             elif transport.partitions(topic) < partitions:
                 raise ChannelError(
                     f"topic '{topic}' with {partitions} partitions is missing, and may not be created",

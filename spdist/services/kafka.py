@@ -26,14 +26,17 @@ BROKER_JARS = (
     Coordinate("org.slf4j", "slf4j-simple", "1.7.36", transitive=False),
 )
 _FORMAT_TIMEOUT_S = 60.0
-#: Small and quick to start: the serial collector and the first compiler.
+#: Small and quick to start: the serial collector.
 _JAVA_OPTIONS = (
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
 )
+
+
+#: And the first compiler only, where nobody wants it to move much.
+_QUICK = "-XX:TieredStopAtLevel=1"
 
 
 class KafkaBroker(Service):
@@ -49,6 +52,8 @@ class KafkaBroker(Service):
         Settings of the broker besides ours, which they override.
     memory : str
         Largest heap, as Java writes it.
+    throughput : bool
+        Whether its JVM compiles thoroughly: for much load, and not for a short life.
 
     Notes
     -----
@@ -65,8 +70,10 @@ class KafkaBroker(Service):
         *,
         properties: Mapping[str, str] | None = None,
         memory: str = "512m",
+        throughput: bool = False,
     ) -> None:
         super().__init__(directory, port)
+        self._options = _JAVA_OPTIONS if throughput else (_QUICK, *_JAVA_OPTIONS)
         self._controller_port = free_port()
         self._properties = dict(properties or {})
         self._memory = memory
@@ -81,7 +88,7 @@ class KafkaBroker(Service):
         java = find_java("a Kafka broker")
         found = jars("kafka-broker", BROKER_JARS)
         settings = self._write_settings()
-        run = [java, f"-Xmx{self._memory}", *_JAVA_OPTIONS, "-cp", os.pathsep.join(map(str, found))]
+        run = [java, f"-Xmx{self._memory}", *self._options, "-cp", os.pathsep.join(map(str, found))]
         if not (self._data / "meta.properties").exists():
             self._format([*run, "kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(settings)])
         self._archive = _Archive(found[0].parent / f"classes-java-{java_version(java)}.jsa")

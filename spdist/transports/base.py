@@ -16,8 +16,11 @@ producer travel beside the payload, so that a consumer can drop repeats and merg
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from spdist.transports.payload import Events
 
 #: The producer's promise before it has made any.
 NO_CLOCK = -(2**63)
@@ -43,7 +46,10 @@ class Record:
     clock : int
         Promise in ms, see the module; `NO_CLOCK` where the producer makes none.
     offset : int
-        Position in the partition, from 0, rising; -1 before it is appended.
+        Position in the partition, from 0, rising; -1 before it is appended. Of many messages of a user's topic that
+        are one record here it is that of the last one.
+    events : Events, optional
+        What the payload holds, where that is known already; it does not travel.
     """
 
     topic: str
@@ -54,6 +60,7 @@ class Record:
     seq: int = 0
     clock: int = NO_CLOCK
     offset: int = -1
+    events: Events | None = field(default=None, compare=False, repr=False)
 
 
 @runtime_checkable
@@ -68,8 +75,11 @@ class Transport(Protocol):
     others somebody may delete records, or count what is none (Kafka's transactions): offsets rise, with holes there.
     """
 
-    def ensure(self, topic: str, partitions: int) -> int:
-        """Create `topic`, or grow it to `partitions`; never shrink or delete. Return its number of partitions."""
+    def ensure(self, topic: str, partitions: int, subjects: Sequence[str] = ()) -> int:
+        """Create `topic`, or grow it to `partitions`; never shrink or delete. Return its number of partitions.
+
+        `subjects` name the first partitions for outsiders, where a server knows other names than topics' (NATS).
+        """
         ...
 
     def partitions(self, topic: str) -> int:

@@ -6,17 +6,29 @@ whoever sends them decides which ones have been sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["EVENT_BITS", "KEEPS_EVENTS", "KEPT_ERRORS", "Delivery", "Outbox"]
+__all__ = [
+    "EVENT_BITS",
+    "ID_HEADER",
+    "KEEPS_EVENTS",
+    "KEPT_ERRORS",
+    "Deliveries",
+    "Delivery",
+    "Outbox",
+    "Outgoing",
+    "on_error_of",
+]
 
 #: What ``on.error`` says where the events themselves are needed when they cannot be sent.
 KEEPS_EVENTS = ("STREAM", "STORE")
 
 #: A delivery's events are numbered from ``seq << EVENT_BITS`` on, where they come back or are kept.
 EVENT_BITS = 20
+#: The header in which a message bears the id of its delivery: who must not see one twice drops repeats by it.
+ID_HEADER = "spdist-id"
 #: The kind of deliveries that are no sink's: entries of the error store, see `spdist.transports.errors`.
 KEPT_ERRORS = "errors"
 
@@ -68,7 +80,65 @@ class Delivery:
     @property
     def on_error(self) -> str:
         """What is to be done where it cannot be sent: LOG, WAIT, RETRY, STREAM or STORE."""
-        return (self.options.get("on.error") or "LOG").upper()
+        return on_error_of(self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """The payloads of one sink from one batch, where all that is said of each is the same: no object for each.
+
+    Iterating gives each as a `Delivery`, made when it is asked for. They are numbered for their sink alone, so that the
+    numbers do not depend on where batches are cut.
+
+    Parameters
+    ----------
+    kind, sink, destination, stream, options
+        As of each `Delivery`.
+    payloads : sequence
+        In order, at least one.
+    producer : str
+        Who made them: the group instance, or its shard.
+    first : int
+        Number of the first of them, per sink, from 0 without gaps.
+    """
+
+    kind: str
+    sink: int
+    destination: int
+    stream: str
+    options: Mapping[str, str]
+    payloads: Sequence[Any]
+    producer: str
+    first: int
+
+    def __len__(self) -> int:
+        """Return the number of payloads."""
+        return len(self.payloads)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        """Return each payload as a delivery of a producer whose name is ours and the sink's number."""
+        place = (self.kind, self.sink, self.destination, self.stream, self.options)
+        for number, payload in enumerate(self.payloads, self.first):
+            yield Delivery(*place, payload, self.source, number)
+
+    @property
+    def source(self) -> str:
+        """Whose the numbers are: the producer's and the sink's."""
+        return f"{self.producer}#{self.sink}"
+
+    @property
+    def on_error(self) -> str:
+        """As of each `Delivery`."""
+        return on_error_of(self.options)
+
+
+#: What leaves an app: payloads one by one, or many of a sink at once.
+Outgoing = Delivery | Deliveries
+
+
+def on_error_of(options: Mapping[str, str]) -> str:
+    """Return what the options of a sink say about payloads that cannot be sent, LOG where nothing."""
+    return (options.get("on.error") or "LOG").upper()
 
 
 class Outbox:
@@ -87,7 +157,8 @@ class Outbox:
     def __init__(self, producer: str) -> None:
         self.producer = producer
         self.next = 0
-        self._collected: list[Delivery] = []
+        self._collected: list[Outgoing] = []
+        self._writers: list[Callable[[], Deliveries | None]] = []
 
     def add(
         self,
@@ -100,7 +171,13 @@ class Outbox:
         self._collected.append(Delivery(*place, options, payload, self.producer, self.next, events))
         self.next += 1
 
-    def take(self) -> list[Delivery]:
-        """Return what was collected since the last call, in order, and forget it."""
+    def ask(self, writer: Callable[[], Deliveries | None]) -> None:
+        """Have a sink that makes its payloads together asked for them at the end of each batch."""
+        self._writers.append(writer)
+
+    def take(self) -> list[Outgoing]:
+        """Return what was collected since the last call, of each sink in order, and forget it."""
+        # Asked first: what cannot be written may be collected itself.
+        together = [made for writer in self._writers if (made := writer()) is not None]
         collected, self._collected = self._collected, []
-        return collected
+        return [*collected, *together]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from spdist.errors import MappingError
@@ -87,6 +88,8 @@ class Inlet:
         return count
 
     def _events(self, chunks: Sequence[Chunk], now: int, reached: int, order: int) -> tuple[Events, int]:
+        if all(len(chunk) == 1 for chunk in chunks):
+            return self._singles([chunk[0] for chunk in chunks], now, reached, order)
         events = Events()
         for chunk in chunks:
             if not chunk:
@@ -95,6 +98,16 @@ class Inlet:
             for place, (ts, row) in enumerate(chunk):
                 events.add(reached, order + len(events), b"", place, ts, row)
         return events, reached
+
+    def _singles(
+        self, several: Sequence[tuple[int, tuple[Any, ...]]], now: int, reached: int, order: int
+    ) -> tuple[Events, int]:
+        """Return what `_events` does for chunks of one event, column by column."""
+        count = len(several)
+        ts = [at for at, _ in several]
+        at = list(accumulate(ts if self._playback else [now] * count, max, initial=reached))
+        rows = [row for _, row in several]
+        return Events(at[1:], list(range(order, order + count)), [b""] * count, [0] * count, ts, rows), at[-1]
 
     def _records(self, events: Events, producer: str, seq: int) -> Iterator[Record]:
         if not len(events):

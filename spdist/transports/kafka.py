@@ -79,7 +79,7 @@ class KafkaTransport:
         return KafkaTransport, (self.settings,)
 
     # --------------------------------------------------------------------------------------------------------- topics
-    def ensure(self, topic: str, partitions: int) -> int:
+    def ensure(self, topic: str, partitions: int, subjects: Sequence[str] = ()) -> int:
         """Create `topic`, or grow it to `partitions`; return its number of partitions.
 
         Raises

@@ -1,10 +1,12 @@
-"""Kafka for sinks and sources of users that Spark does not serve: a writer, and a reader that keeps no positions."""
+"""Kafka for what Spark does not do for the sinks and sources of users: a writer, and a look at topics."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +14,17 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from spdist.errors import TransportError, TransportUnavailableError
-from spdist.transports.kafka_options import python_options
+from spdist.transports.kafka_options import KafkaSettings, python_options
 from spdist.transports.options import Options
 
-__all__ = ["KafkaAccess", "KafkaMessage", "KafkaReader", "KafkaWriter"]
+__all__ = ["KafkaAccess", "KafkaTopics", "KafkaWriter", "answering", "partitions_of"]
 
 # It tells of every connection that is not there; what comes of it is ours to say.
 _log = logging.getLogger("kafka")
 
 _PATIENCE_MS = 10_000
+#: How long to look for a topic that may not be there.
+_LOOK_MS = 3_000
 _PAIR = re.compile(r"\s*([^:,\s]+)\s*:\s*([^,]*)")
 
 
@@ -64,18 +68,6 @@ class KafkaAccess:
     def told(self, error: Exception) -> str:
         """Word an error of a client."""
         return f"Kafka at {', '.join(self.servers)}: {type(error).__name__} {error}".rstrip()
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaMessage:
-    """A message that was read."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes
-    timestamp: int
 
 
 class KafkaWriter:
@@ -137,90 +129,110 @@ class KafkaWriter:
             producer.close(timeout=1)
 
 
-class KafkaReader:
-    """Reads partitions of topics from positions that its user keeps.
+class KafkaTopics:
+    """Looks at the topics of users: what partitions they have, where those begin and end.
 
     Parameters
     ----------
     access : KafkaAccess
-        Where from.
+        Where the brokers are.
     """
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
         self._consumer: KafkaConsumer | None = None
-        self._sought = False
 
-    def ends(self, topics: Sequence[str], *, first: bool) -> dict[tuple[str, int], int]:
-        """Return where each partition of some topics ends, or begins with `first`.
+    def extents(self, topics: Sequence[str]) -> dict[str, dict[int, tuple[int, int]]]:
+        """Return for each partition of some topics the offset of its first message and that of its next one.
+
+        A topic that is not there has no partitions.
 
         Raises
         ------
-        TransportError
-            A topic is not there, or the brokers do not answer.
+        TransportUnavailableError
+            The brokers do not answer.
         """
-        consumer = self._connected()
         try:
-            places = []
-            for topic in topics:
-                found = consumer.partitions_for_topic(topic)
-                if not found:
-                    raise TransportUnavailableError(f"there is no topic '{topic}' on Kafka yet")
-                places += [TopicPartition(topic, number) for number in sorted(found)]
-            ends = consumer.beginning_offsets(places) if first else consumer.end_offsets(places)
+            consumer = self._connected()
+            places = [
+                TopicPartition(topic, number)
+                for topic in topics
+                for number in sorted(consumer.partitions_for_topic(topic) or ())
+            ]
+            begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
         except (KafkaError, OSError) as error:
-            raise self._lost(error) from error
-        return {(place.topic, place.partition): end for place, end in ends.items()}
+            self.close()
+            raise TransportUnavailableError(self._access.told(error)) from error
+        found: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in topics}
+        for place in places:
+            found[place.topic][place.partition] = (begins[place], ends[place])
+        return found
 
-    def seek(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Read these partitions from now on, from there."""
-        consumer = self._connected()
+    def messages(self, topic: str, partition: int, offset: int) -> list[tuple[int, int, bytes | None, bytes]]:
+        """Return offset, time in ms, key and value of some messages from `offset` on; none where there are none.
+
+        Raises
+        ------
+        TransportUnavailableError
+            The brokers do not answer.
+        """
+        place = TopicPartition(topic, partition)
         try:
-            places = {TopicPartition(*place): offset for place, offset in positions.items()}
-            consumer.assign(list(places))
-            for place, offset in places.items():
-                consumer.seek(place, offset)
-            self._sought = True
+            consumer = self._connected()
+            consumer.assign([place])
+            consumer.seek(place, offset)
+            if consumer.end_offsets([place])[place] <= offset:
+                return []
+            found = consumer.poll(timeout_ms=_PATIENCE_MS).get(place, ())
         except (KafkaError, OSError) as error:
-            raise self._lost(error) from error
-
-    def poll(self, wait_ms: int, most: int) -> list[KafkaMessage]:
-        """Return the next messages, of each partition in order; none where none come within `wait_ms`."""
-        try:
-            found = self._connected().poll(timeout_ms=wait_ms, max_records=most)
-        except (KafkaError, OSError) as error:
-            raise self._lost(error) from error
-        return [
-            KafkaMessage(one.topic, one.partition, one.offset, one.key, one.value or b"", one.timestamp)
-            for messages in found.values()
-            for one in messages
-        ]
-
-    @property
-    def placed(self) -> bool:
-        """Whether `seek` holds; it must be called first, and again after an error."""
-        return self._consumer is not None and self._sought
+            self.close()
+            raise TransportUnavailableError(self._access.told(error)) from error
+        return [(one.offset, one.timestamp, one.key, one.value or b"") for one in found]
 
     def close(self) -> None:
         """Close the connections; the next call opens them again."""
-        consumer, self._consumer, self._sought = self._consumer, None, False
+        consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
 
     def _connected(self) -> KafkaConsumer:
         if self._consumer is None:
-            try:
-                self._consumer = KafkaConsumer(
-                    enable_auto_commit=False,
-                    auto_offset_reset="none",
-                    isolation_level="read_committed",
-                    allow_auto_create_topics=False,
-                    **self._access.arguments(),
-                )
-            except (KafkaError, OSError) as error:
-                raise TransportUnavailableError(self._access.told(error)) from error
+            self._consumer = KafkaConsumer(
+                enable_auto_commit=False,
+                isolation_level="read_committed",
+                allow_auto_create_topics=False,
+                **self._access.arguments(),
+            )
         return self._consumer
 
-    def _lost(self, error: Exception) -> TransportError:
-        self.close()
-        return TransportUnavailableError(self._access.told(error))
+
+def partitions_of(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of partitions of those topics that are there; brokers that make topics by themselves do so.
+
+    Brokers that do not answer have none.
+    """
+    access = KafkaAccess(tuple(settings.bootstrap_servers.split(",")), settings.properties)
+    found: dict[str, int] = {}
+    try:
+        producer = KafkaProducer(max_block_ms=_LOOK_MS, **access.arguments(producer=True))
+    except (KafkaError, OSError):
+        return found
+    try:
+        for topic in topics:
+            with contextlib.suppress(KafkaError, OSError, AssertionError):
+                found[topic] = len(producer.partitions_for(topic) or ())
+    finally:
+        producer.close(timeout=1)
+    return {topic: count for topic, count in found.items() if count}
+
+
+def answering(servers: str, timeout_s: float) -> bool:
+    """Tell whether one of the brokers ``host:port``, with commas between them, takes a connection."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        with (
+            contextlib.suppress(OSError, ValueError),
+            socket.create_connection((host.strip("[]"), int(port)), timeout_s),
+        ):
+            return True
+    return False

@@ -71,7 +71,7 @@ class LogTransport:
         """Spark sends readers to its Python processes: a copy opens files of its own."""
         return LogTransport, (self.directory,)
 
-    def ensure(self, topic: str, partitions: int) -> int:
+    def ensure(self, topic: str, partitions: int, subjects: Sequence[str] = ()) -> int:
         """Create `topic`, or grow it to `partitions`; return its number of partitions."""
         check_partitions(topic, partitions)
         self._path(topic)

@@ -1,7 +1,8 @@
 """Topics in NATS JetStream: each partition is a stream with one subject, a record is a message.
 
 Streams number their messages from 1 without gaps; an offset is that number less one. The stream of partition 2 of topic
-``App.S`` is ``spdist-App-u2e-S-2`` and takes the subject ``spdist.App.S.2``. Beside the payload stand the headers
+``App.S`` is ``spdist-App-u2e-S-2`` and takes the subject ``spdist.App.S.2``, and those by which outsiders know it, as
+WSO2's ``App_S``. Beside the payload stand the headers
 ``spdist-producer`` (as in a URL), ``spdist-seq``, ``spdist-count`` and ``spdist-clock``.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import os
 import re
 import ssl
@@ -35,6 +37,8 @@ __all__ = ["NatsTransport", "stream_name", "subject_of"]
 
 T = TypeVar("T")
 
+_log = logging.getLogger("spdist.transports.nats")
+
 _MAX_NAME = 200
 _CONNECT_TIMEOUT_S = 2.0
 _REQUEST_TIMEOUT_S = 5.0
@@ -44,6 +48,9 @@ _WINDOW = 64
 #: The server forgets ids after this time; appends that are tried again come much sooner.
 _DUPLICATES_S = 120.0
 _STREAM_NOT_FOUND = 10059
+_SUBJECTS_OVERLAP = 10065
+#: What can be published to: words with dots between them, and none of the server's own.
+_SUBJECT = re.compile(r"(?!\$)[^\s.*>]+(\.[^\s.*>]+)*")
 _HINT = "is the server running with JetStream, and is this its address? spdist goes on where it was once it answers"
 
 
@@ -80,7 +87,7 @@ class NatsTransport:
         return NatsTransport, (self.settings,)
 
     # --------------------------------------------------------------------------------------------------------- topics
-    def ensure(self, topic: str, partitions: int) -> int:
+    def ensure(self, topic: str, partitions: int, subjects: Sequence[str] = ()) -> int:
         """Create `topic`, or grow it to `partitions`; return its number of partitions.
 
         Raises
@@ -93,7 +100,10 @@ class NatsTransport:
         # new ones appear at once, also where several do this together.
         for partition in reversed(range(self.partitions(topic), partitions)):
             self._run(functools.partial(self._make, topic, partition), f"making topic {topic!r}")
-        return self.partitions(topic)
+        found = self.partitions(topic)
+        for partition, subject in enumerate(subjects[:found]):
+            self._run(functools.partial(_take, topic, partition, subject), f"taking subject {subject!r}")
+        return found
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of `topic`, 0 where it does not exist."""
@@ -354,6 +364,24 @@ def _passes(error: Exception) -> bool:
         js_errors.NoStreamResponseError,
     )
     return isinstance(error, gone) or type(error) is errors.Error
+
+
+async def _take(topic: str, partition: int, subject: str, js: JetStreamContext) -> None:
+    """Let a partition take a subject of outsiders too, if it can be one and belongs to nobody."""
+    from nats.js.errors import BadRequestError
+
+    config = (await js.stream_info(stream_name(topic, partition))).config
+    taken = config.subjects or []
+    if subject in taken or not _SUBJECT.fullmatch(subject):
+        return
+    config.subjects = [*taken, subject]
+    try:
+        await js.update_stream(config)
+    except BadRequestError as error:
+        if error.err_code != _SUBJECTS_OVERLAP:
+            raise
+        told = "the subject %r belongs to another stream: feed topic %r by the subject %r"
+        _log.warning(told, subject, topic, subject_of(topic, partition))
 
 
 async def _exists(js: JetStreamContext, name: str) -> bool:

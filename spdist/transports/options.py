@@ -10,8 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from spdist.errors import AppValidationError, Span
+from spdist.language import ast
 
-__all__ = ["Options", "local_path"]
+__all__ = ["Options", "local_path", "options_of"]
 
 #: A password that is not written into the app; ``${…}`` there is a variable of SiddhiQL.
 _SECRET = re.compile(r"(env|file):(.+)")
@@ -112,6 +113,16 @@ class Options:
             hint = "convert it: keytool -importkeystore … -deststoretype PKCS12, then openssl pkcs12 -out store.pem"
             raise self.wrong(key, "is no PEM file; Java's key stores cannot be read here", hint)
         return path
+
+
+def options_of(annotation: ast.Annotation, stream: str) -> Options:
+    """Return the options of a ``@source`` or ``@sink``, with the places where they are written."""
+    return Options(
+        {(one.key or "").lower(): one.value for one in annotation.elements},
+        f"the @{annotation.name} of stream '{stream}'",
+        {(one.key or "").lower(): one.span for one in annotation.elements},
+        annotation.span,
+    )
 
 
 def local_path(uri: str) -> Path:

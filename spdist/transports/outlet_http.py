@@ -13,15 +13,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import shown
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
 
-__all__ = ["ID_HEADER", "HttpOutlet"]
+__all__ = ["HttpOutlet"]
 
-#: The header that bears the id of a delivery.
-ID_HEADER = "spdist-id"
 
 _HEADER = re.compile(r"'\s*([^':]+?)\s*:([^']*)'")
 #: Answers to a request that may be taken another time.

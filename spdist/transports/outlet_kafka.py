@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import shown
 from spdist.transports.kafka_link import KafkaAccess, KafkaWriter
 from spdist.transports.options import Options
@@ -44,7 +44,7 @@ class KafkaOutlet:
                 break
             key = one.options.get("key")
             place = (one.options["topic"], int(partition) if partition else None)
-            messages.append((*place, None if key is None else key.encode(), _bytes(one.payload), {"spdist-id": one.id}))
+            messages.append((*place, None if key is None else key.encode(), _bytes(one.payload), {ID_HEADER: one.id}))
         done, why = self._writer.send(messages)
         if why is not None:
             raise SendError(why, done)

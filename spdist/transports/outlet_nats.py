@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import shown
 from spdist.transports.nats_link import NatsLink, NatsSettings
 from spdist.transports.options import Options
@@ -39,7 +39,7 @@ class NatsOutlet:
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Publish in order; returns when the server, or its stream, has all messages."""
         messages = [
-            (one.options["destination"], _bytes(one.payload), {"Nats-Msg-Id": one.id, "spdist-id": one.id})
+            (one.options["destination"], _bytes(one.payload), {"Nats-Msg-Id": one.id, ID_HEADER: one.id})
             for one in deliveries
         ]
         done, error = self._link.publish(messages, self._confirmed)

@@ -20,7 +20,7 @@ import tenacity
 from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Delivery
+from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing
 from spdist.transports.errors import append_error, error_entry
 from spdist.transports.payload import Events, Payload
 
@@ -164,7 +164,7 @@ class Outlets:
         self._open: dict[tuple[int, int], Outlet] = {}
         self._waited = False
 
-    def send(self, deliveries: Sequence[Delivery]) -> None:
+    def send(self, deliveries: Sequence[Outgoing]) -> None:
         """Send all; returns when each has been taken, or dealt with as its ``on.error`` says.
 
         Raises
@@ -174,8 +174,8 @@ class Outlets:
             again by the next who runs the app.
         """
         by_place: dict[tuple[int, int], list[Delivery]] = {}
-        for delivery in deliveries:
-            by_place.setdefault((delivery.sink, delivery.destination), []).append(delivery)
+        for one in deliveries:
+            by_place.setdefault((one.sink, one.destination), []).extend(one if isinstance(one, Deliveries) else (one,))
         for place, own in by_place.items():
             if place not in self._open:
                 self._open[place] = open_outlet(own[0].kind, own[0].options, self._around)

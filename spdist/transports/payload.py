@@ -47,6 +47,7 @@ __all__ = [
     "Payload",
     "column_values",
     "pack_value",
+    "since",
     "unpack_value",
 ]
 
@@ -129,6 +130,15 @@ class Events:
             [self.rows[n] for n in numbers],
         )
 
+    def extend(self, others: Events) -> None:
+        """Append the events of `others`."""
+        self.at += others.at
+        self.order += others.order
+        self.path += others.path
+        self.chunk += others.chunk
+        self.ts += others.ts
+        self.rows += others.rows
+
     def clear(self) -> None:
         """Forget all events, in place: those who put events out hold these lists."""
         for values in (self.at, self.order, self.path, self.chunk, self.ts, self.rows):
@@ -160,12 +170,7 @@ class Payload:
             described, values = _encode_column(name, kind, [row[place] for row in events.rows])
             fields.append(described)
             arrays.append(values)
-        sink = pa.BufferOutputStream()
-        schema = pa.schema(fields)
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-        encoded: bytes = sink.getvalue().to_pybytes()
-        return encoded
+        return _written(pa.record_batch(arrays, schema=pa.schema(fields)))
 
     def encode_within(self, events: Events, max_bytes: int = MAX_PAYLOAD_BYTES) -> Iterator[tuple[int, bytes]]:
         """Yield ``(count, payload)``, each payload at most `max_bytes` long where chunks allow it, in order."""
@@ -245,11 +250,7 @@ class Payload:
         """Return a payload without events: of an outsider's whose events all did not fit."""
         names = ["__ts", "__order", *self.schema.names]
         schema = pa.schema([pa.field(name, pa.int64()) for name in names])
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
-        nothing: bytes = sink.getvalue().to_pybytes()
-        return nothing
+        return _written(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
 
     @staticmethod
     def _own_columns(events: Events) -> tuple[list[Any], list[Any]]:
@@ -263,6 +264,24 @@ class Payload:
         kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
         fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
         return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
+
+
+def since(payload: bytes, order: int) -> bytes:
+    """Return a payload without its first events, whose orders are below `order`; nothing where all are."""
+    with pa.ipc.open_stream(payload) as reader:
+        batch = reader.read_next_batch()
+    start = bisect_left(batch.column("__order").to_pylist(), order)
+    if not start:
+        return payload
+    return _written(batch.slice(start)) if start < batch.num_rows else b""
+
+
+def _written(batch: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def _middle_cut(events: Events) -> int | None:

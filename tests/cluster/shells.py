@@ -113,6 +113,8 @@ class FakeStatus:
     batch_ms: int = 12
     state_bytes: int = 3456
     memory_bytes: int = 1 << 20
+    state_rows: int = 17
+    last_revision_ms: int | None = 1_700_000_000_000
 
 
 @dataclass

@@ -20,6 +20,7 @@ from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, Re
 from spdist.cluster.state import ManagerState
 from spdist.cluster.store import CoordinationStore
 from spdist.errors import (
+    ChannelError,
     ClusterError,
     ConfigError,
     ConflictError,
@@ -28,6 +29,7 @@ from spdist.errors import (
     StaleTermError,
     StoreUnavailableError,
 )
+from spdist.transports.log import LogTransport
 from tests.cluster.shells import APP, manager_config, plan, running_manager
 
 Eventually = Callable[..., Any]
@@ -41,6 +43,27 @@ def report(
 
 def says(manager: Manager, event: str) -> list[str]:
     return [one.message for one in manager._mind.announcements if one.event == event]
+
+
+# ------------------------------------------------------------------------------------------------------------- topics
+def test_an_app_whose_topics_do_not_fit_is_not_deployed(tmp_path: Path, eventually: Eventually) -> None:
+    text = """@app:name('App') define stream S (k string);
+    @dist(execGroup='g', parallel='2') partition with (k of S) begin from S select k insert into Out; end;"""
+    config = manager_config(tmp_path)
+    log = LogTransport(config.transports.log.directory)
+    log.ensure("App.S.k", 3)
+    log.close()
+    manager = Manager(config)
+    manager.start()
+    try:
+        eventually(manager.leads, "it leads")
+        with pytest.raises(ChannelError, match="has 3 partitions; the app needs 2") as caught:
+            manager.deploy(text, replace=False)
+        assert caught.value.span is not None
+        assert manager.apps() == []
+        manager.deploy(text.replace("'2'", "'3'"), replace=False)
+    finally:
+        manager.stop()
 
 
 # ----------------------------------------------------------------------------------------------------------- failover

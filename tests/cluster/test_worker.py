@@ -90,6 +90,8 @@ def test_a_worker_runs_what_is_deployed_and_says_goodbye(
         assert states["RUNNING"] == 1 and sum(states.values()) == 1
         assert families["spdist_batch_seconds"][0].value == 0.012
         assert families["spdist_state_bytes"][0].value == 3456
+        assert families["spdist_state_rows"][0].value == 17
+        assert families["spdist_last_revision_timestamp_seconds"][0].value == 1_700_000_000
         caller.close()
     finally:
         worker.stop()

@@ -14,7 +14,7 @@ class MemoryTransport:
     def __init__(self) -> None:
         self.topics: dict[str, list[list[Record]]] = {}
 
-    def ensure(self, topic: str, partitions: int) -> int:
+    def ensure(self, topic: str, partitions: int, subjects: Sequence[str] = ()) -> int:
         known = self.topics.setdefault(topic, [])
         known.extend([] for _ in range(partitions - len(known)))
         return len(known)

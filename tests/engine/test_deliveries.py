@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from spdist.engine.hosted import HostedApp, build_island
+from spdist.engine.rescale import rescale
 from spdist.extension import catalog
+from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import Deliveries, Delivery, Outgoing
 from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
 from spdist.transports.outlets import Outlets, Surroundings
@@ -21,10 +29,27 @@ DYNAMIC = """@sink(type='http', publisher.url='http://h/{{k}}', method='PUT', he
 define stream O (k string, n int);"""
 
 
+@cache
+def checked(text: str) -> CheckedApp:
+    return check(parse(text), catalog(), text)
+
+
 def hosted(text: str) -> HostedApp:
-    app = HostedApp(check(parse(text), catalog(), text), "App-1")
+    app = HostedApp(checked(text), "App-1")
     app.start(0)
     return app
+
+
+def taken(app: HostedApp) -> list[Delivery]:
+    """What the sinks have put out, each payload by itself."""
+    return each(app.take_deliveries())
+
+
+def each(outgoing: Iterable[Record | Outgoing]) -> list[Delivery]:
+    made: list[Delivery] = []
+    for one in outgoing:
+        made += one if isinstance(one, Deliveries) else [one] if isinstance(one, Delivery) else []
+    return made
 
 
 def told(deliveries: list[Delivery]) -> list[tuple[Any, ...]]:
@@ -34,7 +59,7 @@ def told(deliveries: list[Delivery]) -> list[tuple[Any, ...]]:
 def test_options_that_differ_from_event_to_event_split_a_chunk() -> None:
     app = hosted(DYNAMIC)
     app.deliver("O", [(1, ("a", 1)), (2, ("b", 2)), (3, ("a", 1))])
-    first, second = app.take_deliveries()
+    first, second = taken(app)
     assert first.options == {
         "type": "http",
         "method": "PUT",
@@ -44,7 +69,7 @@ def test_options_that_differ_from_event_to_event_split_a_chunk() -> None:
     assert first.payload == '[{"event":{"k":"a","n":1}},{"event":{"k":"a","n":1}}]'
     assert (second.options["publisher.url"], second.payload) == ("http://h/b", '{"event":{"k":"b","n":2}}')
     assert (first.stream, first.on_error, first.events) == ("O", "LOG", ())
-    assert app.take_deliveries() == []
+    assert taken(app) == []
 
 
 def test_every_type_of_sink_is_collected_in_the_order_of_the_text() -> None:
@@ -55,8 +80,8 @@ def test_every_type_of_sink_is_collected_in_the_order_of_the_text() -> None:
         define stream O (k string);"""
     )
     app.deliver("O", [(1, ("a",))])
-    kafka, log, nats = app.take_deliveries()
-    assert told([kafka, nats]) == [("kafka", 0, 0, "App-1:0", "a"), ("nats", 4, 0, "App-1:2", "<a>")]
+    kafka, log, nats = taken(app)
+    assert told([kafka, nats]) == [("kafka", 0, 0, "App-1#0:0", "a"), ("nats", 4, 0, "App-1#4:0", "<a>")]
     assert (log.kind, log.options["prefix"], tuple(log.payload)) == ("log", "P", ((1, ("a",)),))
 
 
@@ -69,8 +94,8 @@ def test_destinations_have_options_of_their_own_and_strategies_share_out() -> No
         app = hosted(text % strategy)
         for number, key in enumerate("pqp"):
             app.deliver("O", [(number, (key,))])
-        found[strategy] = [(d.options["topic"], d.options.get("key"), d.payload) for d in app.take_deliveries()]
-        assert {d.options["bootstrap.servers"] for d in app.take_deliveries()} <= {"b"}
+        found[strategy] = [(d.options["topic"], d.options.get("key"), d.payload) for d in taken(app)]
+        assert {d.options["bootstrap.servers"] for d in taken(app)} <= {"b"}
     assert found["roundRobin"] == [("a", None, "p"), ("b", "x", "q"), ("a", None, "p")]
     assert found["broadcast"] == [(*place, key) for key in "pqp" for place in (("a", None), ("b", "x"))]
     assert found["partitioned"] == [("a", None, "p"), ("b", "x", "q"), ("a", None, "p")]
@@ -88,7 +113,7 @@ def test_events_go_along_only_where_on_error_may_need_them() -> None:
     ]:
         app = hosted(text % (policy, mapping))
         app.deliver("O", rows)
-        assert [d.events for d in app.take_deliveries()] == events
+        assert [d.events for d in taken(app)] == events
 
 
 def test_in_memory_topics_are_heard_inside_at_once_and_collected_for_others() -> None:
@@ -101,7 +126,7 @@ def test_in_memory_topics_are_heard_inside_at_once_and_collected_for_others() ->
     app.subscribe("B", lambda _, row: seen.append(row))
     app.deliver("A", [(5, ("x",))])
     assert seen == [("x",)]
-    (one,) = app.take_deliveries()
+    (one,) = taken(app)
     assert (one.kind, one.options["topic"], tuple(one.payload)) == ("inMemory", "t", ((5, ("x",)),))
 
 
@@ -135,10 +160,87 @@ def test_what_is_to_be_stored_leaves_like_what_sinks_put_out(tmp_path: Path) -> 
     )
     app.deliver("O", [(2, ("y",))])
     app.deliver("I", [(1, ("x", 1))])
-    stored = app.take_deliveries()
+    stored = taken(app)
     log = LogTransport(tmp_path)
     for _ in range(2):
         Outlets(Surroundings("A", log, {})).send(stored)
     found = [(one["stream"], one["origin"], one["events"]) for one in read_errors(log, "A")]
     assert found == [("O", "sink", [(2, ("y",))]), ("O", "sink", [(1, ("x",))])]
     log.close()
+
+
+MAPPINGS = (
+    "@map(type='json')",
+    "@map(type='json', event.grouping.enabled='false')",
+    '@map(type="json", validate.json="true", @payload("""{"k": {{k}}}"""))',
+    "@map(type='csv', header='true')",
+    "@map(type='text', event.grouping.enabled='true')",
+    "@map(type='xml')",
+    "@map(type='keyvalue')",
+    "@map(type='passThrough')",
+)
+#: Of each pair of sinks, one makes its payloads as events come, the other at the end of a batch.
+PAIRS = "".join(
+    f"@sink(type='http', publisher.url='u', on.error='{policy}', {mapping})\n"
+    for mapping in MAPPINGS
+    for policy in ("STREAM", "LOG")
+)
+_chunks = st.lists(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.tuples(st.sampled_from(["1", "x", 'q"']), st.integers(-3, 3))),
+        min_size=1,
+        max_size=3,
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_chunks, st.sets(st.integers(0, 7)))
+def test_payloads_of_a_batch_are_those_of_its_events_wherever_batches_are_cut(chunks: Any, cuts: set[int]) -> None:
+    text = f"{PAIRS}define stream O (k string, n int);"
+    app, found = hosted(text), list[Delivery]()
+    for number, chunk in enumerate(chunks):
+        if number in cuts:
+            found += taken(app)
+            state, app = app.snapshot(), HostedApp(checked(text), "App-1")
+            app.restore(state)
+        app.deliver("O", chunk)
+    found += taken(app)
+    for sink in range(0, len(MAPPINGS) * 2, 2):
+        single, together = ([one for one in found if one.sink == n] for n in (sink, sink + 1))
+        assert [one.payload for one in together] == [one.payload for one in single]
+        assert [one.id for one in together] == [f"App-1#{sink + 1}:{n}" for n in range(len(together))]
+
+
+def test_what_cannot_be_written_is_counted_and_the_rest_is_sent() -> None:
+    app = hosted(f"@sink(type='http', publisher.url='u', {MAPPINGS[2]}) define stream O (k string, n int);")
+    for number, key in enumerate(("1", "x", "2")):
+        app.deliver("O", [(number, (key, number))])
+    assert [(one.id, one.payload) for one in taken(app)] == [("App-1#0:0", '{"k": 1}'), ("App-1#0:1", '{"k": 2}')]
+    assert (app.failures.count, str(app.failures.latest)[:24]) == (1, "the sink of stream 'O': ")
+
+
+def test_a_snapshot_of_an_app_whose_sinks_did_not_count_is_taken_over() -> None:
+    app = hosted("@sink(type='http', publisher.url='u', @map(type='csv', header='true')) define stream O (k string);")
+    app.deliver("O", [(1, ("a",))])
+    assert [one.payload for one in taken(app)] == ["k\na"]
+    sink = app._endpoints._sinks[0]
+    assert sink is not None
+    sink.restore(sink.snapshot()[:2])
+    app.deliver("O", [(1, ("b",))])
+    assert [(one.id, one.payload) for one in taken(app)] == [("App-1#0:0", "b")]
+
+
+def test_shards_that_become_one_put_out_nothing_under_an_id_that_one_of_them_has_used() -> None:
+    work = replace(assignment(), text=assignment().text.replace("{{k}}", "x").replace("{{n}}", "0"))
+    shards = [build_island(work, 0) for _ in range(2)]
+    for count, island in enumerate(shards, 1):
+        made = each(island.process([fed(n, (n, ("a", 1))) for n in range(count)], 0))
+        assert [one.id for one in made] == [f"App-1#0:{n}" for n in range(count)]
+    states = [island.snapshot() for island in shards]
+    for above, first in ((0, 2), (9, 9)):
+        (state,) = rescale(states, checked(work.text), work, 1, above)
+        island = build_island(work, 0)
+        island.restore(state)
+        assert [one.id for one in each(island.process([fed(5, (9, ("a", 1)))], 0))] == [f"App-1#0:{first}"]

@@ -12,9 +12,10 @@ from kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
 from spdist.engine.jars import kafka_jars
-from spdist.engine.realtime import ID_HEADER, RealtimeQuery, RealtimeSettings, start_realtime, transformed
+from spdist.engine.realtime import RealtimeQuery, RealtimeSettings, start_realtime, transformed
 from spdist.engine.session import SparkHost
 from spdist.services.kafka import KafkaBroker
+from spdist.transports.delivery import ID_HEADER
 from tests.engine.realtime_apps import APP, TOPICS, drawn_payloads, in_virtual_time, planned
 from tests.runtime.host_settings import settings_in
 

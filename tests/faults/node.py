@@ -1,7 +1,9 @@
 """A process that runs the groups of an app on Spark until it is killed, for `tests.faults.test_kills`.
 
-Arguments: directory for everything, file of the app, events in a batch at most. Prints ``RUNNING`` once all groups run,
-``FAILED …`` where one does not. It ends with its parent: when its input is closed.
+Arguments: directory for everything, file of the app, transport, address of its server. It starts Spark, prints
+``READY`` and waits for a line with the size of batches: so one stands by while another runs. Then it starts the groups,
+starts those again that fail, and prints ``BATCH`` whenever all run and have gone on. It ends with its parent: when its
+input is closed.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from spdist.engine.session import SparkHost
@@ -16,37 +19,57 @@ from spdist.language.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime
-from tests.runtime.host_settings import settings_in
+from tests.runtime.host_settings import settings_in, transports_in
 
 
-def assignments(text: str) -> list[Assignment]:
+def assignments(text: str, transport: str) -> list[Assignment]:
     """What the instances of the app run; the group called `last` only makes the planner publish what it reads."""
-    return [each for each in plan(parse(text)).assignments() if not each.group.endswith("-last")]
+    topology = plan(parse(text), transport=transport)
+    return [each for each in topology.assignments() if not each.group.endswith("-last")]
 
 
-def main(directory: str, app: str, batch: str) -> None:
-    """Run the groups."""
-    ended = threading.Event()
+def main(directory: str, app: str, kind: str, url: str) -> None:
+    """Stand by, then run the groups."""
+    root, ended = Path(directory), threading.Event()
+    settings = settings_in(root, transports_in(root, kind, url))
 
     def watch() -> None:
         with contextlib.suppress(OSError):
             sys.stdin.read()
         ended.set()
 
-    threading.Thread(target=watch, daemon=True).start()
-    with SparkHost(settings_in(Path(directory), max_batch_events=int(batch))) as host:
-        groups = [GroupRuntime(each, host, "node") for each in assignments(Path(app).read_text(encoding="utf-8"))]
-        for group in groups:
-            group.start()
-        told = ""
-        while not ended.wait(0.05):
-            statuses = [group.status() for group in groups]
-            failed = [status for status in statuses if status.state == "FAILED"]
-            said = f"FAILED {failed[0].error}" if failed else "RUNNING"
-            if (failed or all(status.state == "RUNNING" for status in statuses)) and said != told:
-                print(told := said, flush=True)
-        for group in groups:
-            group.kill()
+    with SparkHost(settings) as host:
+        host.start()
+        print("READY", flush=True)
+        told = sys.stdin.readline()
+        if not told:
+            return
+        host.config = replace(settings, spark=replace(settings.spark, max_batch_events=int(told)))
+        threading.Thread(target=watch, daemon=True).start()
+        keep_running(host, assignments(Path(app).read_text(encoding="utf-8"), kind), ended)
+
+
+def keep_running(host: SparkHost, work: list[Assignment], ended: threading.Event) -> None:
+    """Run the groups until told otherwise."""
+
+    def start(one: Assignment) -> GroupRuntime:
+        group = GroupRuntime(one, host, "node")
+        group.start()
+        return group
+
+    groups, before = [start(one) for one in work], [0] * len(work)
+    while not ended.wait(0.05):
+        statuses = [group.status() for group in groups]
+        for number, status in enumerate(statuses):
+            if status.state == "FAILED":
+                print("again:", str(status.error).partition("\n")[0], flush=True)
+                groups[number] = start(work[number])
+        batches = [status.batches for status in statuses]
+        if all(status.state == "RUNNING" for status in statuses) and batches != before:
+            before = batches
+            print("BATCH", flush=True)
+    for group in groups:
+        group.kill()
 
 
 if __name__ == "__main__":

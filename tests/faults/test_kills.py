@@ -1,30 +1,43 @@
-"""Kill -9 of the process that runs an app's queries, again and again: nothing is lost, nothing is there twice.
+"""Kill -9 of what runs an app's queries, again and again: nothing is lost, nothing is there twice.
 
+Over each transport. Either the whole process is killed with its JVM and all its children, and another takes over, which
+had stood by; or only the Python processes that read, and have the live state, and the queries are started again.
 ``SPDIST_KILLS`` and ``SPDIST_KILL_EVENTS`` choose how often and over how many events; ``make faults`` takes many.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from subprocess import PIPE
 
+import psutil
 import pytest
 
 from spdist.engine.local import run
 from spdist.language.types import Schema
+from spdist.planning.topology import Assignment
+from spdist.transports.base import Repeats, Transport
 from spdist.transports.feed import Feed, read_events
-from spdist.transports.log import LogTransport
+from spdist.transports.opening import open_transport, transport_settings
+from tests.faults.node import assignments
+from tests.runtime.host_settings import transports_in
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("SPDIST_KILLS", "4"))
-EVENTS = int(os.environ.get("SPDIST_KILL_EVENTS", "40000"))
+#: Kills, where nobody chooses.
+FEW = {"log": 4, "kafka": 2, "nats": 2}
+EVENTS = int(os.environ.get("SPDIST_KILL_EVENTS", "10000"))
+#: Events in a record. Where Kafka is read, Spark counts messages and not events.
+PACKED = 50
 INPUT = Schema.of([("k", "string"), ("v", "long")])
 #: A window, then a pattern for each key; the last group only makes the planner publish `Out`.
 APP = """
@@ -36,8 +49,8 @@ APP = """
 @dist(execGroup='last') from Out select * insert into End;
 """
 OUTPUT = Schema.of([("k", "string"), ("low", "long"), ("high", "long")])
-#: How long a life lasts, s: three of four from when the queries run, the others from the start of the process.
-AFTER_RUNNING_S, AFTER_START_S = 2.5, 8.0
+#: How long a life lasts: three of four some batches and a part of one, the others so long from when they are begun, s.
+BATCHES, PART_S, EARLY_S = 12, 0.3, 4.0
 
 
 def events() -> list[tuple[int, tuple[str, int]]]:
@@ -47,63 +60,154 @@ def events() -> list[tuple[int, tuple[str, int]]]:
 class Node:
     """The process with the queries."""
 
-    def __init__(self, home: Path, batch: int) -> None:
-        command = [sys.executable, "-m", "tests.faults.node", str(home), str(home / "app.siddhi"), str(batch)]
+    def __init__(self, home: Path, kind: str, url: str) -> None:
+        command = [sys.executable, "-m", "tests.faults.node", str(home), str(home / "app.siddhi"), kind, url]
         # A group of its own: the JVM and Spark's Python processes are killed together with it.
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True, start_new_session=True)
-        self.running = threading.Event()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.ready, self.batches = threading.Event(), 0
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            print(line, end="")
-            if line.startswith("RUNNING"):
-                self.running.set()
+            if line.startswith("READY"):
+                self.ready.set()
+            elif line.startswith("BATCH"):
+                self.batches += 1
+            else:
+                print(line, end="")
+
+    def go(self, batch: int) -> None:
+        """Let it start the queries."""
+        assert self.ready.wait(300), "Spark does not start"
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{batch}\n")
+        self.process.stdin.flush()
+
+    def kill_queries(self) -> None:
+        """Kill Spark's Python processes."""
+        self.batches = 0
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "pyspark" in " ".join(process.cmdline()[:4]):
+                    process.kill()
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self._listener.join(5)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def runs(self) -> bool:
         return self.process.poll() is None
 
 
+class Nodes:
+    """Processes one after the other: while one runs, the next stands by."""
+
+    def __init__(self, home: Path, kind: str, url: str) -> None:
+        self._told = (home, kind, url)
+        self._alive: list[Node] = []
+
+    def standby(self) -> Node:
+        self._alive.append(Node(*self._told))
+        return self._alive[-1]
+
+    def kill(self, node: Node) -> None:
+        self._alive.remove(node)
+        node.kill()
+
+    def kill_all(self) -> None:
+        for node in tuple(self._alive):
+            self.kill(node)
+
+
+class Results:
+    """Counts the events of a topic without reading any record twice."""
+
+    def __init__(self, transport: Transport, topic: str) -> None:
+        self._transport, self._topic = transport, topic
+        self._at, self._count, self._repeats = 0, 0, Repeats()
+
+    def count(self) -> int:
+        while self._transport.partitions(self._topic) and (
+            records := self._transport.read(self._topic, 0, self._at, 500)
+        ):
+            self._at = records[-1].offset + 1
+            self._count += sum(record.count - self._repeats.fresh(record) for record in records)
+        return self._count
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, wire: tuple[str, str]) -> Iterator[Nodes]:
+    nodes = Nodes(tmp_path, *wire)
+    yield nodes
+    nodes.kill_all()
+
+
+@pytest.fixture
+def topics(tmp_path: Path, wire: tuple[str, str]) -> Iterator[Transport]:
+    transport = open_transport(transport_settings(transports_in(tmp_path, *wire)))
+    yield transport
+    transport.close()
+
+
+def fill(topics: Transport, work: list[Assignment]) -> None:
+    """Put all events into the topic that the app reads."""
+    topic = work[0].inputs[0].topic
+    topics.ensure(topic, 1)
+    sent, feed = events(), Feed(topics, topic, INPUT)
+    for at in range(0, EVENTS, PACKED):
+        feed.send(sent[at : at + PACKED])
+    feed.advance(sent[-1][0] + 1)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_killed_again_and_again_nothing_is_lost_and_nothing_is_there_twice(
-    tmp_path: Path, eventually: Callable[..., object]
+    tmp_path: Path, wire: tuple[str, str], nodes: Nodes, topics: Transport, eventually: Callable[..., object]
 ) -> None:
+    kind = wire[0]
+    kills = int(os.environ.get("SPDIST_KILLS", FEW[kind]))
     (tmp_path / "app.siddhi").write_text(APP, encoding="utf-8")
-    log = LogTransport(tmp_path / "the topics")
-    sent = events()
-    expected = run(APP, {"S": sent})["Out"]
-    log.ensure("Killed.S", 1)
-    feed = Feed(log, "Killed.S", INPUT)
-    for at in range(0, len(sent), 500):
-        feed.send(sent[at : at + 500])
-    feed.advance(sent[-1][0] + 1)
-    rng, pace = random.Random(KILLS), threading.Event()
+    work = assignments(APP, kind)
+    out = work[-1].outputs[0].publishing[0].topic
+    unit = PACKED if kind == "kafka" else 1
+    step = max(1, EVENTS // (kills * 8) // unit)
+    expected = run(APP, {"S": events()})["Out"]
+    node = nodes.standby()
+    fill(topics, work)
+    node.go(step)
+    rng, pace, results = random.Random(kills), threading.Event(), Results(topics, out)
+    whole, reached, began = 0, [0], time.monotonic()
 
-    for _ in range(KILLS):
-        node = Node(tmp_path, batch=max(1, EVENTS // (KILLS * 20)))
-        try:
-            early = rng.random() < 0.25
-            if not early:
-                assert node.running.wait(90), "the queries do not run"
-            pace.wait(rng.uniform(0.5, AFTER_START_S) if early else rng.uniform(0, AFTER_RUNNING_S))
-            assert node.runs(), "the process ended before it was killed"
-        finally:
-            node.kill()
+    following = nodes.standby()
+    for left in reversed(range(kills)):
+        early = rng.random() < 0.25
+        if not early:
+            until = rng.randint(1, BATCHES)
+            eventually(lambda n=node, b=until: n.batches >= b or not n.runs(), "the queries go on", 300)
+        pace.wait(rng.uniform(0, EARLY_S if early else PART_S))
+        assert node.runs(), "the process ended before it was killed"
+        if left and rng.random() < 0.75:
+            node.kill_queries()
+        else:
+            whole += 1
+            nodes.kill(node)
+            node = following
+            node.go(step if left else EVENTS)
+            following = nodes.standby() if left else node
+        reached.append(results.count())
+        print(f"{kind}: {left} kills left, {reached[-1]:,} results", flush=True)
 
-    def found() -> list[tuple[int, tuple[object, ...]]]:
-        return read_events(log, "Killed.Out", OUTPUT) if log.partitions("Killed.Out") else []
-
-    reached = len(found())
-    node = Node(tmp_path, batch=EVENTS)
-    try:
-        eventually(lambda: len(found()) >= len(expected) or not node.runs(), "all results are there", 300)
-    finally:
-        node.kill()
-    assert found() == expected
-    print(f"{KILLS} kills; {reached} of {len(expected)} results were there before the last start")
+    eventually(lambda: results.count() >= len(expected) or not node.runs(), "all results are there", 600)
+    nodes.kill(node)
+    assert read_events(topics, out, OUTPUT) == expected
+    lives = sum(later > before for before, later in pairwise(reached))
+    print(
+        f"{kind}: {kills} kills in {time.monotonic() - began:.0f} s while {EVENTS:,} events pass, {whole} of them of "
+        f"the whole process; {lives} lives put out results, {reached[-1]:,} of {len(expected):,} before the last start"
+    )

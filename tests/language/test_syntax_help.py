@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import SiddhiSyntaxError
-from spdist.language.parser import _lark, parse
+from spdist.language.parser import parse
 from spdist.language.syntax_help import explain, word_at
+from spdist.language.tables import lark_of_grammar
 
 STREAM = "define stream S (a int, b string);\n"
 
@@ -68,7 +69,7 @@ def test_an_expression_is_expected_as_a_whole() -> None:
 
 
 def test_every_sign_of_the_grammar_has_words() -> None:
-    signs = {terminal.name for terminal in _lark().terminals if not terminal.name.startswith("__IGNORE")}
+    signs = {terminal.name for terminal in lark_of_grammar().terminals if not terminal.name.startswith("__IGNORE")}
     for sign in signs:
         message, _ = explain("?", {sign}, "")
         assert "anon" not in message.lower()

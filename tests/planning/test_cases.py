@@ -1,7 +1,8 @@
 """Apps with the plan that WSO2's rules, with their defects mended, give: one rule each, reasoned out, not recorded.
 
 ``<case>.siddhi`` is an app; ``<case>.json`` what ``spdist plan --json`` prints, with the names of child apps instead of
-their texts, and beside it ``says`` and ``silent``: what the text of a child must and must not hold.
+their texts, and beside it ``says`` and ``silent``: what the text of a child must and must not hold; and ``existing``:
+topics that are there already, with their partitions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.format import format_app
 from spdist.language.parser import parse
+from spdist.planning.channels import check_channels
 from spdist.planning.groups import plan
 from spdist.planning.listing import listed_error
 from spdist.planning.topology import Topology
@@ -33,7 +35,10 @@ def expected(name: str) -> dict[str, Any]:
 def planned(name: str, transport: str = "log") -> Topology:
     text = (CASES / f"{name}.siddhi").read_text(encoding="utf-8")
     app = parse(text)
-    return plan(app, check(app, catalog(scripts=True), text), transport)
+    topology = plan(app, check(app, catalog(scripts=True), text), transport)
+    if (existing := expected(name).get("existing")) is not None:
+        check_channels(topology, existing, text)
+    return topology
 
 
 def test_there_are_many() -> None:
@@ -43,6 +48,7 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("refused_")])
 def test_planned(name: str) -> None:
     wanted = expected(name)
+    wanted.pop("existing", None)
     topology = planned(name, wanted.pop("transport", "log"))
     says, silent = wanted.pop("says", {}), wanted.pop("silent", {})
     found = topology.to_dict()

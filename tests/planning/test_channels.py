@@ -10,7 +10,7 @@ from spdist.errors import ChannelError, PlanningError
 from spdist.language.parser import parse
 from spdist.planning.channels import check_channels, consumer_group, payload_of, subjects, topic_name
 from spdist.planning.groups import plan
-from spdist.planning.topology import Strategy, Topology
+from spdist.planning.topology import Assignment, Strategy, Topology
 
 Planned = Callable[[str], Topology]
 KEYED = "@dist(execGroup='g', parallel='2') partition with (k of S) begin from S select k insert into A; end;"
@@ -24,6 +24,24 @@ def test_names() -> None:
     assert subjects("nats", "App_S_k", Strategy.FIELD_GROUPING, 3) == ("App_S_k_0", "App_S_k_1", "App_S_k_2")
     assert subjects("nats", "App_S", Strategy.ROUND_ROBIN, 3) == ("App_S",)
     assert subjects("kafka", "App.S.k", Strategy.FIELD_GROUPING, 3) == ("App.S.k",)
+
+
+def test_whoever_is_fed_by_outsiders_on_nats_has_their_subjects() -> None:
+    text = """@app:name('App') define stream S (k string); define stream R (k string);
+        @dist(execGroup='a', parallel='2') partition with (k of S) begin from S select k insert into Mid; end;
+        @dist(execGroup='b') from Mid select k insert into Out;
+        @dist(execGroup='c') from R select k insert into Other;"""
+    given = {}
+    for transport in ("kafka", "nats"):
+        for assignment in plan(parse(text), transport=transport).assignments():
+            assert Assignment.from_dict(assignment.to_dict()) == assignment
+            given |= {(transport, one.stream): one.subjects for one in assignment.inputs}
+    assert {stream: names for (transport, stream), names in given.items() if transport == "nats"} == {
+        "S": ("App_S_k_0", "App_S_k_1"),
+        "Mid": (),
+        "R": ("App_R",),
+    }
+    assert {names for (transport, _), names in given.items() if transport == "kafka"} == {()}
 
 
 def test_consumer_groups() -> None:

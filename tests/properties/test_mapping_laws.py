@@ -74,6 +74,17 @@ def plain(rows: list[Any]) -> str:
     return repr(rows)
 
 
+_CELLS = ("", "a", '"a"', '"a,b"', 'a"', " 1", "1", "1.5", "1e3", "-7", "1_0", "9999999999", "true", "\0")
+_lines = st.lists(st.lists(st.sampled_from(_CELLS), max_size=4).map(",".join), min_size=1, max_size=2).map("\n".join)
+_CSV = ({}, {}, {}, {"fail.on.unknown.attribute": "false"}, {"header.present": "true"}, {"delimiter": ";"})
+
+
+@settings(max_examples=300, deadline=None)
+@given(_schemas, st.sampled_from(_CSV), st.lists(_lines, max_size=5))
+def test_reading_lines(schema: Schema, options: dict[str, str], lines: list[str]) -> None:
+    reads_alike(setting(schema, "csv", options), lines)
+
+
 @settings(max_examples=300, deadline=None)
 @given(_schemas, st.sampled_from(_OPTIONS), st.sampled_from(_TYPES), st.data())
 def test_reading_a_batch(schema: Schema, options: dict[str, str], type: str, data: st.DataObject) -> None:
@@ -81,6 +92,10 @@ def test_reading_a_batch(schema: Schema, options: dict[str, str], type: str, dat
     sent = data.draw(st.lists(payloads(schema), max_size=6))
     if type == "xml":
         sent = [payload for payload in sent if "\ud800" not in str(payload)]
+    reads_alike(mapping, sent)
+
+
+def reads_alike(mapping: MapSetting, sent: list[Any]) -> None:
     mapper = source_mapper(mapping)
     expected: list[Any] = []
     told: list[Any] = []
@@ -112,12 +127,23 @@ def test_writing_a_batch(schema: Schema, options: dict[str, str], type: str, dat
     mapper = sink_mapper(mapping)
     expected: list[Any] = []
     told: list[Any] = []
-    for number, event in enumerate(events):
+    sizes, begin, chunks = data.draw(st.lists(st.integers(1, 3), max_size=5)) or [1], 0, []
+    while begin < len(events):
+        chunk = events[begin : begin + sizes[begin % len(sizes)]]
+        if len(chunk) > 1:
+            chunks.append((begin, begin + len(chunk)))
         try:
-            expected.append(mapper.write((event,)))
+            expected += mapper.write(chunk)
         except MappingError as error:
-            told.append((number, str(error)))
-            expected.append([])
+            told.append((begin, chunk, str(error)))
+        begin += len(chunk)
     heard: list[Any] = []
-    assert BatchWriter(mapping).write(events, lambda number, error: heard.append((number, str(error)))) == expected
+
+    def unwritten(number: int, chunk: Any, error: Exception) -> None:
+        assert isinstance(error, MappingError)
+        heard.append((number, chunk, str(error)))
+
+    writer = BatchWriter(mapping)
+    assert writer.write([ts for ts, _ in events], [row for _, row in events], unwritten, chunks) == expected
     assert heard == told
+    assert writer.mapper.snapshot() == mapper.snapshot()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config.sections import Datasource, Log, Script, Spark, StatePersistence, Transports
+from spdist.config.sections import Datasource, Kafka, Log, Nats, Script, Spark, StatePersistence, Transports
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,13 @@ class HostSettings:
 
 def settings_in(root: Path, transports: Transports | None = None, **spark: Any) -> HostSettings:
     return HostSettings(
-        spark=Spark(**{"driver_memory": "512m", "tick_interval_ms": 100} | spark),
+        spark=Spark(**{"driver_memory": "512m", "tick_interval_ms": 100, "optimize_for": "start"} | spark),
         transports=transports or Transports(log=Log(directory=root / "the topics")),
         state_persistence=StatePersistence(location=root / "the states"),
     )
+
+
+def transports_in(root: Path, kind: str, url: str = "") -> Transports:
+    """The topics of a server at `url`, or the embedded log below `root`."""
+    servers = {"kafka": {"kafka": Kafka(url)}, "nats": {"nats": Nats(url)}}
+    return Transports(Log(root / "the topics"), kind, **servers.get(kind, {}))

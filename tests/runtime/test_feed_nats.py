@@ -9,10 +9,10 @@ from pathlib import Path
 import nats
 import pytest
 
-from tests.runtime.test_feeders import Fed, eventually
+from tests.runtime.test_feeders import Becomes, Fed, becomes
 from tests.transports.test_nats_link import server
 
-__all__ = ["server"]
+__all__ = ["becomes", "server"]
 
 SOURCE = """@source(type='nats', destination='orders.>', server.urls='{}', auth.type='user', username='me',
     password='pw'{}, @map(type='json', @attributes(k='$.k', n='trp:sequenceNumber')))"""
@@ -42,30 +42,32 @@ async def publish(server: str, *names: str, stream: bool = False) -> None:
 
 
 def test_messages_that_come_while_it_listens_are_events(
-    server: str, tmp_path: Path, made: Callable[[Fed], Fed]
+    server: str, tmp_path: Path, made: Callable[[Fed], Fed], becomes: Becomes
 ) -> None:
     one = made(Fed(tmp_path, SOURCE.format(server, "")))
     one.feeders.start()
     (feeder,) = one.feeders._feeders
-    eventually(lambda: feeder._link is not None and feeder._link.connected, True)  # type: ignore[attr-defined]
+    becomes(lambda: feeder._link is not None and feeder._link.connected, True)  # type: ignore[attr-defined]
 
     def heard() -> bool:
         asyncio.run(publish(server, "a"))
         return bool(one.rows())
 
-    eventually(heard, True)
+    becomes(heard, True)
     assert set(one.rows()) == {("a", 0)}
 
 
-def test_a_stream_is_read_once_over_restarts(server: str, tmp_path: Path, made: Callable[[Fed], Fed]) -> None:
+def test_a_stream_is_read_once_over_restarts(
+    server: str, tmp_path: Path, made: Callable[[Fed], Fed], becomes: Becomes
+) -> None:
     asyncio.run(publish(server, "a", "b", stream=True))
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
     one.feeders.start()
-    eventually(one.rows, [("a", 1), ("b", 2)])
+    becomes(one.rows, [("a", 1), ("b", 2)])
     one.feeders.stop()
     asyncio.run(publish(server, "c"))
     one.again()
-    eventually(one.rows, [("a", 1), ("b", 2), ("c", 3)])
+    becomes(one.rows, [("a", 1), ("b", 2), ("c", 3)])
     # A message whose acknowledgement was lost comes again under its number.
     one.feeders._feeders[0]._door.inlet.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
     assert one.rows() == [("a", 1), ("b", 2), ("c", 3)]

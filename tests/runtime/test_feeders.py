@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,12 +97,17 @@ def fed(tmp_path: Path) -> Iterator[Callable[..., Fed]]:
         one.close()
 
 
-def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    pace = threading.Event()
-    while (found := look()) != expected:
-        assert time.monotonic() < deadline, f"{found} instead of {expected}"
-        pace.wait(0.02)
+Becomes = Callable[[Callable[[], Any], Any], None]
+
+
+@pytest.fixture
+def becomes(eventually: Callable[..., Any]) -> Becomes:
+    """``becomes(look, expected)``: wait until `look` returns that."""
+
+    def wait(look: Callable[[], Any], expected: Any) -> None:
+        eventually(lambda: look() == expected, f"{expected}")
+
+    return wait
 
 
 # ------------------------------------------------------------------------------------------------------------- http
@@ -237,21 +241,21 @@ def free_port() -> int:
 FILE = "@source(type='file', {}, file.polling.interval='20', dir.polling.interval='20', @map(type='csv'))"
 
 
-def test_a_file_is_followed_and_each_line_read_once(fed: Callable[..., Fed], tmp_path: Path) -> None:
+def test_a_file_is_followed_and_each_line_read_once(fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes) -> None:
     path = tmp_path / "in.csv"
     path.write_text("k,n\na,1\nb,2\nhalf")
     one = fed(FILE.format(f"file.uri='{path}', header.present='true'"))
-    eventually(one.rows, [("a", 1), ("b", 2)])
+    becomes(one.rows, [("a", 1), ("b", 2)])
     with path.open("a") as file:
         file.write(",3\nc,4\n")
-    eventually(one.rows, [("a", 1), ("b", 2), ("half", 3), ("c", 4)])
+    becomes(one.rows, [("a", 1), ("b", 2), ("half", 3), ("c", 4)])
     one.again()
     with path.open("a") as file:
         file.write("bad,line\nd,5\n")
-    eventually(lambda: one.rows()[4:], [("d", 5)])
+    becomes(lambda: one.rows()[4:], [("d", 5)])
     path.unlink()
     path.write_text("k,n\ne,6\n")
-    eventually(lambda: one.rows()[5:], [("e", 6)])
+    becomes(lambda: one.rows()[5:], [("e", 6)])
 
 
 def test_a_crash_between_note_and_append_or_after_it_repeats_nothing(
@@ -289,7 +293,9 @@ def test_a_crash_between_note_and_append_or_after_it_repeats_nothing(
     one.close()
 
 
-def test_files_of_a_directory_are_read_whole_and_put_away(fed: Callable[..., Fed], tmp_path: Path) -> None:
+def test_files_of_a_directory_are_read_whole_and_put_away(
+    fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes
+) -> None:
     inbox, done = tmp_path / "inbox", tmp_path / "done"
     inbox.mkdir()
     for name, text in (("2.json", "b"), ("1.json", "a"), ("note.txt", "x")):
@@ -298,26 +304,26 @@ def test_files_of_a_directory_are_read_whole_and_put_away(fed: Callable[..., Fed
         dir.polling.interval='20', action.after.process='move', move.after.process='{done}',
         @map(type='text', regex.A='(.)', @attributes(k='A[1]', p='trp:file.path', e='trp:eof')))"""
     one = fed(source, stream="define stream S (k string, p string, e string);")
-    eventually(
+    becomes(
         lambda: [(k, Path(p).name, e) for k, p, e in one.rows()], [("a", "1.json", "true"), ("b", "2.json", "true")]
     )
-    eventually(lambda: sorted(path.name for path in done.iterdir()), ["1.json", "2.json"])
+    becomes(lambda: sorted(path.name for path in done.iterdir()), ["1.json", "2.json"])
     assert [path.name for path in inbox.iterdir()] == ["note.txt"]
     one.again()
     (inbox / "1.json").write_text("c")
-    eventually(lambda: [row[0] for row in one.rows()], ["a", "b", "c"])
+    becomes(lambda: [row[0] for row in one.rows()], ["a", "b", "c"])
 
 
-def test_parts_between_patterns(fed: Callable[..., Fed], tmp_path: Path) -> None:
+def test_parts_between_patterns(fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes) -> None:
     path = tmp_path / "in.txt"
     path.write_text("<e>a\n1</e> noise <e>b</e><e>c")
     source = f"""@source(type='file', file.uri='{path}', mode='REGEX', begin.regex='<e>', end.regex='</e>',
         file.polling.interval='20', @map(type='text', regex.A='<e>([^<]*)</e>', @attributes(k='A[1]')))"""
     one = fed(source, stream="define stream S (k string);")
-    eventually(one.rows, [("a\n1",), ("b",)])
+    becomes(one.rows, [("a\n1",), ("b",)])
     with path.open("a") as file:
         file.write("d</e>")
-    eventually(one.rows, [("a\n1",), ("b",), ("cd",)])
+    becomes(one.rows, [("a\n1",), ("b",), ("cd",)])
 
 
 @pytest.mark.parametrize(
@@ -338,7 +344,9 @@ def test_wrong_options_of_files_are_shown(tmp_path: Path, options: str, told: st
 
 
 # -------------------------------------------------------------------------------------------------------- in memory
-def test_in_memory_topics_are_heard_from_other_apps_and_not_from_itself(fed: Callable[..., Fed]) -> None:
+def test_in_memory_topics_are_heard_from_other_apps_and_not_from_itself(
+    fed: Callable[..., Fed], becomes: Becomes
+) -> None:
     one = fed("@source(type='inMemory', topic='t', @map(type='json'))")
     outlet = InMemoryOutlet(one.transport)
 
@@ -348,15 +356,15 @@ def test_in_memory_topics_are_heard_from_other_apps_and_not_from_itself(fed: Cal
 
     publish(0, "theirs", "B")
     publish(0, "own", "A")
-    eventually(one.rows, [("theirs", 0)])
+    becomes(one.rows, [("theirs", 0)])
     one.feeders.stop()
     publish(1, "while away", "B")
     one.again()
-    eventually(one.rows, [("theirs", 0), ("while away", 1)])
+    becomes(one.rows, [("theirs", 0), ("while away", 1)])
 
 
 def test_a_feeder_that_cannot_go_on_says_so_and_tries_again(
-    fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch
+    fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch, becomes: Becomes
 ) -> None:
     monkeypatch.setattr(module.Looping, "_LONGEST_PAUSE_S", 0.05)
     one = fed("@source(type='inMemory', topic='t', @map(type='json'))")
@@ -366,5 +374,5 @@ def test_a_feeder_that_cannot_go_on_says_so_and_tries_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(one.transport, "read", fails)
-        eventually(lambda: one.feeders.problem, "the @source of stream 'S': gone")
-    eventually(lambda: one.feeders.problem, None)
+        becomes(lambda: one.feeders.problem, "the @source of stream 'S': gone")
+    becomes(lambda: one.feeders.problem, None)

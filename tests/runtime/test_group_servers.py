@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spdist.cluster.topics import fed_topic, published_topic
 from spdist.config.sections import Kafka, Log, Nats, Transports
 from spdist.engine.session import SparkHost
+from spdist.errors import TransportUnavailableError
+from spdist.language.parser import parse
+from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime
 from spdist.services.kafka import KafkaBroker
@@ -18,9 +25,14 @@ from spdist.services.process import Service
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
 from tests.runtime.host_settings import settings_in
-from tests.runtime.test_group import INPUT, assignments, events, expected
+from tests.runtime.test_group import APP, INPUT, events, expected
 
 Eventually = Callable[..., object]
+Rows = list[tuple[int, tuple[Any, ...]]]
+#: How much longer the server stays away once all have noticed, s.
+OUTAGE_S = float(os.environ.get("SPDIST_OUTAGE_S", "0"))
+#: Servers come back late on busy machines.
+PATIENCE_MS = 120_000
 
 
 @pytest.fixture(scope="module", params=["kafka", "nats"])
@@ -36,8 +48,8 @@ def host(server: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     transports = Transports(
         Log(root / "the topics"),
         "kafka" if isinstance(server, KafkaBroker) else "nats",
-        kafka=Kafka(bootstrap_servers=server.url),
-        nats=Nats(urls=server.url),
+        kafka=Kafka(server.url, timeout_ms=PATIENCE_MS),
+        nats=Nats(server.url, timeout_ms=PATIENCE_MS),
     )
     with SparkHost(settings_in(root, transports)) as host:
         yield host
@@ -53,38 +65,70 @@ def started(host: SparkHost, work: list[Assignment]) -> list[GroupRuntime]:
     return groups
 
 
+class Feeding(threading.Thread):
+    """Sends events in the background, and the same again for as long as the server is away."""
+
+    def __init__(self, feed: Feed, rows: Rows) -> None:
+        super().__init__(daemon=True)
+        self.refused = 0
+        self._feed, self._rows = feed, rows
+        self._ended = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        at = 0
+        while at < len(self._rows) and not self._ended.wait(0.02):
+            try:
+                self._feed.send(self._rows[at : at + 5])
+                at += 5
+            except TransportUnavailableError:
+                self.refused += 1
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(60)
+
+
 @pytest.mark.spark
-def test_groups_over_a_server_that_goes_away_lose_and_double_nothing(
+def test_groups_over_a_server_that_goes_away_while_events_flow_lose_and_double_nothing(
     host: SparkHost, server: Service, eventually: Eventually
 ) -> None:
-    topics = open_transport(transport_settings(host.config.transports))
-    topics.ensure("Chain.S", 1)
-    feed = Feed(topics, "Chain.S", INPUT)
-    work = assignments("Chain")
+    settings = transport_settings(host.config.transports)
+    topics, outside = open_transport(settings), open_transport(settings.with_patience(2000))
+    topology = plan(parse(APP.replace("@app:name('App')", "@app:name('Chain')")), transport=settings.kind)
+    work = [one for one in topology.assignments() if not one.group.endswith("-last")]
+    into, out = fed_topic(topology, "S").name, published_topic(topology, "Out").name
+    topics.ensure(into, 1)
+    feed = Feed(outside, into, INPUT)
     groups = started(host, work)
+    feeding = None
     try:
         feed.send(events(150))
         done = lambda count: all((g.status().clock or 0) >= events(count)[-1][0] for g in groups)  # noqa: E731
         eventually(lambda: done(150), "all groups have processed the first events", 150)
+        feeding = Feeding(feed, events(300, 150))
         server.kill()
-        feeding = feed
         eventually(
             lambda: all(g.status().state == "RUNNING" and g.status().error for g in groups), "the groups say so", 150
         )
         assert str(server.port) in str(groups[0].status().error)
+        eventually(lambda: feeding.refused, "who sends was told, too", 60)
+        threading.Event().wait(OUTAGE_S)
         server.start()
-        feeding.send(events(150, 150))
-        eventually(lambda: done(300), "all groups have gone on", 150)
+        eventually(lambda: done(450), "all groups have gone on", 150)
         assert [g.status().error for g in groups] == [None] * len(groups)
         assert [group.stop(30) for group in groups] == [True] * 3
-        feed.send(events(100, 300))
+        feed.send(events(100, 450))
         groups = started(host, work)
-        eventually(lambda: done(400), "all groups have processed the rest", 150)
-        assert read_events(topics, "Chain.Out", INPUT) == expected(400)
+        eventually(lambda: done(550), "all groups have processed the rest", 150)
+        assert read_events(topics, out, INPUT) == expected(550)
     finally:
+        if feeding is not None:
+            feeding.end()
         for group in groups:
             group.kill()
         topics.close()
+        outside.close()
 
 
 @pytest.mark.spark

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
 
 from spdist.config.sections import Kafka, Log, Transports
 from spdist.engine.local import run
@@ -15,6 +17,7 @@ from spdist.engine.session import SparkHost
 from spdist.language.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
+from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.feed import Feed, read_events
@@ -130,3 +133,115 @@ def test_a_silent_live_group_over_kafka_wakes_and_hears_outsiders_in_json_and_xm
         60,
     )
     assert sorted(row for _, row in read_events(kafka, "KLive.Out", INPUT)) == [("json", 7), ("xml", 8)]
+
+
+SINKS = """@app:name('KSinks') define stream S (k string, v long);
+    @sink(<0>, topic='plain', key='key', partition.no='1', @map(type='json'))
+    @sink(<0>, topic='of-{{k}}', key='{{v}}', @map(type='text', @payload('{{v}}')))
+    @sink(<0>, topic='plain', partition.no='{{p}}', @map(type='csv'))
+    define stream Out (k string, v long, p int);
+    @OnError(action='STREAM')
+    @sink(<0>, topic='plain', partition.no='{{k}}', on.error='STREAM', @map(type='json'))
+    define stream Odd (k string, v long);
+    @sink(<0>, topic='plain', partition.no='0', @map(type='text', @payload('bad {{v}}')))
+    define stream Failed (k string, v long);
+    from S select k, v, convert(v % 2, 'int') as p insert into Out;
+    from S[v == 1L] select k, v insert into Odd;
+    from !Odd select k, v insert into Failed;"""
+
+
+def messages(url: str, topic: str) -> list[Any]:
+    consumer = KafkaConsumer(bootstrap_servers=url, auto_offset_reset="earliest", enable_auto_commit=False)
+    try:
+        places = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(places)
+        ends, found = consumer.end_offsets(places), []
+        while any(consumer.position(place) < ends[place] for place in places):
+            found += [one for some in consumer.poll(500).values() for one in some]
+        return found
+    finally:
+        consumer.close()
+
+
+def test_users_sinks_in_kafka_get_all_in_order_and_with_the_same_ids_after_a_kill(
+    host: SparkHost,
+    kafka: KafkaTransport,
+    kafka_broker: KafkaBroker,
+    runtimes: list[GroupRuntime],
+    eventually: Eventually,
+) -> None:
+    url = kafka_broker.url
+    admin = KafkaAdminClient(bootstrap_servers=url)
+    admin.create_topics([NewTopic(name, 2, 1) for name in ("plain", *(f"of-k{n}" for n in range(5)))])
+    admin.close()
+    work = prepare(SINKS.replace("<0>", f"type='kafka', bootstrap.servers='{url}'"))
+    topic = work.inputs[0].topic
+    kafka.ensure(topic, 1)
+    feed = Feed(kafka, topic, INPUT)
+    for begin in (0, 100):
+        group = GroupRuntime(work, host, "worker-1")
+        runtimes.append(group)
+        group.start()
+        assert group.wait(150), group.status()
+        feed.send(events(50, begin))
+        feed.send(events(50, begin + 50))
+        rows = [row for _, row in events(begin + 100)]
+        # What could not be sent comes in again.
+        count = len(rows) + sum(v == 1 for _, v in rows)
+        eventually(lambda g=group, c=count: g.status().events_in == c, "all events have been processed", 150)
+        group.kill()
+    found: dict[int, dict[int, Any]] = {}
+    for one in [*messages(url, "plain"), *(m for n in range(5) for m in messages(url, f"of-k{n}"))]:
+        ((header, id),) = one.headers
+        source, _, number = id.decode().rpartition(":")
+        # Sinks with what differs from event to event count together.
+        sink = 3 if source == work.name else int(source.removeprefix(f"{work.name}#"))
+        known = found.setdefault(sink, {}).setdefault(int(number), one)
+        assert (header, known.value, known.topic) == ("spdist-id", one.value, one.topic)
+    assert sorted(found) == [0, 3, 4]
+    plain = [found[0][number] for number in range(200)]
+    assert [json.loads(one.value)["event"] for one in plain] == [{"k": k, "v": v, "p": v % 2} for k, v in rows]
+    assert {(one.key, one.partition) for one in plain} == {(b"key", 1)}
+    assert [one.offset for one in plain] == sorted(one.offset for one in plain)
+    assert {(m.topic, m.key, m.partition if m.topic == "plain" else 0, m.value) for m in found[3].values()} == {
+        place
+        for k, v in rows
+        for place in (
+            (f"of-{k}", str(v).encode(), 0, str(v).encode()),
+            ("plain", None, v % 2, f"{k},{v},{v % 2}".encode()),
+        )
+    }
+    # No partition has the name of a key: these came back as events of the fault stream.
+    assert [one.value for one in found[4].values()] == [b"bad 1"] * sum(v == 1 for _, v in rows)
+
+
+def test_a_sink_waits_while_its_brokers_are_away_and_loses_nothing(
+    host: SparkHost, kafka: KafkaTransport, runtimes: list[GroupRuntime], eventually: Eventually, tmp_path: Path
+) -> None:
+    with KafkaBroker(tmp_path, properties={"auto.create.topics.enable": "true"}) as own:
+        group = GroupRuntime(
+            prepare(
+                f"""@app:name('KAway') define stream S (k string, v long);
+                @sink(type='kafka', bootstrap.servers='{own.url}', topic='out',
+                    @map(type='text', @payload('{{{{v}}}}')))
+                define stream Out (v long); from S select v insert into Out;"""
+            ),
+            host,
+            "worker-1",
+        )
+        runtimes.append(group)
+        kafka.ensure("KAway.S", 1)
+        feed = Feed(kafka, "KAway.S", INPUT)
+        group.start()
+        feed.send(events(50))
+        eventually(lambda: group.status().events_in == 50, "the first events have been processed", 150)
+        own.kill()
+        feed.send(events(50, 50))
+        away = f"a @sink of type 'kafka' waits: Kafka at {own.url} does not answer"
+        eventually(lambda: group.status().waiting == away, "the group says that it waits", 60)
+        own.start()
+        eventually(lambda: group.status().events_in == 100, "the rest has been processed", 150)
+        assert (group.status().state, group.status().waiting) == ("RUNNING", None)
+        found = {dict(one.headers)["spdist-id"]: one.value for one in messages(own.url, "out")}
+        assert [found[f"KAway#0:{n}".encode()] for n in range(100)] == [str(v).encode() for _, (_, v) in events(100)]
+        group.kill()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spdist.config.sections import Datasource, StatePersistence
+from spdist.engine.layout import current_layout, open_layout
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import ConfigError, FencedError, NotFoundError, StateError
 from spdist.runtime.periodic import PeriodicRevisions
@@ -108,16 +109,19 @@ def test_a_revision_has_all_shards(tmp_path: Path, sources: dict[str, Datasource
     assert [log.opening.positions for log in again] == [{"T": {0: count + 1}} for count in (1, 2, 3)]
 
 
-def test_a_revision_of_another_number_of_shards_is_refused(tmp_path: Path) -> None:
+def test_a_revision_of_another_number_of_shards_is_put_back_as_it_is(tmp_path: Path) -> None:
     store = FileSystemPersistenceStore(tmp_path, 2)
     for n in (1, 2):
-        Log(tmp_path, "one", f"shard-{n}-of-2").run(1)
+        Log(tmp_path, "one", f"shard-{n}-of-2").run(n)
     store.save(NAME, "1__App")
     whole = state_directory(tmp_path, NAME)
     for path in whole.iterdir():
         path.rename(whole / path.name.replace("of-2", "of-3"))
-    with pytest.raises(StateError, match="2 shards"):
-        store.restore(NAME, "1__App")
+    Log(tmp_path, "one", "shard-3-of-3").run(1)
+    store.restore(NAME, "1__App")
+    layout = current_layout(whole)
+    assert layout.count == 2
+    assert [opening.positions for opening in open_layout(layout, "two")] == [{"T": {0: n + 1}} for n in (1, 2)]
 
 
 def test_a_datasource_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -14,9 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import pyspark
 import pytest
 
+from spdist.services.process import HOST, ServerProcess, free_port
+
 ROOT = Path(__file__).parents[2]
+SPARK = Path(pyspark.__file__).parent
 START_S = 180.0
 
 APP = """@app:name('Orders')
@@ -133,6 +137,50 @@ define stream In (k string, n long);
 define stream Out (k string, total long);
 from In select k, sum(n) as total group by k insert into Out;
 """
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    """A standalone master and a worker with one core: the master's address. They know nothing of this checkout."""
+    port, web = free_port(), free_port()
+    started: list[ServerProcess] = []
+
+    def start(kind: str, *arguments: str) -> ServerProcess:
+        command = [str(SPARK / "bin/spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *arguments]
+        environment = {"SPARK_HOME": str(SPARK), "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": ""}
+        started.append(ServerProcess(f"Spark {kind}", command, tmp_path / f"{kind}.log", environment))
+        return started[-1]
+
+    def workers() -> int:
+        with contextlib.suppress(httpx.HTTPError, ValueError):  # it answers before it knows the path
+            return int(httpx.get(f"http://{HOST}:{web}/json/").json()["aliveworkers"])
+        return -1
+
+    address = f"spark://{HOST}:{port}"
+    try:
+        master = start("Master", "--host", HOST, "--port", str(port), "--webui-port", str(web))
+        master.wait_until(lambda: workers() == 0, START_S)
+        work = ("-d", str(tmp_path / "work"), "--webui-port", str(free_port()))
+        worker = start("Worker", "--host", HOST, "-c", "1", "-m", "1g", *work, address)
+        worker.wait_until(lambda: workers() == 1, START_S)
+        yield address
+    finally:
+        for one in reversed(started):
+            one.stop()
+
+
+def test_a_standalone_master_runs_it_and_prometheus_is_told(run: Run, standalone: str) -> None:
+    run.start("--master", standalone, "--metrics-port", str(port := free_port()))
+    for number in range(5):
+        run.send(number)
+    assert run.lines(5) == ["k0 0 0", "k1 1 1", "k2 2 2", "k0 3 3", "k1 4 5"]
+    deadline, told, pace = time.monotonic() + START_S, "", threading.Event()
+    while 'spdist_events_in_total{app="Orders",instance="Orders"} 5.0' not in told:
+        assert time.monotonic() < deadline, told
+        told = httpx.get(f"http://{HOST}:{port}/metrics").text
+        pace.wait(0.1)
+    assert 'spdist_state_rows{app="Orders",instance="Orders"} 3.0' in told
+    assert run.end(signal.SIGTERM) == 0
 
 
 def test_executors_of_their_own_give_the_same(run: Run) -> None:

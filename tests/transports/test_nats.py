@@ -66,6 +66,23 @@ class TestNatsTransport(ServerContract):
         }
         assert transport.read(topic, 1, 0)[0].producer == "prö"
 
+    def test_outsiders_send_to_subjects_of_their_own(
+        self, transport: NatsTransport, topic: str, nats_server: NatsServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        name = topic.replace(".", "_")
+        transport.ensure(topic, 2)
+        for _ in range(2):
+            assert transport.ensure(topic, 2, [f"{name}_k_0", f"{name}_k_1"]) == 2
+        on_server(nats_server, lambda js: js.publish(f"{name}_k_1", b"<events/>"))
+        assert transport.end_offsets(topic) == {0: 0, 1: 1}
+        assert transport.read(topic, 1, 0)[0].value.endswith(b"<events/>")
+        assert transport.ensure(topic, 1, ["a", "b", "c"]) == 2
+        assert transport.ensure(f"{topic}-other", 3, [f"{name}_k_0", "not a subject", "$SYS.a"]) == 3
+        assert f"feed topic '{topic}-other' by the subject 'spdist.{topic}-other.0'" in caplog.text
+        assert on_server(nats_server, lambda js: js.stream_info(stream_name(f"{topic}-other", 1))).config.subjects == [
+            subject_of(f"{topic}-other", 1)
+        ]
+
     def test_the_server_drops_repeats_that_come_soon(self, transport: NatsTransport, topic: str, make: Make) -> None:
         transport.ensure(topic, 1)
         transport.append([make(1), make(2)])

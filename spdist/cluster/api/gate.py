@@ -27,6 +27,7 @@ from spdist.errors import (
     SpdistError,
     StaleTermError,
     StoreUnavailableError,
+    TransportUnavailableError,
     UnauthorizedError,
 )
 
@@ -41,6 +42,7 @@ STATUS: dict[type[SpdistError], int] = {
     ConfigError: 500,
     ClusterError: 500,
     StoreUnavailableError: 503,
+    TransportUnavailableError: 503,
     UnauthorizedError: 401,
     NotFoundError: 404,
     ConflictError: 409,

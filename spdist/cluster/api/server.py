@@ -1,4 +1,4 @@
-"""A listening socket with a FastAPI app behind it, in a thread of its own."""
+"""Where a node is reached: the listener that its settings name."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import errno
 import logging
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
 from fastapi import FastAPI
 
 from spdist.config import Config
-from spdist.errors import ClusterError, ConfigError
+from spdist.errors import ClusterError, ConfigError, TransportError
+from spdist.transports.listening import Listener
 
 __all__ = ["Server", "serve"]
 
 _log = logging.getLogger(__name__)
-_START_S = 10.0
-_STOP_S = 5
 
 
 class Server:
@@ -42,28 +39,19 @@ class Server:
 
     def __init__(self, config: Config) -> None:
         listener = config.listener
-        self._host = listener.host
-        self.scheme = listener.scheme
-        self._tls: dict[str, str | None] = {}
+        tls: dict[str, str | None] = {}
         if listener.scheme == "https":
             password = listener.key_password.reveal() if listener.key_password else None
-            self._tls = {
+            tls = {
                 "ssl_certfile": str(listener.certificate_file),
                 "ssl_keyfile": str(listener.key_file),
                 "ssl_keyfile_password": password,
             }
             _check_tls(config, password)
         with _explained(config):
-            family = socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)[0][0]
-            self._socket = socket.create_server((self._host.strip("[]"), config.port), family=family, backlog=256)
-        self.port: int = self._socket.getsockname()[1]
-        self._uvicorn: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def url(self) -> str:
-        """The base URL with the real port."""
-        return f"{self.scheme}://{self._host}:{self.port}"
+            self._listener = Listener(listener.host, config.port, tls)
+        self.port = self._listener.port
+        self.url = self._listener.url
 
     def start(self, app: FastAPI) -> Server:
         """Answer requests with `app`, from now on.
@@ -73,34 +61,16 @@ class Server:
         ClusterError
             The server did not come up.
         """
-        settings = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_STOP_S,
-            **self._tls,  # type: ignore[arg-type]
-        )
-        self._uvicorn = _Uvicorn(settings)
-        self._thread = threading.Thread(
-            target=self._uvicorn.run, kwargs={"sockets": [self._socket]}, name=f"spdist-http-{self.port}", daemon=True
-        )
-        self._thread.start()
-        if not self._uvicorn.up.wait(_START_S):
-            self.stop()
-            raise ClusterError(f"the interface at {self.url} did not come up in {_START_S:g} s")
+        try:
+            self._listener.start(app)
+        except TransportError as error:
+            raise ClusterError(error.message) from error
         _log.info("listening at %s", self.url)
         return self
 
     def stop(self) -> None:
         """Finish the requests under way, for a few seconds, and give the port back. May be called twice."""
-        if self._uvicorn is not None and self._thread is not None:
-            self._uvicorn.should_exit = True
-            self._thread.join(_STOP_S + 1)
-            self._uvicorn.force_exit = True
-            self._thread.join(1)
-        self._socket.close()
+        self._listener.stop()
 
 
 def serve(app: FastAPI, config: Config) -> Server:
@@ -111,19 +81,6 @@ def serve(app: FastAPI, config: Config) -> Server:
     except BaseException:
         server.stop()
         raise
-
-
-class _Uvicorn(uvicorn.Server):
-    """uvicorn that says when it is up. Signals are the node's business: uvicorn leaves them alone in a thread."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self.up.set()
 
 
 def _check_tls(config: Config, password: str | None) -> None:

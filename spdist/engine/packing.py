@@ -1,0 +1,212 @@
+"""Messages of topics that a user's own source reads: its ``@map`` makes events of them, many at once.
+
+A run of messages of one partition becomes one record: its payload is that of a record between groups, its offset that
+of the last message. The events of a message are put out at the time of the message, as chunks of their own, and their
+number at the source is the message's offset. So a record can be cut at any message, and what happens to it after that
+is what happens to any record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spdist.errors import MappingError
+from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import BatchReader
+from spdist.transports.base import Record
+from spdist.transports.inlet import NUMBERS_EACH
+from spdist.transports.paths import child
+from spdist.transports.payload import Events, Payload, since
+from spdist.transports.rejects import Rejects
+
+__all__ = ["MOST_EVENTS", "Mapped", "Messages", "by_time", "cut"]
+
+#: Events of a record; more where one message alone has more.
+MOST_EVENTS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one partition in the order of their offsets: parallel columns.
+
+    Parameters
+    ----------
+    topic : str
+        Our name of the topic.
+    partition : int
+        Which partition.
+    offsets, times : list of int
+        Of each message; times in ms.
+    values : list of bytes
+        The payloads.
+    keys : list of bytes or None, optional
+        The keys, where they are wanted.
+    """
+
+    topic: str
+    partition: int
+    offsets: list[int]
+    times: list[int]
+    values: list[bytes]
+    keys: list[bytes | None] | None = None
+
+
+class Mapped:
+    """Makes records of the messages of one topic.
+
+    Parameters
+    ----------
+    name : str
+        What Kafka calls the topic, for ``trp:topic``.
+    setting : MapSetting
+        The stream that is fed, and the ``@map``.
+    rejects : Rejects
+        Takes what cannot be read.
+    live : bool
+        Whether the app follows the clock on the wall: then no message is later than the batch that brings it.
+
+    State
+    -----
+    That of the mapping.
+    """
+
+    def __init__(self, name: str, setting: MapSetting, rejects: Rejects, *, live: bool) -> None:
+        self.live = live
+        self._name = name
+        self._reader = BatchReader(setting)
+        self._payload = Payload(setting.schema)
+        self._rejects = rejects
+
+    def timely(self, times: list[int], now: int) -> list[int]:
+        """Return the times of messages that are read at `now`, ms: none of them later where the app is live."""
+        if min(times) > 0 and not (self.live and max(times) > now):
+            return times
+        # Very old brokers tell no times, and a clock that goes ahead must not take the app with it.
+        return [now if sent <= 0 or (self.live and sent > now) else sent for sent in times]
+
+    def records(self, messages: Messages) -> Iterator[Record]:
+        """Yield the records of some messages, in order; none where there is no event in them."""
+        for start in range(0, len(messages.offsets), MOST_EVENTS):
+            end = start + MOST_EVENTS
+            events = self._events(messages, start, end)
+            for begin, stop in _parts(events.order):
+                part = events if (begin, stop) == (0, len(events)) else events.part(begin, stop)
+                yield from self._record(messages, part)
+
+    def _events(self, messages: Messages, start: int, end: int) -> Events:
+        values = messages.values[start:end]
+        offsets, times = messages.offsets[start:end], messages.times[start:end]
+        rows = self._reader.rows(values)
+        if None not in rows:
+            known: list[Any] = rows
+            return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, known)
+        events = Events()
+        for number, row in enumerate(rows):
+            if row is not None:
+                events.add(times[number], offsets[number], b"", 0, times[number], row)
+            else:
+                self._read(messages, start + number, events)
+        return events
+
+    def _read(self, messages: Messages, number: int, events: Events) -> None:
+        """Read one message with the mapping itself."""
+        offset, sent, value = messages.offsets[number], messages.times[number], messages.values[number]
+        properties = {
+            "topic": self._name,
+            "partition": str(messages.partition),
+            "offset": str(offset),
+            "record.timestamp": str(sent),
+        }
+        key = messages.keys[number] if messages.keys is not None else None
+        if key is not None:
+            properties["key"] = key.decode("utf-8", "replace")
+        rejected = offset * NUMBERS_EACH
+
+        def lost(error: Exception) -> None:
+            nonlocal rejected
+            self._reject(messages, value, error, sent, rejected)
+            rejected += 1
+
+        try:
+            chunks = self._reader.mapper.read(value, properties, sent, lost)
+        except (MappingError, UnicodeDecodeError) as error:
+            lost(error)
+            return
+        alone = sum(map(len, chunks)) == 1
+        made = 0
+        for chunk in chunks:
+            # In playback the time that an event bears itself moves the clock.
+            at = sent if self.live or not chunk else chunk[-1][0]
+            for place, (ts, row) in enumerate(chunk):
+                events.add(at, offset, b"" if alone else child(b"", made), place, ts, row)
+                made += 1
+
+    def _reject(self, messages: Messages, value: bytes, error: Exception, sent: int, seq: int) -> None:
+        # Numbered by their offsets: what is read again after a failure is known to have been rejected.
+        self._rejects.reject(value, error, sent, f"{messages.topic}-{messages.partition}", seq)
+
+    def _record(self, messages: Messages, events: Events) -> Iterator[Record]:
+        try:
+            value = self._payload.encode(events)
+        except (MappingError, TypeError, ValueError) as error:
+            if len(events) == 1:
+                told = MappingError(f"an event cannot travel: {error}")
+                seq = events.order[0] * NUMBERS_EACH + NUMBERS_EACH // 2
+                self._reject(messages, repr(events.rows[0]).encode(), told, events.at[0], seq)
+                return
+            for number in range(len(events)):
+                yield from self._record(messages, events.part(number, number + 1))
+            return
+        yield Record(
+            messages.topic,
+            messages.partition,
+            value,
+            len(events),
+            clock=max(events.at),
+            offset=events.order[-1],
+            events=events,
+        )
+
+
+def _parts(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield from where to where the events of a record go, none of which holds a part of a message."""
+    start = 0
+    while start < len(order):
+        end = min(start + MOST_EVENTS, len(order))
+        if end < len(order) and order[end] == order[end - 1]:
+            before = bisect_left(order, order[end])
+            while end < len(order) and order[end] == order[end - 1]:
+                end += 1
+            end = before if before > start else end
+        yield start, end
+        start = end
+
+
+def cut(record: Record, position: int) -> Record:
+    """Return what a record holds of the messages from offset `position` on."""
+    if record.events is not None:
+        start = bisect_left(record.events.order, position)
+        if not start:
+            return record
+        events = record.events.part(start, len(record.events))
+        return replace(record, value=since(record.value, position), count=len(events), events=events)
+    return replace(record, value=since(record.value, position)) if record.value else record
+
+
+def by_time(partitions: Sequence[Sequence[Events]]) -> Sequence[Events]:
+    """Return the events of a batch, given by partition, in the order of their times; each partition's stay in order."""
+    if len(partitions) < 2:
+        return partitions[0] if partitions else ()
+    together = Events()
+    keys: list[tuple[int, int]] = []
+    for runs in partitions:
+        reached = runs[0].at[0]
+        for events in runs:
+            for at, order in zip(events.at, events.order, strict=True):
+                reached = max(at, reached)
+                keys.append((reached, order))
+            together.extend(events)
+    return [together.picked(sorted(range(len(keys)), key=keys.__getitem__))]

@@ -1,0 +1,279 @@
+"""The sinks of an app: events become payloads, one chunk after the other, or all of a batch together.
+
+Source: io.siddhi.core.stream.output.sink.Sink, SinkMapper, described in our own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from spdist.engine.home import Home
+from spdist.errors import MappingError
+from spdist.language import ast
+from spdist.language.types import Schema, Type
+from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import BatchWriter
+from spdist.mapping.mappers import sink_mapper
+from spdist.mapping.templates import Template
+from spdist.operators.base import Arrival, Row
+from spdist.operators.distribution import distribution
+from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
+from spdist.transports.event_log import write_log
+from spdist.transports.in_memory import InMemoryBroker
+
+__all__ = ["IN_MEMORY", "LOG", "Sink", "Target", "map_of", "sink_of"]
+
+Chunk = Sequence[Arrival]
+
+IN_MEMORY = "inMemory"
+LOG = "log"
+
+
+def map_of(annotation: ast.Annotation) -> ast.Annotation | None:
+    """Return the ``@map`` of a source or sink; None where none is written."""
+    found = annotation.nested("map")
+    return found[0] if found else None
+
+
+class Sink(Protocol):
+    """One ``@sink``, with all its destinations."""
+
+    def snapshot(self) -> Any:
+        """Return the state as plain data."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        ...
+
+
+def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, target: Target) -> Sink:
+    """Return the sink that an annotation describes; it has subscribed to its stream."""
+    chosen = next(iter(annotation.nested("distribution")), None)
+    destinations = () if chosen is None else chosen.nested("destination")
+    options = [_Options((annotation, one), stream.schema) for one in destinations]
+    if not options:
+        options = [_Options((annotation,), stream.schema)]
+    junction = home.junction(stream.name)
+    together = (
+        target.outbox is not None
+        and annotation.get("type") != IN_MEMORY  # heard inside at once
+        and on_error_of({"on.error": annotation.get("on.error") or ""}) not in KEEPS_EVENTS
+        and len(options) == 1
+        and not options[0].varying
+        # What fails must reach those who wait for it in its place among the events.
+        and junction.fault is None
+        and junction.keep is None
+        # Objects may change after they were put out.
+        and Type.OBJECT not in stream.schema.types
+    )
+    if together and target.outbox is not None:
+        return _Together(stream, annotation, home, options[0], target, target.outbox)
+    return _OneByOne(stream, annotation, home, options, target)
+
+
+class Target:
+    """Where the payloads of one sink go: into the outbox, or at once to in-memory topics and the log.
+
+    Parameters
+    ----------
+    home : Home
+        Of the app.
+    stream : str
+        The sink's stream.
+    broker : InMemoryBroker
+        Where in-memory topics are.
+    outbox : Outbox, optional
+        Takes what sinks of all types put out.
+    number : int
+        Which of the app's sinks it is, from 0.
+    """
+
+    def __init__(self, home: Home, stream: str, broker: InMemoryBroker, outbox: Outbox | None, number: int) -> None:
+        self.outbox = outbox
+        self.number = number
+        self._default_prefix = f"{home.name} : {stream}"
+        self._stream = stream
+        self._broker = broker
+
+    def put(self, kind: str, destination: int, options: Mapping[str, str], payload: Any, events: Chunk) -> None:
+        """Let one payload go."""
+        if kind == IN_MEMORY:
+            self._broker.publish(options.get("topic", ""), payload)
+        if self.outbox is not None:
+            place = (kind, self.number, destination, self._stream)
+            self.outbox.add(place, self.complete(kind, options), payload, tuple(events))
+        elif kind == LOG:
+            write_log(options, self._default_prefix, payload)
+
+    def complete(self, kind: str, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Return options with what only this side knows."""
+        return {"prefix": self._default_prefix, **options} if kind == LOG else options
+
+
+class _OneByOne:
+    """A sink whose payloads are made as events come."""
+
+    def __init__(
+        self,
+        stream: ast.StreamDefinition,
+        annotation: ast.Annotation,
+        home: Home,
+        options: Sequence[_Options],
+        target: Target,
+    ) -> None:
+        self._stream = stream.name
+        self._home = home
+        self._target = target
+        self._kind = annotation.get("type") or ""
+        self._on_error = (annotation.get("on.error") or "LOG").upper()
+        self._keeps = self._on_error in KEEPS_EVENTS
+        self._mapper = sink_mapper(MapSetting(stream.name, stream.schema, map_of(annotation)))
+        self._options = options
+        chosen = next(iter(annotation.nested("distribution")), None)
+        self._distribution = (
+            None
+            if chosen is None
+            else distribution(chosen.get("strategy") or "", len(options), chosen.get("partitionKey"), stream.schema)
+        )
+        home.junction(stream.name).subscribe(self._one, self._many)
+
+    def _one(self, timestamp: int, row: Row) -> None:
+        self._many(((timestamp, row),))
+
+    def _many(self, arrivals: Sequence[Arrival]) -> None:
+        shares = [(0, arrivals)] if self._distribution is None else self._distribution.share_out(arrivals)
+        for destination, events in shares:
+            for options, chunk in self._options[destination].of_each(events):
+                self._send(destination, options, chunk)
+
+    def _send(self, destination: int, options: Mapping[str, str], chunk: Chunk) -> None:
+        try:
+            payloads = self._mapper.write(chunk)
+        except MappingError as error:
+            self._failed(chunk, error)
+            return
+        # A mapping writes all events as one payload, or each as one of its own.
+        single = len(payloads) == len(chunk)
+        for number, payload in enumerate(payloads):
+            events = () if not self._keeps else chunk[number : number + 1] if single else chunk
+            self._target.put(self._kind, destination, options, payload, events)
+
+    def _failed(self, chunk: Sequence[Arrival], error: MappingError) -> None:
+        if self._on_error == "STORE":
+            self._home.errors.add(self._home.clock, self._home.name, self._stream, "sink", error, chunk)
+        elif self._on_error == "STREAM":
+            self._home.junction(self._stream).failed(chunk, error)
+        else:
+            self._home.failures.add(f"the sink of stream '{self._stream}'", chunk, error)
+
+    def snapshot(self) -> Any:
+        """Return the state of the mapping and of the distribution as plain data."""
+        return [self._mapper.snapshot(), None if self._distribution is None else self._distribution.snapshot()]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        mapper, shares, *_ = state
+        self._mapper.restore(mapper)
+        if self._distribution is not None:
+            self._distribution.restore(shares)
+
+
+class _Together:
+    """A sink that only gathers events while operators run, and makes all payloads of a batch at its end.
+
+    State
+    -----
+    That of the mapping, how many payloads were made, and the events of the running batch.
+    """
+
+    def __init__(
+        self,
+        stream: ast.StreamDefinition,
+        annotation: ast.Annotation,
+        home: Home,
+        options: _Options,
+        target: Target,
+        outbox: Outbox,
+    ) -> None:
+        kind = annotation.get("type") or ""
+        self._home = home
+        self._place = (kind, target.number, 0, stream.name, target.complete(kind, options.fixed))
+        self._producer = outbox.producer
+        self._writer = BatchWriter(MapSetting(stream.name, stream.schema, map_of(annotation)))
+        self._timestamps: list[int] = []
+        self._rows: list[Row] = []
+        #: Begin and end of what came as a chunk of several events.
+        self._chunks: list[tuple[int, int]] = []
+        self._next = 0
+        home.junction(stream.name).subscribe(self._collector(), self._many, collects=True)
+        outbox.ask(self._made)
+
+    def _collector(self) -> Callable[[int, Row], None]:
+        put_timestamp, put_row = self._timestamps.append, self._rows.append
+
+        def one(timestamp: int, row: Row) -> None:
+            put_timestamp(timestamp)
+            put_row(row)
+
+        return one
+
+    def _many(self, arrivals: Sequence[Arrival]) -> None:
+        begin = len(self._rows)
+        self._timestamps.extend([timestamp for timestamp, _ in arrivals])
+        self._rows.extend([row for _, row in arrivals])
+        if len(arrivals) > 1:
+            self._chunks.append((begin, begin + len(arrivals)))
+
+    def _made(self) -> Deliveries | None:
+        if not self._rows:
+            return None
+        try:
+            payloads = self._writer.write(self._timestamps, self._rows, self._failed, self._chunks)
+        finally:
+            for collected in (self._timestamps, self._rows, self._chunks):
+                collected.clear()
+        first, self._next = self._next, self._next + len(payloads)
+        return Deliveries(*self._place, payloads, self._producer, first) if payloads else None
+
+    def _failed(self, _number: int, chunk: Sequence[Arrival], error: Exception) -> None:
+        stream = self._place[3]
+        if isinstance(error, MappingError):
+            self._home.failures.add(f"the sink of stream '{stream}'", chunk, error)
+        else:
+            self._home.junction(stream).failed(chunk, error)
+
+    def snapshot(self) -> Any:
+        """Return the state as plain data, in the form of other sinks, and how many payloads there were."""
+        return [self._writer.mapper.snapshot(), None, self._next]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot; one of an earlier version did not count."""
+        mapper, _, *counted = state
+        self._writer.mapper.restore(mapper)
+        self._next = counted[0] if counted else 0
+
+
+class _Options:
+    """The options of one destination: those of the sink, its own before them; some differ from event to event."""
+
+    def __init__(self, annotations: Sequence[ast.Annotation], schema: Schema) -> None:
+        written = {
+            (element.key or "").lower(): element.value for annotation in annotations for element in annotation.elements
+        }
+        templates = {key: Template(value, schema) for key, value in written.items()}
+        self.varying = {key: template for key, template in templates.items() if template.varies}
+        self.fixed = {key: value for key, value in written.items() if key not in self.varying}
+
+    def of_each(self, events: Chunk) -> list[tuple[Mapping[str, str], Chunk]]:
+        """Return the events of a chunk that share their options, in the order in which the chunk names them first."""
+        if not self.varying:
+            return [(self.fixed, events)]
+        chunks: dict[tuple[str, ...], list[Arrival]] = {}
+        for timestamp, row in events:
+            filled = tuple(template.fill(row) for template in self.varying.values())
+            chunks.setdefault(filled, []).append((timestamp, row))
+        return [
+            ({**self.fixed, **dict(zip(self.varying, filled, strict=True))}, chunk) for filled, chunk in chunks.items()
+        ]

@@ -1,0 +1,199 @@
+"""Messages of users' topics become records: the same events however they are cut, and as the mapping reads them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spdist.engine import packing
+from spdist.engine.arrivals import Arrivals
+from spdist.engine.columns import to_batch
+from spdist.engine.packing import Mapped, Messages, by_time, cut
+from spdist.language import ast
+from spdist.language.types import Schema
+from spdist.mapping.base import MapSetting
+from spdist.transports.base import NO_CLOCK, Record, Repeats
+from spdist.transports.errors import read_errors
+from spdist.transports.log import LogTransport
+from spdist.transports.options import Options
+from spdist.transports.payload import Events, Payload
+from spdist.transports.rejects import Rejects
+
+SCHEMA = Schema.of([("k", "string"), ("v", "long")])
+TOPIC = "App.S@0:orders"
+NOW = 10_000
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """Much of what is drawn is no event."""
+    log = logging.getLogger("spdist.transports.rejects")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    yield
+    log.setLevel(before)
+
+
+def setting(*attributes: tuple[str, str], **options: str) -> MapSetting:
+    nested = (ast.Annotation("attributes", tuple(ast.AnnotationElement(k, v) for k, v in attributes)),)
+    elements = tuple(ast.AnnotationElement(k.replace("_", "."), v) for k, v in {"type": "json", **options}.items())
+    return MapSetting("S", SCHEMA, ast.Annotation("map", elements, nested if attributes else ()))
+
+
+def mapped(
+    place: Path | str = ".", on_error: str = "LOG", *, live: bool = False, map: MapSetting | None = None
+) -> Mapped:
+    rejects = Rejects(LogTransport(place), "App", "S", Options({"on.error": on_error}, "the @source"))
+    return Mapped("orders", map or setting(), rejects, live=live)
+
+
+def event(v: int) -> dict[str, Any]:
+    return {"event": {"k": f"k{v % 3}", "v": v}}
+
+
+def wide(messages: list[tuple[int, int, int, bytes | None]], keys: list[bytes | None] | None = None) -> Any:
+    """Partition, offset, time, value as Spark brings them."""
+    batch = to_batch([Record(TOPIC, p, value or b"", 0, offset=offset) for p, offset, _, value in messages])
+    headers = None if keys is None else [[{"key": "key", "value": key}] for key in keys]
+    beside = {
+        "headers": pa.array(headers or [None] * len(messages), pa.list_(HEADER)),
+        "sent": pa.array([sent for _, _, sent, _ in messages], pa.int64()),
+        "batch_time": pa.array([NOW] * len(messages), pa.int64()),
+    }
+    return pa.record_batch([*batch.columns, *beside.values()], names=[*batch.schema.names, *beside])
+
+
+def events_of(records: list[Record], partition: int = 0) -> list[Any]:
+    found = []
+    for record in records:
+        assert record.events is not None
+        assert list(record.events) == list(Payload(SCHEMA).decode(record.value))
+        assert (record.count, record.offset) == (len(record.events), record.events.order[-1])
+        found += list(record.events) if record.partition == partition else []
+    return found
+
+
+payloads = st.one_of(
+    st.integers(0, 99).map(event),
+    st.lists(st.integers(0, 99).map(event), max_size=4),
+    st.sampled_from(["no event", {"event": {"k": 1}}]),
+)
+message_lists = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(1, 500), payloads), max_size=30)
+
+
+def numbered(drawn: list[Any]) -> list[tuple[int, int, int, bytes | None]]:
+    """Offsets rise in each partition, with holes."""
+    ends, found = [0, 0], []
+    for partition, gap, sent, payload in drawn:
+        found.append((partition, ends[partition] + gap, sent, json.dumps(payload).encode()))
+        ends[partition] += gap + 1
+    return found
+
+
+@given(message_lists, st.data())
+def test_cuts_into_batches_change_no_event(drawn: list[Any], data: st.DataObject) -> None:
+    messages = numbered(drawn)
+    whole = Arrivals({TOPIC: mapped()})
+    expected = list(whole.records([wide(messages)] if messages else []))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=5)))
+    parts = [messages[a:b] for a, b in zip([0, *cuts], [*cuts, len(messages)], strict=True) if a < b]
+    arrivals = Arrivals({TOPIC: mapped()})
+    found = list(arrivals.records([wide(part) for part in parts]))
+    for partition in (0, 1):
+        assert events_of(found, partition) == events_of(expected, partition)
+    assert arrivals.positions == whole.positions
+    ends = {p: max(o for q, o, _, _ in messages if q == p) + 1 for p in {m[0] for m in messages}}
+    assert whole.positions == ({TOPIC: ends} if ends else {})
+
+
+@given(message_lists, st.integers(0, 40))
+def test_a_record_is_cut_between_messages(drawn: list[Any], position: int) -> None:
+    messages = [one for one in numbered(drawn) if one[0] == 0]
+    for record in Arrivals({TOPIC: mapped()}).records([wide(messages)] if messages else []):
+        left = [one for one in record.events or () if one[1] >= position]
+        live, stored = cut(record, position), cut(replace(record, events=None), position)
+        assert list(live.events or ()) == left
+        assert (list(Payload(SCHEMA).decode(stored.value)) if stored.value else []) == left
+        assert stored.value == live.value
+        assert stored.offset == record.offset
+
+
+def test_events_of_a_message_are_one_chunk_of_its_time_and_offset() -> None:
+    batch = json.dumps([event(1), event(2)]).encode()
+    (record,) = mapped().records(Messages(TOPIC, 0, [7, 9], [50, 40], [batch, json.dumps(event(3)).encode()]))
+    assert list(record.events or ()) == [
+        (50, 7, b"\x00", 0, 50, ("k1", 1)),
+        (50, 7, b"\x01", 1, 50, ("k2", 2)),
+        (40, 9, b"", 0, 40, ("k0", 3)),
+    ]
+    assert (record.offset, record.clock, record.producer) == (9, 50, "")
+
+
+def test_a_live_app_is_not_taken_into_the_future_by_a_clock_that_goes_ahead() -> None:
+    messages = [(0, 0, NOW - 5, json.dumps(event(1)).encode()), (0, 1, NOW + 60_000, json.dumps(event(2)).encode())]
+    messages.append((0, 2, -1, json.dumps(event(3)).encode()))
+    times = []
+    for live in (True, False):
+        (record,) = Arrivals({TOPIC: mapped(live=live)}).records([wide(messages)])
+        times.append([at for at, *_ in record.events or ()])
+    assert times == [[NOW - 5, NOW, NOW], [NOW - 5, NOW + 60_000, NOW]]
+
+
+def test_properties_of_a_message_are_there_for_the_mapping() -> None:
+    names = ("topic", "partition", "offset", "record.timestamp", "key")
+    schema = Schema.of([(name.replace(".", "_"), "string") for name in names])
+    attributes = ast.Annotation("attributes", tuple(ast.AnnotationElement(None, f"trp:{name}") for name in names))
+    annotation = ast.Annotation("map", (ast.AnnotationElement("type", "json"),), (attributes,))
+    one = mapped(map=MapSetting("S", schema, annotation))
+    batch = wide([(3, 5, 77, b"{}"), (3, 6, 78, b"{}")], keys=[b"x", b"\xff"])
+    (record,) = Arrivals({TOPIC: one}).records([batch])
+    first, second = (row for *_, row in record.events or ())
+    assert first == ("orders", "3", "5", "77", "x")
+    assert second[2:] == ("6", "78", "\ufffd")
+
+
+def test_records_have_a_bound_that_splits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "MOST_EVENTS", 4)
+    several = [[event(n) for n in range(size)] for size in (3, 2, 1, 1, 6, 1)]
+    values = [json.dumps(one).encode() for one in several]
+    records = list(mapped().records(Messages(TOPIC, 0, list(range(6)), [5] * 6, values)))
+    assert [sorted(set(record.events.order)) for record in records if record.events] == [[0], [1, 2, 3], [4], [5]]
+
+
+def test_what_cannot_be_read_is_kept_once_however_often_it_is_read(tmp_path: Path) -> None:
+    values = [b"nonsense", json.dumps([event(1), {"event": {"k": "a"}}, {"event": {}}]).encode()]
+    for _ in range(2):
+        (record,) = mapped(tmp_path, "STORE").records(Messages(TOPIC, 0, [4, 5], [1, 2], values))
+        assert record.count == 1
+    kept = read_errors(LogTransport(tmp_path), "App")
+    assert [entry["payload"] for entry in kept] == [values[0].decode(), *[values[1].decode()] * 2]
+    stored = LogTransport(tmp_path).read("App.!errors", 0, 0)
+    assert len(stored) == 6
+    repeats = Repeats()
+    assert [repeats.fresh(one) for one in stored] == [0, 0, 0, 1, 1, 1]
+
+
+def test_partitions_are_read_by_time() -> None:
+    def at(*times: int) -> Events:
+        made = Events()
+        for number, time in enumerate(times):
+            made.add(time, number, b"", 0, time, (f"k{time}", number))
+        return made
+
+    assert list(by_time([])) == []
+    one, two = at(10, 30, 20, 40), at(15, 30, 35)
+    assert list(by_time([[one, two]])) == [one, two]
+    (together,) = by_time([[one], [two]])
+    # 20 is late: it stays behind 30.
+    assert together.at == [10, 15, 30, 30, 20, 35, 40]
+    assert min(together.at) > NO_CLOCK

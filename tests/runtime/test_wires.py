@@ -1,0 +1,110 @@
+"""Apps in many groups over each transport, with its real server: exactly what virtual time gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from spdist import plan
+from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.engine.session import SparkHost
+from spdist.planning.topology import Strategy, Topology
+from spdist.runtime.group import GroupRuntime
+from spdist.transports.base import Transport
+from spdist.transports.feed import Feed, read_events
+from spdist.transports.opening import open_transport, transport_settings
+from spdist.transports.payload import Payload
+from spdist.transports.routing import java_hash
+from tests.runtime.host_settings import settings_in, transports_in
+from tests.runtime.wire_apps import Wired, five_groups, quickstart
+
+Eventually = Callable[..., object]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, wire: tuple[str, str]) -> Iterator[SparkHost]:
+    root = tmp_path_factory.mktemp("wires")
+    with SparkHost(settings_in(root, transports_in(root, *wire), max_batch_events=2000)) as host:
+        yield host
+
+
+@pytest.fixture
+def topics(host: SparkHost) -> Iterator[Transport]:
+    transport = open_transport(transport_settings(host.config.transports))
+    yield transport
+    transport.close()
+
+
+@pytest.fixture
+def runtimes() -> Iterator[list[GroupRuntime]]:
+    begun: list[GroupRuntime] = []
+    yield begun
+    for group in begun:
+        group.kill()
+
+
+def two_workers(topology: Topology, host: SparkHost) -> list[GroupRuntime]:
+    """The instances in two queries: the first of each group in one, the others in the other."""
+    work = topology.assignments()
+    first = [one for one in work if one.name.endswith("-1")]
+    second = [one for one in work if one not in first]
+    return [GroupRuntime(some, host, f"worker-{n}", name=f"worker-{n}") for n, some in enumerate((first, second))]
+
+
+@pytest.mark.parametrize(
+    "wired", [partial(quickstart, 14), partial(five_groups, 1000)], ids=["quickstart", "five groups"]
+)
+def test_an_app_in_many_groups_gives_what_virtual_time_gives_also_where_queries_die(
+    wired: Callable[[], Wired],
+    host: SparkHost,
+    topics: Transport,
+    wire: tuple[str, str],
+    runtimes: list[GroupRuntime],
+    eventually: Eventually,
+) -> None:
+    app = wired()
+    topology = plan(app.text, transport=wire[0])
+    fed, out = fed_topic(topology, app.stream), published_topic(topology, app.output)
+    topics.ensure(fed.name, fed.partitions)
+    feed = Feed(topics, fed.name, stream_schema(app.text, app.stream), key=fed.key)
+    read = lambda: read_events(topics, out.name, stream_schema(app.text, app.output))  # noqa: E731
+    half = len(app.events) // 2
+    (killed, left) = (two_workers(topology, host) for _ in range(2))
+    runtimes += killed + left
+    for workers, events in ((killed, app.events[:half]), (left, app.events[half:])):
+        for worker in workers:
+            worker.start()
+        for at in range(0, len(events), 250):
+            feed.send(events[at : at + 250])
+        if workers is killed:
+            eventually(lambda: any(worker.status().events_out for worker in killed), "some events went on", 150)
+            for worker in workers:
+                worker.kill()
+    feed.advance(app.until)
+    assert all(worker.wait(150) for worker in left)
+    assert {worker.status().state for worker in left} == {"RUNNING"}
+    eventually(lambda: topics.partitions(out.name) and len(read()) >= len(app.expected) > 0, "all came out", 150)
+    assert [worker.stop(30) for worker in left] == [True, True]
+    assert read() == app.expected
+    assert all(where_keys_belong(topics, topology, app.text).values())
+
+
+def where_keys_belong(topics: Transport, topology: Topology, text: str) -> dict[str, bool]:
+    """Whether each event of a topic that is split by key is in the partition that WSO2 would choose."""
+    found = {}
+    for output, one in {(o.stream, p) for group in topology.groups for o in group.outputs for p in o.publishing}:
+        if one.strategy is Strategy.FIELD_GROUPING:
+            schema = stream_schema(text, output)
+            key = schema.index(one.key or "")
+            assert key is not None
+            for partition in range(one.partitions):
+                records = [record for record in topics.read(one.topic, partition, 0, 5000) if record.count]
+                rows = [row for record in records for row in Payload(schema).decode(record.value).rows]
+                place = f"{one.topic} {partition} of {one.partitions}"
+                found[place] = {abs(java_hash(row[key])) % one.partitions for row in rows} == {partition}
+    assert found
+    return found

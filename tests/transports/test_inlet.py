@@ -1,0 +1,31 @@
+"""What comes in is numbered and timed the same, however many events came together."""
+
+from __future__ import annotations
+
+import pytest
+
+from spdist.language.types import Schema
+from spdist.transports.inlet import Chunk, Inlet
+from spdist.transports.payload import Payload
+from tests.engine.memory_transport import MemoryTransport
+
+SCHEMA = Schema.of([("k", "string")])
+SINGLE: list[Chunk] = [[(5, ("a",))], [(3, ("b",))], [(9, ("c",))]]
+
+
+@pytest.mark.parametrize("playback", [True, False])
+def test_single_events_are_as_those_of_larger_chunks(playback: bool) -> None:
+    def appended(chunks: list[Chunk]) -> list[object]:
+        transport = MemoryTransport()
+        transport.ensure("T", 1)
+        inlet = Inlet(transport, "T", 0, SCHEMA, playback=playback)
+        assert inlet.append(chunks, 7, "me", 40) == 3
+        assert inlet.append(chunks[:1], 6, "me", 43) == 1
+        assert inlet.append([], 6) == 0
+        records = transport.topics["T"][0]
+        return [(record.seq, list(Payload(SCHEMA).decode(record.value))) for record in records]
+
+    found = appended(SINGLE)
+    assert found == appended([*SINGLE, []])
+    at = [5, 5, 9, 9] if playback else [7, 7, 7, 7]
+    assert [event[:2] for _, events in found for event in events] == list(zip(at, range(4), strict=True))
