@@ -21,6 +21,7 @@ from spdist.operators.distribution import distribution
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
 from spdist.transports.event_log import write_log
 from spdist.transports.in_memory import InMemoryBroker
+from spdist.transports.options import written_in
 
 __all__ = ["IN_MEMORY", "LOG", "Sink", "Target", "map_of", "sink_of"]
 
@@ -259,9 +260,7 @@ class _Options:
     """The options of one destination: those of the sink, its own before them; some differ from event to event."""
 
     def __init__(self, annotations: Sequence[ast.Annotation], schema: Schema) -> None:
-        written = {
-            (element.key or "").lower(): element.value for annotation in annotations for element in annotation.elements
-        }
+        written = written_in(*annotations)
         templates = {key: Template(value, schema) for key, value in written.items()}
         self.varying = {key: template for key, template in templates.items() if template.varies}
         self.fixed = {key: value for key, value in written.items() if key not in self.varying}

@@ -21,7 +21,7 @@ from spdist.planning.whole import whole
 from spdist.runtime.group import GroupRuntime, GroupStatus
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
 from spdist.transports.log import LogTransport
-from spdist.transports.options import options_of
+from spdist.transports.options import options_of, written_in
 from spdist.transports.outlets import Surroundings, open_outlet
 
 __all__ = ["Progress", "prepare", "run_app"]
@@ -151,7 +151,7 @@ def _check_sink(stream: ast.StreamDefinition, sink: ast.Annotation, text: str) -
     around = Surroundings("", LogTransport("."), {})
     places: list[ast.Annotation | None] = [*destinations] or [None]
     for one in places:
-        own = {} if one is None else {(element.key or "").lower(): element.value for element in one.elements}
+        own = {} if one is None else written_in(one)
         options = {key: _PLACES.get(key, value) if "{{" in value else value for key, value in written.values.items()}
         try:
             open_outlet(kind, {**options, **own}, around).close()

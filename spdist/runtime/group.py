@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spdist.runtime.feeders import Feeders
     from spdist.runtime.kafka_outputs import BrokerWatch
 
-__all__ = ["GroupRuntime", "GroupState", "GroupStatus", "reason_of"]
+__all__ = ["GroupRuntime", "GroupState", "GroupStatus", "reason_of", "wait_until"]
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ class GroupRuntime:
             # Brokers may be away for long, and the next start sends the whole batch again.
             return self._is_over() or (seen is not None and seen.exists()) or self._brokers_away() is not None
 
-        finished = _wait(ended, deadline)
+        finished = wait_until(ended, deadline)
         self.status()  # for the last counters
         self._end_query()
         self._settle("STOPPED")
@@ -212,7 +212,7 @@ class GroupRuntime:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the group is not STARTING any more; return whether it is so."""
-        return _wait(lambda: self.status().state != "STARTING", time.monotonic() + timeout_s)
+        return wait_until(lambda: self.status().state != "STARTING", time.monotonic() + timeout_s)
 
     # ---------------------------------------------------------------------------------------------------- status
     def status(self) -> GroupStatus:
@@ -405,7 +405,8 @@ def _owner(who: str) -> str:
     return f"{who}/{uuid.uuid4().hex}"
 
 
-def _wait(look: Callable[[], bool], deadline: float) -> bool:
+def wait_until(look: Callable[[], bool], deadline: float) -> bool:
+    """Return whether `look` became true before `deadline`, a time of `time.monotonic`."""
     pace = threading.Event()
     while not look():
         if time.monotonic() > deadline:

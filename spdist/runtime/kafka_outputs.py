@@ -12,7 +12,7 @@ from spdist.language.parser import parse
 from spdist.planning.topology import Assignment
 from spdist.transports.delivery import KEEPS_EVENTS, on_error_of
 from spdist.transports.kafka_options import KafkaSettings
-from spdist.transports.options import Options
+from spdist.transports.options import Options, written_in
 
 __all__ = ["BrokerWatch", "kafka_sink"]
 
@@ -53,8 +53,7 @@ def _sinks(text: str) -> Iterator[tuple[str, dict[str, str]]]:
             if sink.get("type") == KAFKA:
                 places = [one for chosen in sink.nested("distribution") for one in chosen.nested("destination")]
                 for place in places or [sink]:
-                    elements = (*sink.elements, *place.elements)
-                    yield definition.name, {(element.key or "").lower(): element.value for element in elements}
+                    yield definition.name, written_in(sink, place)
 
 
 def _settings(stream: str, options: Mapping[str, str]) -> KafkaSettings:

@@ -21,7 +21,7 @@ from spdist.errors import EngineError, SpdistError
 from spdist.planning.native import Obstacle
 from spdist.planning.realtime import RealtimePlan, realtime_plan
 from spdist.planning.topology import Assignment
-from spdist.runtime.group import GroupRuntime, GroupState, GroupStatus, reason_of
+from spdist.runtime.group import GroupRuntime, GroupState, GroupStatus, reason_of, wait_until
 from spdist.runtime.newest_revision import NewestRevision
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["RealtimeRuntime", "planned", "runtime_of"]
 
 log = logging.getLogger(__name__)
-
-_PAUSE_S = 0.05
 
 
 def planned(assignment: Assignment, mode: str, scripts: bool = False) -> RealtimePlan | None:
@@ -177,12 +175,7 @@ class RealtimeRuntime:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the group is not STARTING any more; return whether it is so."""
-        deadline, pace = time.monotonic() + timeout_s, threading.Event()
-        while self.status().state == "STARTING":
-            if time.monotonic() > deadline:
-                return False
-            pace.wait(_PAUSE_S)
-        return True
+        return wait_until(lambda: self.status().state != "STARTING", time.monotonic() + timeout_s)
 
     def status(self) -> GroupStatus:
         """Return what is known now."""

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from spdist.errors import AppValidationError, Span
 from spdist.language import ast
 
-__all__ = ["Options", "local_path", "options_of"]
+__all__ = ["Options", "local_path", "options_of", "written_in"]
 
 #: A password that is not written into the app; ``${…}`` there is a variable of SiddhiQL.
 _SECRET = re.compile(r"(env|file):(.+)")
@@ -115,10 +115,15 @@ class Options:
         return path
 
 
+def written_in(*annotations: ast.Annotation) -> dict[str, str]:
+    """Return what stands in annotations by its key in lower case; of equal keys the last one counts."""
+    return {(one.key or "").lower(): one.value for annotation in annotations for one in annotation.elements}
+
+
 def options_of(annotation: ast.Annotation, stream: str) -> Options:
     """Return the options of a ``@source`` or ``@sink``, with the places where they are written."""
     return Options(
-        {(one.key or "").lower(): one.value for one in annotation.elements},
+        written_in(annotation),
         f"the @{annotation.name} of stream '{stream}'",
         {(one.key or "").lower(): one.span for one in annotation.elements},
         annotation.span,
