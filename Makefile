@@ -42,7 +42,7 @@ lint: .venv/.installed ## style, types, layers, notebooks without outputs
 	@$(VENV) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	@set -- notebooks/*.ipynb; [ ! -e "$$1" ] || $(VENV) -m nbstripout --keep-id --verify "$$@"
 
-faults: java .venv/.installed ## kill -9 the Spark queries 50 times over each transport while 200,000 events pass
+faults: java .venv/.installed ## kill -9 two apps on Spark 50 times each, over each transport, while 200,000 events pass
 	@SPDIST_KILLS=50 SPDIST_KILL_EVENTS=200000 $(VENV) -m pytest -s tests/faults
 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite

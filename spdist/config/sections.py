@@ -270,7 +270,7 @@ class Spark:
     cores: int = setting("cores", whole(1, 1024), 2)
     master: str = setting("master", text, "")
     driver_memory: str = setting("driverMemory", memory, "1g")
-    max_batch_events: int = setting("maxBatchEvents", whole(1, 10_000_000), 20_000)
+    max_batch_events: int = setting("maxBatchEvents", whole(1, 10_000_000), 100_000)
     tick_interval_ms: int = setting("tickInterval", duration(10), 1000)
     merge_wait_ms: int = setting("mergeWait", duration(0), 1000)
     shards: int = setting("shards", whole(1, 1024), 1)

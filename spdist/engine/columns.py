@@ -8,6 +8,7 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spdist.transports.base import Record
 
@@ -70,8 +71,9 @@ def to_routed(routed: Sequence[tuple[int, int, Record]]) -> Any:
     return pa.record_batch([*places, *batch.columns], names=["target", "shard", *batch.schema.names])
 
 
-def from_routed(batch: Any) -> Iterator[tuple[int, Record]]:
-    """Yield number of the shard and record of each row in order."""
+def from_routed(batch: Any, target: int) -> Iterator[tuple[int, Record]]:
+    """Yield number of the shard and record of each row for a Spark partition, in order."""
+    batch = batch.filter(pc.equal(batch.column("target"), target))
     return zip(batch.column("shard").to_pylist(), from_batch(batch), strict=True)
 
 

@@ -1,7 +1,8 @@
 """From shards to a Spark streaming query: topics → islands → topics.
 
 One shard, or many on one partition, need no shuffle: the records go from the sources straight to the islands' task. On
-several partitions a step before it names the shards of each record, and every partition gets what is said of the batch.
+several partitions a step before it names the shards of each record; all partitions read what it gives, and each has a
+Python worker of its own.
 
 The source over the embedded log is the clock of every query: it wakes one whose streams are silent. What is read from
 Kafka comes through Spark's own connector, beside it.
@@ -10,24 +11,22 @@ Kafka comes through Spark's own connector, beside it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spdist.engine.columns import ROUTED_DDL
-from spdist.engine.kafka_sink import MESSAGE_DDL
 from spdist.engine.kafka_source import KafkaReading, kafka_records, widened
 from spdist.engine.query import QuerySettings
 from spdist.engine.session import SparkHost
 from spdist.engine.shards import lowest_positions
 from spdist.engine.source import LogDataSource
 from spdist.engine.tasks import COUNTERS, route_batch, run_batch, run_routed_batch
-from spdist.transports.delivery import ID_HEADER
 
 __all__ = ["OBSERVED", "start_query"]
 
@@ -40,8 +39,9 @@ OBSERVED = "spdist"
 # Offsets are logged in the background, once a second: each start has a checkpoint of its own that nobody reads again,
 # as the segments say where reading goes on. In step with the batches the two logs cost 100 ms a batch.
 _SINK_OPTIONS = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "1000"}
-#: Messages of groups hold up to half a megabyte each, and a batch is in memory.
-_PACKED_RECORDS = 200
+_WORKERS = "SPDIST_GROUP_INSTANCE"
+#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
+_PACKED = 1000
 
 
 def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
@@ -60,36 +60,17 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
         Kafka is needed, and Spark's connector is not there.
     """
     session = host.session
-    if settings.kafka or settings.kafka_sink is not None:
+    if settings.kafka:
         host.need_kafka()
     with host.lock:
-        # Workers with another environment are other workers: each query keeps its own, which has its state in memory.
-        environment = session.sparkContext.environment
-        environment["SPDIST_GROUP_INSTANCE"] = settings.name
-        try:
+        with _own_workers(session, settings.name):
             islands = _islands(_records(host, settings), settings)
-        finally:
-            del environment["SPDIST_GROUP_INSTANCE"]
         observed = islands.observe(OBSERVED, *(_TOTALS.get(name, F.sum)(name).alias(name) for name in COUNTERS))
         session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         # A name may be in use by a start that was replaced and has not noticed yet.
         query_name = f"{settings.name} {settings.shards[0].opening.owner}"
-        writer = _writer(observed, settings).queryName(query_name).options(**_SINK_OPTIONS)
+        writer = observed.writeStream.format("noop").queryName(query_name).options(**_SINK_OPTIONS)
         return writer.option("checkpointLocation", settings.checkpoint).start()
-
-
-def _writer(islands: DataFrame, settings: QuerySettings) -> DataStreamWriter:
-    """Return what takes the islands' rows: users' messages go to Kafka, nothing else goes anywhere."""
-    if settings.kafka_sink is None:
-        return islands.writeStream.format("noop")
-    place = ("topic", "partition", "key")
-    each = islands.where(F.col("topic").isNotNull()).select(
-        *place, "source", "first", F.posexplode("messages").alias("number", "value")
-    )
-    id = F.concat("source", F.lit(":"), (F.col("first") + F.col("number")).cast("string"))
-    header = F.struct(F.lit(ID_HEADER).alias("key"), id.cast("binary").alias("value"))
-    messages = each.select(*place, "value", F.array(header).alias("headers"))
-    return messages.writeStream.format("kafka").options(**settings.kafka_sink.options())
 
 
 def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
@@ -117,7 +98,7 @@ def _readings(settings: QuerySettings) -> list[KafkaReading]:
             settings=settings.kafka[topics[0]].settings,
             names={topic: settings.kafka[topic].name for topic in topics},
             start={topic: start[topic] for topic in topics},
-            max_batch_records=_PACKED_RECORDS if settings.kafka[topics[0]].packed else settings.max_batch_events,
+            max_batch_records=max(4, settings.max_batch_events // (_PACKED if settings.kafka[topics[0]].packed else 1)),
             headers=not settings.kafka[topics[0]].users,
             keys=settings.kafka[topics[0]].keys,
         )
@@ -126,12 +107,36 @@ def _readings(settings: QuerySettings) -> list[KafkaReading]:
 
 
 def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:
-    """Return the counters of the islands that get `records`, and messages where Spark writes them."""
-    schema = _COUNTERS_DDL if settings.kafka_sink is None else f"{_COUNTERS_DDL}, {MESSAGE_DDL}"
+    """Return the counters of the islands that get `records`."""
     if settings.partitions == 1:
         # Kafka's partitions are tasks of their own, and the live state is in one.
         one = records.coalesce(1) if settings.kafka else records
-        return one.mapInArrow(lambda batches: run_batch(settings, batches), schema)
+        return one.mapInArrow(lambda batches: run_batch(settings, batches), _COUNTERS_DDL)
     routed = records.mapInArrow(lambda batches: route_batch(settings, batches), ROUTED_DDL)
-    placed = routed.repartitionById(settings.partitions, F.col("target"))
-    return placed.mapInArrow(lambda batches: run_routed_batch(settings, batches), schema)
+    # One shuffle, which all islands read: each takes what is meant for it.
+    together = routed.repartition(1)
+    return reduce(DataFrame.union, (_island(together, settings, number) for number in range(settings.partitions)))
+
+
+def _island(routed: DataFrame, settings: QuerySettings, number: int) -> DataFrame:
+    """Return the counters of the islands of one partition, whose task has a Python worker of its own.
+
+    Tasks of one step would take turns with their workers, and each time replay what the other has done.
+    """
+    with _own_workers(routed.sparkSession, f"{settings.name} {number}"):
+        return routed.mapInArrow(lambda batches: run_routed_batch(settings, number, batches), _COUNTERS_DDL)
+
+
+@contextmanager
+def _own_workers(session: SparkSession, name: str) -> Iterator[None]:
+    """Have what is made of data frames inside run in Python workers of that name, which keep state in memory."""
+    environment = session.sparkContext.environment
+    before = environment.get(_WORKERS)
+    environment[_WORKERS] = name  # workers with another environment are other workers
+    try:
+        yield
+    finally:
+        if before is None:
+            del environment[_WORKERS]
+        else:
+            environment[_WORKERS] = before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from spdist.engine.island import Island
@@ -176,11 +177,21 @@ class HostedApp(LocalApp):
         stream: str,
         times: Iterator[int],
         rows: Sequence[Row],
+        late: Sequence[tuple[int, int]],
         around: Callable[[Callable[[int], None]], Callable[[int], None]],
     ) -> None:
-        """Let time pass until each event's timestamp, then deliver it; see `spdist.engine.straight.RunsApp`."""
+        """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
+        clock, heap, move = self._clock, self._heap, around(self._move)
+        loop = self._home.junction(stream).loop(clock, heap, move)
+        done = 0
         try:
-            self._home.junction(stream).loop(self._clock, self._heap, around(self._move))(times, rows)
+            for number, due in late:
+                loop(islice(times, number - done), rows[done:number])
+                done = number
+                # The loop looks only at its timestamp.
+                if due > clock.now or (heap and heap[0][0] <= due):
+                    move(due)
+            loop(times, rows[done:] if done else rows)
         except ObserverFailed as failed:
             raise failed.cause from None
 

@@ -22,6 +22,14 @@ _EARLIEST = -2
 _PATIENCE_MS = 15_000
 #: As long as Kafka's clients wait by themselves.
 _BETWEEN_GROUPS_MS = 60_000
+# Spark's reader asks for the ends of a partition after each poll and moves about for that: whatever the client has
+# fetched beyond the poll is thrown away and fetched again. With few large polls reading costs a third. And the question
+# waits behind a fetch that waits for messages, half a second where nobody says less.
+_POLLS = {
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.wait.ms": "20",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,8 @@ class KafkaReading:
             for topic, offsets in self.start.items()
         }
         return (
-            self._patience()
+            _POLLS
+            | self._patience()
             | spark_options(self.settings)
             | {
                 "assign": json.dumps({topic: sorted(map(int, offsets)) for topic, offsets in begin.items()}),

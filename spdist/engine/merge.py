@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from spdist.engine.straight import Key, is_run
+from spdist.engine.straight import Key, as_run
 from spdist.operators.base import Arrival
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
@@ -67,6 +67,14 @@ class _Waiting(NamedTuple):
     arrival: Arrival
 
 
+class _Run(NamedTuple):
+    """Events of an only channel: the channel's key before them, how they came, and as a run."""
+
+    before: Key
+    events: Events
+    run: Events
+
+
 @dataclass(slots=True)
 class _Channel:
     """What is known of one channel; `holds` is False for a producer that nobody announced: it is not waited for."""
@@ -79,8 +87,8 @@ class _Channel:
     key: Key = _LOWEST
     first: int | None = None
     pending: deque[_Waiting] = field(default_factory=deque)
-    #: Of an only channel, where nothing is pending: runs of events that wait as they came.
-    runs: list[Events] = field(default_factory=list)
+    #: Of an only channel, where nothing is pending: what waits together.
+    runs: list[_Run] = field(default_factory=list)
 
 
 class Merge:
@@ -119,7 +127,7 @@ class Merge:
     @property
     def pending(self) -> int:
         """Number of events that wait for their turn."""
-        return sum(len(channel.pending) + sum(map(len, channel.runs)) for channel in self._by_rank)
+        return sum(len(c.pending) + sum(len(one.events) for one in c.runs) for c in self._by_rank)
 
     @property
     def first(self) -> int | None:
@@ -175,7 +183,7 @@ class Merge:
         if len(self._by_rank) != 1:
             return []
         runs, self._by_rank[0].runs = self._by_rank[0].runs, []
-        return runs
+        return [one.run for one in runs]
 
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.
@@ -225,22 +233,26 @@ class Merge:
         return found
 
     def _keep(self, channel: _Channel, events: Events) -> bool:
-        """Keep a run as it came, where that is possible."""
-        if len(self._by_rank) > 1 or channel.pending or not len(events) or not is_run(events, channel.key):
+        """Keep events as a run, where that is possible."""
+        alone = len(self._by_rank) == 1 and not channel.pending and len(events)
+        run = as_run(events, channel.key) if alone else None
+        if run is None:
             self._spill()
             return False
-        channel.runs.append(events)
-        channel.key = (events.at[-1], events.order[-1], sort_key(events.path[-1]))
         if channel.first is None:
             channel.first = events.at[0]
+        channel.runs.append(_Run(channel.key, events, run[0]))
+        channel.key = run[1]
         return True
 
     def _spill(self) -> None:
         """Let the events of runs wait one by one."""
         for channel in self._by_rank:
-            for at, order, path, chunk, ts, row in (event for run in channel.runs for event in run):
-                key = (at, order, sort_key(path))
-                channel.pending.append(_Waiting(key, channel.rank, path, chunk, (ts, row)))
+            reached = channel.key
+            for before, events, _ in channel.runs:
+                channel.key = before
+                self._queue(channel, events)
+            channel.key = reached
             channel.runs.clear()
 
     @staticmethod

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spdist.engine.kafka_sink import KafkaSink
 from spdist.engine.shards import ShardSettings, lowest_positions
 from spdist.engine.source import SourceSettings
 from spdist.transports.kafka_options import KafkaSettings
@@ -66,8 +65,6 @@ class QuerySettings:
         Number of Spark partitions that host the shards: shard number *n* is on partition ``n % partitions``.
     kafka : dict of str to KafkaInput
         The inputs with transport ``kafka`` by topic.
-    kafka_sink : KafkaSink, optional
-        The Kafka cluster of users to which Spark writes what their sinks put out.
     max_state_bytes : int
         How large a process that hosts shards may become.
     datasources : mapping of str to NamedDatabase
@@ -85,7 +82,6 @@ class QuerySettings:
     scripts: bool = False
     partitions: int = 1
     kafka: dict[str, KafkaInput] = field(default_factory=dict)
-    kafka_sink: KafkaSink | None = None
     max_state_bytes: int = 2 << 30
     datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
 

@@ -8,14 +8,16 @@ timer fires.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import le, length_hint
+from dataclasses import replace
+from itertools import accumulate
+from operator import length_hint
 from typing import Protocol, runtime_checkable
 
 from spdist.operators.base import Arrival, Row
 from spdist.transports.paths import child, sort_key
 from spdist.transports.payload import TIMER, Events
 
-__all__ = ["Key", "Run", "RunsApp", "is_run"]
+__all__ = ["Key", "Run", "RunsApp", "as_run"]
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
@@ -31,9 +33,10 @@ class RunsApp(Protocol):
         stream: str,
         times: Iterator[int],
         rows: Sequence[Row],
+        late: Sequence[tuple[int, int]],
         around: Callable[[Callable[[int], None]], Callable[[int], None]],
     ) -> None:
-        """Let time pass until each event's timestamp, then deliver it as a chunk of its own.
+        """Let time pass until each event is due, then deliver it as a chunk of its own.
 
         Parameters
         ----------
@@ -43,6 +46,8 @@ class RunsApp(Protocol):
             Timestamps, ms; taken one by one, each just before its event.
         rows : Sequence[Row]
             The events' values.
+        late : Sequence of (int, int)
+            Numbers of the events that are not due at their timestamps, but then, ms; in order.
         around : Callable
             Given what lets time pass until timers are due, returns what is to be called instead.
         """
@@ -59,8 +64,11 @@ class RunsApp(Protocol):
         ...
 
 
-def is_run(events: Events, high: Key) -> bool:
-    """Tell whether events are chunks of their own, due at their timestamps, caused by events, and sorted from `high`.
+def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
+    """Return a run and the key that it reaches; None unless events are chunks of their own, due when they say.
+
+    Those of a run have the times and orders of their merge keys: an event whose key is below `high`, or below one
+    before it, is due with that one, and keeps its timestamp. None of them is caused by a timer.
 
     Parameters
     ----------
@@ -71,13 +79,14 @@ def is_run(events: Events, high: Key) -> bool:
     """
     at, order, path = events.at, events.order, events.path
     if TIMER in order or any(events.chunk) or at != events.ts:
-        return False
-    if (at[0], order[0], sort_key(path[0])) < high:
-        return False
-    if path.count(path[0]) == len(path) and at == sorted(at) and order == sorted(order):
-        return True
-    keys = list(zip(at, order, map(sort_key, path), strict=True))
-    return all(map(le, keys, keys[1:]))
+        return None
+    begins = (at[0], order[0], sort_key(path[0]))
+    alike = path.count(path[0]) == len(path)
+    if begins >= high and alike and at == sorted(at) and order == sorted(order):
+        return events, (at[-1], order[-1], begins[2])
+    keys = list(accumulate(zip(at, order, map(sort_key, path), strict=True), max, initial=high))[1:]
+    order = [key[1] for key in keys]
+    return None if TIMER in order else (replace(events, at=[key[0] for key in keys], order=order), keys[-1])
 
 
 class _Put:
@@ -124,14 +133,16 @@ class Run:
         stream : str
             Their stream.
         events : Events
-            The run; see `is_run`.
+            The run; see `as_run`.
         now : int
             The app's clock, ms.
         timers : Callable[[bool], None]
             Told when timers begin to fire, and when they have.
         """
         self._causes, self._since, self._left = events, now, -1
-        self._times = iter(events.at)
+        self._times = iter(events.ts)
+        times = () if events.at == events.ts else enumerate(zip(events.ts, events.at, strict=True))
+        late = [(number, due) for number, (ts, due) in times if ts < due]
 
         def around(move: Callable[[int], None]) -> Callable[[int], None]:
             def moved(time: int) -> None:
@@ -146,7 +157,7 @@ class Run:
 
         self.on = True
         try:
-            app.deliver_each(stream, self._times, events.rows, around)
+            app.deliver_each(stream, self._times, events.rows, late, around)
         finally:
             self.on = False
         self.settle()

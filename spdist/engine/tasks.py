@@ -3,16 +3,15 @@
 The islands append to the output topics themselves, in their tasks. A Python sink would run two more Python processes in
 every batch and add 90 ms to it, at the same point of the same task: what has been put out and not committed is put out
 again with the same ids in either case. And Spark's Kafka sink may lose a record and send those after it, which readers
-between groups, that drop repeats by their numbers, would never see. What users' own Kafka sinks put out goes through
-it, as one thread of Python sends a few thousand messages a second: see `spdist.engine.kafka_sink`.
+between groups, that drop repeats by their numbers, would never see.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, fields
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from pyspark import TaskContext
 
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
-from spdist.engine.kafka_sink import KafkaSink, Reach, message_batches, no_message
 from spdist.engine.memory import check_memory, resident_bytes
 from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
@@ -58,7 +56,6 @@ class _Kept:
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
         self._outlets: dict[str, Outlets] = {}
-        self.reach = None if settings.kafka_sink is None else _reach(settings.kafka_sink)
 
     def arrivals(self) -> Arrivals:
         """Return what reads the batches of a task."""
@@ -133,20 +130,20 @@ def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any
         yield to_routed(some)
 
 
-def run_routed_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
+def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[Any]) -> Iterator[Any]:
     """Run one batch of the shards of one partition in a task."""
     arrow_without_pandas()
     kept = _kept(settings)
     arrivals = Arrivals()
     routed: list[tuple[int, Record]] = []
-    for number, record in chain.from_iterable(map(from_routed, batches)):
+    for number, record in (one for batch in batches for one in from_routed(batch, partition)):
         if number == _ALL:
             arrivals.hear(record)
         else:
             routed.append((number, record))
     # What several tasks have sent here may come in any order of theirs.
     routed.sort(key=lambda one: (one[1].topic, one[1].partition, one[1].offset))
-    yield from _run(kept, _task().partitionId(), arrivals, routed)
+    yield from _run(kept, partition, arrivals, routed)
 
 
 def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterator[Any]:
@@ -155,27 +152,9 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
     outputs = shards.process(number, arrivals.tick, arrivals.positions, routed)
     kept.transport.append([output for output in outputs if isinstance(output, Record)])
-    deliveries: list[Outgoing] = [output for output in outputs if not isinstance(output, Record)]
-    messages, others = ([], deliveries) if kept.reach is None else kept.reach.split(deliveries)
-    kept.send(shards, others)
+    kept.send(shards, [output for output in outputs if not isinstance(output, Record)])
     values = zip(COUNTERS, astuple(shards.counters()), strict=True)
-    counters = {name: pa.array([value], pa.int64()) for name, value in values}
-    if kept.reach is None:
-        yield pa.record_batch(counters)
-        return
-    yield pa.record_batch(counters | no_message())
-    for columns in message_batches(messages):
-        nothing = pa.nulls(len(columns["topic"]), pa.int64())
-        yield pa.record_batch(dict.fromkeys(COUNTERS, nothing) | columns)
-
-
-def _reach(sink: KafkaSink) -> Reach:
-    def partitions(topics: Iterable[str]) -> Mapping[str, int]:
-        from spdist.transports.kafka_link import partitions_of
-
-        return partitions_of(sink.settings, topics)
-
-    return Reach(sink, partitions)
+    yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in values})
 
 
 def catch_up(settings: QuerySettings, records: Sequence[Record], tick: int, positions: Positions) -> list[bytes]:

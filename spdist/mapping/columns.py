@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 
+import numpy
 import orjson
 
 from spdist.errors import MappingError
@@ -36,6 +37,14 @@ Unwritten = Callable[[int, Sequence[Event], Exception], None]
 
 _EVENT = "event"
 _NULL = type(None)
+#: Payloads that are read together. Of more of them the trees would not fit into the processor's nearest memory.
+_TOGETHER = 256
+_of_envelope = itemgetter(_EVENT)
+_first = itemgetter(0)
+#: With what all payloads begin that are read together: bytes or texts.
+_BRACES: tuple[set[Any], ...] = ({ord("{")}, {"{"})
+#: With what an array begins in a payload that begins with a brace, without this space; some texts hold that, too.
+_ARRAYS, _SPACE = (b":[", b",["), b" \t\r\n"
 #: Beyond it what was read as a real number may have been written as a whole one.
 _SURELY_REAL = 2.0**63
 #: Java writes positive numbers from the one up to the other without an exponent.
@@ -77,6 +86,7 @@ class BatchReader:
         self._schema = setting.schema
         self._quick = _is_plain(setting, "attributes") and len(setting.schema) > 0
         names = setting.schema.names
+        self._getters = [itemgetter(name) for name in names]
         self._pick: Callable[[Any], Row] = itemgetter(*names) if len(names) > 1 else lambda event: (event[names[0]],)
 
     def read(self, payloads: Sequence[Any], now: int, lost: Lost, failed: Failed) -> tuple[list[Row], Sequence[int]]:
@@ -118,7 +128,26 @@ class BatchReader:
             return self.mapper.rows(payloads)
         if not self._quick or not set(map(type, payloads)) <= {bytes, str}:
             return [None] * len(payloads)
-        loads, pick, width = orjson.loads, self._pick, len(self._schema)
+        rows: list[Row | None] = []
+        for start in range(0, len(payloads), _TOGETHER):
+            part = payloads[start : start + _TOGETHER]
+            rows += self._together(part) or self._each(part)
+        return rows
+
+    def _together(self, payloads: Sequence[Any]) -> Sequence[Row]:
+        """Return the row of each payload where all hold one event in the same usual form; else nothing."""
+        try:
+            trees = _joined(payloads)
+            events = list(map(_of_envelope, trees)) if set(map(len, trees)) == {1} else trees
+            if set(map(len, events)) != {len(self._getters)}:
+                return ()
+            return self._fitting([list(map(get, events)) for get in self._getters])
+        except (ValueError, LookupError, TypeError):
+            return ()
+
+    def _each(self, payloads: Sequence[Any]) -> list[Row | None]:
+        """Return the row of each payload that holds one event in the usual form, whatever the others hold."""
+        loads, pick, width = orjson.loads, self._pick, len(self._getters)
         rows: list[Row | None] = []
         for payload in payloads:
             row = None
@@ -130,31 +159,42 @@ class BatchReader:
             except (ValueError, LookupError, TypeError):
                 pass
             rows.append(row)
-        return self._checked(rows)
-
-    def _checked(self, rows: list[Row | None]) -> list[Row | None]:
-        there = rows if None not in rows else [row for row in rows if row is not None]
-        if not there:
-            return rows
-        columns = list(zip(*there, strict=True))
-        if not all(map(_fits, self._schema.types, columns)):
-            kinds = self._schema.types
-            return self._narrowed(
-                [row if row is not None and all(map(_fits, kinds, zip(row, strict=True))) else None for row in rows]
-            )
-        return self._narrowed(rows)
-
-    def _narrowed(self, rows: list[Row | None]) -> list[Row | None]:
-        """Return rows with floats of 32 bits."""
-        kinds = self._schema.types
-        if Type.FLOAT not in kinds:
-            return rows
         there = [row for row in rows if row is not None]
-        columns = zip(*there, strict=True)
-        narrow = zip(
-            *(_float32s(c) if kind is Type.FLOAT else c for kind, c in zip(kinds, columns, strict=False)), strict=True
-        )
-        return list(narrow) if len(there) == len(rows) else [row and next(narrow) for row in rows]
+        made = iter(self._fitting(list(zip(*there, strict=True))) or map(self._fitting_alone, there))
+        return [row and next(made) for row in rows]
+
+    def _fitting_alone(self, row: Row) -> Row | None:
+        return next(iter(self._fitting([(value,) for value in row])), None)
+
+    def _fitting(self, columns: Sequence[Sequence[Any]]) -> Sequence[Row]:
+        """Return the rows of columns that hold only values that are surely of their types; else nothing."""
+        kinds = self._schema.types
+        if not all(map(_fits, kinds, columns)):
+            return ()
+        return list(zip(*map(_narrowed, kinds, columns), strict=True))
+
+
+def _joined(payloads: Sequence[Any]) -> list[Any]:
+    """Return the trees of payloads; raises ValueError where it is not sure that each is one object.
+
+    They are read as one array. As the newline between two is in no text, and as there is no array in them, their comma
+    parts elements, or it parts entries of an object: not before a brace. So each payload is one element or more, and
+    one where there are as many elements as payloads.
+    """
+    if set(map(_first, payloads)) not in _BRACES:
+        raise ValueError("not all begin with a brace")
+    joined = b",\n".join(payloads) if type(payloads[0]) is bytes else ",\n".join(payloads).encode()
+    if b"[" in joined and any(map(joined.translate(None, _SPACE).__contains__, _ARRAYS)):
+        raise ValueError("there may be an array")
+    trees: list[Any] = orjson.loads(b"[%b]" % joined)
+    if len(trees) != len(payloads):
+        raise ValueError("some are more than one object")
+    return trees
+
+
+def _narrowed(kind: Type, column: Sequence[Any]) -> Sequence[Any]:
+    """Return a column, real numbers of 32 bits as such."""
+    return column if kind is not Type.FLOAT else _float32s(column)
 
 
 def _float32s(column: Sequence[Any]) -> Sequence[Any]:
@@ -222,11 +262,7 @@ class BatchWriter:
             Where there are chunks of several events, in order; each other event is a chunk of its own.
         """
         if self._quick and rows:
-            columns = zip(*rows, strict=True)
-            parts: list[Iterable[str]] = []
-            for kind, column, before in zip(self._types, columns, self._before, strict=True):
-                parts += (repeat(before), _texts(kind, column))
-            each = list(map("".join, zip(*parts, repeat("}}"), strict=False)))
+            each = self._each(rows)
             return _in_arrays(each, chunks) if chunks and self._groups else each
         events = list(zip(timestamps, rows, strict=True))
         made: list[Any] = []
@@ -238,6 +274,18 @@ class BatchWriter:
                 made += self._write(begin, events[begin:end], unwritten)
             done = end
         return made
+
+    def _each(self, rows: Sequence[Row]) -> list[str]:
+        """Return each event as JSON."""
+        columns: list[Sequence[str]] = []
+        between = [""]
+        for number, (kind, before) in enumerate(zip(self._types, self._before, strict=True)):
+            texts, quote = _texts(kind, list(map(itemgetter(number), rows)))
+            columns.append(texts)
+            between[-1] += before + quote
+            between.append(quote)
+        between[-1] += "}}"
+        return _joiner(tuple(between))(columns)
 
     def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
         try:
@@ -257,19 +305,55 @@ def _in_arrays(texts: list[str], chunks: Sequence[tuple[int, int]]) -> list[str]
     return made + texts[done:]
 
 
-def _texts(kind: Type, column: Sequence[Any]) -> list[str]:
-    """Return the values of a column as the json mapping writes them."""
+@lru_cache(maxsize=256)
+def _joiner(between: tuple[str, ...]) -> Callable[[Sequence[Sequence[str]]], list[str]]:
+    """Return what writes rows, given as columns of texts: with a text before each value, and one at the end.
+
+    Python makes a text of a known number of others far faster than of a sequence.
+    """
+    values = [f"v{number}" for number in range(len(between) - 1)]
+    literals = [f"f{text.replace('{', '{{').replace('}', '}}')!r}" for text in between]
+    pairs = " ".join(f"{literal} f'{{{value}}}'" for literal, value in zip(literals, values, strict=False))
+    each = f"{pairs} {literals[-1]} for {', '.join(values)}, in zip(*columns)"
+    made: Callable[[Sequence[Sequence[str]]], list[str]] = eval(f"lambda columns: [{each}]")
+    return made
+
+
+def _texts(kind: Type, column: Sequence[Any]) -> tuple[Sequence[str], str]:
+    """Return the values of a column as the json mapping writes them, and what stands on both sides of each."""
     types = set(map(type, column))
     if types == {str}:
-        return list(map(encode_basestring, column))
-    if types == {int}:
-        return list(map(str, column))
-    if types == {float} and kind is Type.DOUBLE:
-        texts = orjson.dumps(column).decode()[1:-1].split(",")
-        total = sum(column)  # of which NaN would make NaN
-        if not (min(column) >= _PLAIN_FROM and max(column) < _PLAIN_TO and total == total):
-            for place, value in enumerate(column):
-                if not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-                    texts[place] = json_text(value, kind)
-        return texts
-    return [json_text(value, kind) for value in column]
+        together = "".join(column)
+        if len(encode_basestring(together)) == len(together) + 2:
+            return column, '"'
+        return list(map(encode_basestring, column)), ""
+    if types == {float} and kind in (Type.DOUBLE, Type.FLOAT):
+        return _real_texts(kind, column), ""
+    if types - {_NULL} in ({int}, {bool}):
+        try:
+            return _split(orjson.dumps(column)), ""
+        except TypeError:  # of more than 64 bits
+            pass
+    return [json_text(value, kind) for value in column], ""
+
+
+def _real_texts(kind: Type, column: Sequence[float]) -> list[str]:
+    """Return real numbers as Java writes them: where it writes plain decimals, orjson writes the same."""
+    if kind is Type.DOUBLE:
+        values, written = column, orjson.dumps(column)
+    else:
+        narrow = numpy.asarray(array("f", column))
+        values, written = narrow.tolist(), orjson.dumps(narrow, option=orjson.OPT_SERIALIZE_NUMPY)
+    texts = _split(written)
+    # NaN and infinities are null in both ways. A double that was cast to float has more digits than a float.
+    exact = values is column or values == column
+    if not (exact and min(values) >= _PLAIN_FROM and max(values) < _PLAIN_TO):
+        for place, (narrowed, value) in enumerate(zip(values, column, strict=True)):
+            if narrowed != value or not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+                texts[place] = json_text(value, kind)
+    return texts
+
+
+def _split(numbers: bytes) -> list[str]:
+    """Return the elements of a JSON array of numbers."""
+    return numbers.decode()[1:-1].split(",")

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from spdist.engine.query import QuerySettings
     from spdist.engine.session import SparkHost
     from spdist.runtime.feeders import Feeders
-    from spdist.runtime.kafka_outputs import BrokerWatch
 
 __all__ = ["GroupRuntime", "GroupState", "GroupStatus", "reason_of", "wait_until"]
 
@@ -154,7 +153,6 @@ class GroupRuntime:
         self._error: SpdistError | None = None
         self._feeders: tuple[Feeders, ...] = ()
         self._last = GroupStatus(self.name, "STARTING")
-        self._brokers: BrokerWatch | None = None
         self._taking = TakeOver(self.name, self._states, host, self._partitions, self._transport)
         self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions)
         self._revisions = periodic_revisions(host.config, self._assignments)
@@ -189,8 +187,7 @@ class GroupRuntime:
         seen = self._stop_flag.with_name(self._stop_flag.name + ".seen") if self._stop_flag else None
 
         def ended() -> bool:
-            # Brokers may be away for long, and the next start sends the whole batch again.
-            return self._is_over() or (seen is not None and seen.exists()) or self._brokers_away() is not None
+            return self._is_over() or (seen is not None and seen.exists())
 
         finished = wait_until(ended, deadline)
         self.status()  # for the last counters
@@ -293,16 +290,10 @@ class GroupRuntime:
     def _waits(self) -> str | None:
         sinks = (why_waiting(directory) for state in self._states for directory in state.directories)
         sources = (one.problem for one in self._feeders)
-        return next((why for why in (self._finder.problem, *sinks, self._brokers_away(), *sources) if why), None)
-
-    def _brokers_away(self) -> str | None:
-        query, brokers = self._query, self._brokers
-        return brokers.why(query, self._last.batches) if query and brokers else None
+        return next((why for why in (self._finder.problem, *sinks, *sources) if why), None)
 
     def _take_over(self, reads: KafkaReads) -> QuerySettings | None:
         """Become the owner of the state; None where the group was told to end meanwhile."""
-        from spdist.runtime.kafka_outputs import BrokerWatch
-
         with self._lock:
             if self._stop_flag is not None:  # this is not the first time
                 shutil.rmtree(self._stop_flag.parent, ignore_errors=True)
@@ -310,10 +301,7 @@ class GroupRuntime:
         files = self.host.scratch / "groups" / self.owner.rpartition("/")[2]
         files.mkdir(parents=True)
         self._stop_flag = files / "stop"
-        settings = self._taking.take(self.owner, files, reads, self._unless_ending)
-        sink = None if settings is None else settings.kafka_sink
-        self._brokers = None if sink is None else BrokerWatch(sink)
-        return settings
+        return self._taking.take(self.owner, files, reads, self._unless_ending)
 
     @contextlib.contextmanager
     def _unless_ending(self) -> Iterator[bool]:

@@ -77,7 +77,6 @@ class TakeOver:
         self, shards: Sequence[ShardSettings], files: Path, partitions: int, reads: KafkaReads
     ) -> QuerySettings:
         from spdist.engine.query import QuerySettings
-        from spdist.runtime.kafka_outputs import kafka_sink
 
         config = self._host.config.spark
         return QuerySettings(
@@ -86,7 +85,6 @@ class TakeOver:
             partitions=partitions,
             topics=self._host.topics,
             kafka=reads.inputs,
-            kafka_sink=kafka_sink(reads.assignments),
             stop_flag=str(files / "stop"),
             checkpoint=str(files / "checkpoint"),
             merge_wait_ms=config.merge_wait_ms,

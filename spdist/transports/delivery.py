@@ -6,9 +6,9 @@ whoever sends them decides which ones have been sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 __all__ = [
     "EVENT_BITS",
@@ -84,10 +84,10 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Deliveries:
+class Deliveries(Sequence[Delivery]):
     """The payloads of one sink from one batch, where all that is said of each is the same: no object for each.
 
-    Iterating gives each as a `Delivery`, made when it is asked for. They are numbered for their sink alone, so that the
+    Each is a `Delivery` that is made when it is asked for. They are numbered for their sink alone, so that the
     numbers do not depend on where batches are cut.
 
     Parameters
@@ -115,11 +115,17 @@ class Deliveries:
         """Return the number of payloads."""
         return len(self.payloads)
 
-    def __iter__(self) -> Iterator[Delivery]:
-        """Return each payload as a delivery of a producer whose name is ours and the sink's number."""
-        place = (self.kind, self.sink, self.destination, self.stream, self.options)
-        for number, payload in enumerate(self.payloads, self.first):
-            yield Delivery(*place, payload, self.source, number)
+    @overload
+    def __getitem__(self, place: int) -> Delivery: ...
+    @overload
+    def __getitem__(self, place: slice) -> Deliveries: ...
+    def __getitem__(self, place: int | slice) -> Delivery | Deliveries:
+        """Return one as a delivery of a producer whose name is ours and the sink's number, or those of a slice."""
+        numbers = range(self.first, self.first + len(self))[place]
+        if isinstance(numbers, range):
+            return replace(self, payloads=self.payloads[place], first=numbers.start)
+        own = (self.kind, self.sink, self.destination, self.stream, self.options, self.payloads[place], self.source)
+        return Delivery(*own, numbers)
 
     @property
     def source(self) -> str:

@@ -1,23 +1,21 @@
-"""Kafka for what Spark does not do for the sinks and sources of users: a writer, and a look at topics."""
+"""Kafka for what Spark does not do for the sources and sinks of users: what they are told, and a look at topics."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
-import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from spdist.errors import TransportError, TransportUnavailableError
-from spdist.transports.kafka_options import KafkaSettings, python_options
+from spdist.transports.kafka_options import python_options
 from spdist.transports.options import Options
 
-__all__ = ["KafkaAccess", "KafkaTopics", "KafkaWriter", "answering", "partitions_of"]
+__all__ = ["KafkaAccess", "KafkaTopics"]
 
 # It tells of every connection that is not there; what comes of it is ours to say.
 _log = logging.getLogger("kafka")
@@ -68,65 +66,6 @@ class KafkaAccess:
     def told(self, error: Exception) -> str:
         """Word an error of a client."""
         return f"Kafka at {', '.join(self.servers)}: {type(error).__name__} {error}".rstrip()
-
-
-class KafkaWriter:
-    """Sends messages in order, each confirmed by all copies that are in step.
-
-    Parameters
-    ----------
-    access : KafkaAccess
-        Where to.
-    """
-
-    def __init__(self, access: KafkaAccess) -> None:
-        self._access = access
-        self._producer: KafkaProducer | None = None
-
-    def send(
-        self, messages: Sequence[tuple[str, int | None, bytes | None, bytes, Mapping[str, str]]]
-    ) -> tuple[int, str | None]:
-        """Send topic, partition (None for the producer's choice), key, value and headers of each.
-
-        Returns
-        -------
-        int, str or None
-            How many were certainly taken, and what stopped the next one.
-        """
-        done = 0
-        try:
-            if self._producer is None:
-                self._producer = KafkaProducer(
-                    acks="all",
-                    enable_idempotence=True,
-                    max_in_flight_requests_per_connection=1,
-                    max_block_ms=_PATIENCE_MS,
-                    **self._access.arguments(producer=True),
-                )
-            futures = [
-                self._producer.send(
-                    topic,
-                    value,
-                    key=key,
-                    partition=partition,
-                    headers=[(name, text.encode()) for name, text in headers.items()],
-                )
-                for topic, partition, key, value, headers in messages
-            ]
-            self._producer.flush(timeout=2 * _PATIENCE_MS / 1000)
-            for future in futures:
-                future.get(timeout=_PATIENCE_MS / 1000)
-                done += 1
-        except (KafkaError, OSError, AssertionError) as error:
-            self.close()
-            return done, self._access.told(error)
-        return done, None
-
-    def close(self) -> None:
-        """Close the connections; the next call opens them again."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.close(timeout=1)
 
 
 class KafkaTopics:
@@ -204,35 +143,3 @@ class KafkaTopics:
                 **self._access.arguments(),
             )
         return self._consumer
-
-
-def partitions_of(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of partitions of those topics that are there; brokers that make topics by themselves do so.
-
-    Brokers that do not answer have none.
-    """
-    access = KafkaAccess(tuple(settings.bootstrap_servers.split(",")), settings.properties)
-    found: dict[str, int] = {}
-    try:
-        producer = KafkaProducer(max_block_ms=_LOOK_MS, **access.arguments(producer=True))
-    except (KafkaError, OSError):
-        return found
-    try:
-        for topic in topics:
-            with contextlib.suppress(KafkaError, OSError, AssertionError):
-                found[topic] = len(producer.partitions_for(topic) or ())
-    finally:
-        producer.close(timeout=1)
-    return {topic: count for topic, count in found.items() if count}
-
-
-def answering(servers: str, timeout_s: float) -> bool:
-    """Tell whether one of the brokers ``host:port``, with commas between them, takes a connection."""
-    for server in servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        with (
-            contextlib.suppress(OSError, ValueError),
-            socket.create_connection((host.strip("[]"), int(port)), timeout_s),
-        ):
-            return True
-    return False

@@ -1,60 +1,173 @@
-"""``@sink(type='kafka')``: a message for each payload, with its id in the header ``spdist-id``."""
+"""``@sink(type='kafka')``: a message for each payload, with its id in the header ``spdist-id``.
+
+A message that is sent again after a failure has the same id, and goes to the same partition: whoever must not see one
+twice drops repeats by their ids.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from spdist.transports.delivery import ID_HEADER, Delivery
+from spdist.errors import TransportError
+from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
 from spdist.transports.event_log import shown
-from spdist.transports.kafka_link import KafkaAccess, KafkaWriter
+from spdist.transports.kafka_link import KafkaAccess
+from spdist.transports.kafka_writer import KafkaWriter, Messages, Refused
 from spdist.transports.options import Options
-from spdist.transports.outlets import SendError
+from spdist.transports.outlets import SendError, Surroundings
 
-__all__ = ["KafkaOutlet"]
+__all__ = ["KafkaOutlet", "behind", "messages_of"]
+
+#: How long brokers are waited for where nothing says it: ``delivery.timeout.ms``, and where the events can be kept.
+_PATIENCE_MS, _KEPT_PATIENCE_MS = 3_600_000, 10_000
+#: How long sending may take before the status says so; between two looks; between two tries: s.
+_LONG_S, _SLICE_S, _AGAIN_S = 5.0, 0.1, 0.5
 
 
 class KafkaOutlet:
     """Sends messages to the topic in ``topic``.
 
+    While no broker takes them it waits, and says so, as long as ``delivery.timeout.ms`` says, an hour by default; where
+    ``on.error`` keeps the events, ten seconds. After that, ``on.error`` decides.
+
     Parameters
     ----------
     options : mapping of str to str
-        ``bootstrap.servers``, ``topic``; ``partition.no`` (without it the key chooses, or the client), ``key``,
+        ``bootstrap.servers``, ``topic``; ``partition.no`` (without it the key chooses, or they take turns), ``key``,
         ``optional.configuration``.
+    around : Surroundings
+        Whether to stop waiting, and who is told.
 
     State
     -----
     A connection.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], around: Surroundings) -> None:
         read = Options(options, "the @sink of type 'kafka'")
         read.needed("topic", "orders")
-        self._writer = KafkaWriter(KafkaAccess.of(read))
+        access = KafkaAccess.of(read)
+        self._around = around
+        self._servers = ", ".join(access.servers)
+        said = access.properties.get("delivery.timeout.ms", "")
+        default = _KEPT_PATIENCE_MS if on_error_of(options) in KEEPS_EVENTS else _PATIENCE_MS
+        self._patience_s = (int(said) if said.isdecimal() else default) / 1000
+        self._writer = KafkaWriter(access)
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Send in order; returns when the brokers have confirmed all."""
-        messages = []
-        for number, one in enumerate(deliveries):
-            partition = one.options.get("partition.no", "")
-            if partition and not partition.isdecimal():
-                if number == 0:
-                    raise SendError(f"'{partition}' is no partition", 0, lasting=True)
-                break
-            key = one.options.get("key")
-            place = (one.options["topic"], int(partition) if partition else None)
-            messages.append((*place, None if key is None else key.encode(), _bytes(one.payload), {ID_HEADER: one.id}))
-        done, why = self._writer.send(messages)
-        if why is not None:
-            raise SendError(why, done)
-        if len(messages) < len(deliveries):
-            raise SendError("what follows names no partition", len(messages))
+        messages, bad = messages_of(deliveries)
+        there, count = 0, sum(len(some.values) for some in messages)
+        waiting = _Waiting(self._around, f"the @sink of stream '{deliveries[0].stream}' (kafka)")
+        try:
+            while there < count:
+                done, why = self._sent(behind(messages, there), waiting)
+                there += done
+                if isinstance(why, Refused):
+                    raise SendError(str(why), there, why.lasting)
+                if done:
+                    waiting.over()
+                if why is not None:
+                    waiting.say(f"Kafka at {self._servers}: {type(why).__name__} {why}".rstrip())
+                    if waiting.seconds > self._patience_s:
+                        raise SendError(waiting.why, there, lasting=True)
+                    waiting.pause()
+        finally:
+            waiting.over()
+        if bad is not None:
+            raise SendError(bad, count, lasting=True)
 
     def close(self) -> None:
         """Close the connection."""
         self._writer.close()
 
+    def _sent(self, messages: Sequence[Messages], waiting: _Waiting) -> tuple[int, Exception | None]:
+        """Send; return how many are there and what stopped the next one."""
+        sending = self._writer.begin(messages)
+        while (result := sending.wait(_SLICE_S)) is None:
+            if self._around.stopped():
+                self._writer.abandon()
+                raise _stopped()
+            if waiting.seconds > self._patience_s:
+                self._writer.abandon()
+                return 0, TimeoutError("does not answer")
+            if waiting.seconds > _LONG_S:
+                waiting.say(f"Kafka at {self._servers} does not answer")
+        return result
 
-def _bytes(payload: Any) -> bytes:
-    return payload if isinstance(payload, bytes) else shown(payload).encode()
+
+class _Waiting:
+    """Since when a sink waits for its brokers, and who has been told."""
+
+    def __init__(self, around: Surroundings, sink: str) -> None:
+        self._around = around
+        self._sink = sink
+        self._since = time.monotonic()
+        self.why = ""
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._since
+
+    def say(self, why: str) -> None:
+        if not self.why:
+            self._around.waiting(f"{self._sink} waits: {why}")
+        self.why = why
+
+    def pause(self) -> None:
+        if self._around.stopped():
+            raise _stopped()
+        threading.Event().wait(_AGAIN_S)
+
+    def over(self) -> None:
+        self._since = time.monotonic()
+        if self.why:
+            self.why = ""
+            self._around.waiting(None)
+
+
+def _stopped() -> TransportError:
+    return TransportError("sending was stopped while a sink waited for its receiver")
+
+
+def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | None]:
+    """Return what deliveries are as messages, up to the first that names no partition, and what is wrong with that."""
+    each = [deliveries] if isinstance(deliveries, Deliveries) else (list(run) for _, run in groupby(deliveries, _place))
+    messages: list[Messages] = []
+    for run in each:
+        first = run[0]
+        partition, key = first.options.get("partition.no", ""), first.options.get("key")
+        if partition and not partition.isdecimal():
+            return messages, f"'{partition}' is no partition"
+        if isinstance(run, Deliveries):
+            source = run.source.encode()
+            payloads, ids = run.payloads, [b"%b:%d" % (source, run.first + n) for n in range(len(run))]
+        else:
+            payloads, ids = [one.payload for one in run], [one.id.encode() for one in run]
+        place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
+        messages.append(Messages(*place, _values(payloads), ids, first.seq))
+    return messages, None
+
+
+def _place(one: Delivery) -> tuple[str | None, ...]:
+    return tuple(one.options.get(name) for name in ("topic", "partition.no", "key"))
+
+
+def behind(messages: Sequence[Messages], there: int) -> Sequence[Messages]:
+    """Return the messages but for the first so many."""
+    left = []
+    for some in messages:
+        if there < len(some.values):
+            left.append(some.since(there))
+        there = max(0, there - len(some.values))
+    return left
+
+
+def _values(payloads: Sequence[Any]) -> list[bytes]:
+    if set(map(type, payloads)) == {str}:
+        return list(map(str.encode, payloads))
+    return [payload if isinstance(payload, bytes) else shown(payload).encode() for payload in payloads]

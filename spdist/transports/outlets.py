@@ -128,7 +128,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
     if kind == "kafka":
         from spdist.transports.outlet_kafka import KafkaOutlet
 
-        return KafkaOutlet(options)
+        return KafkaOutlet(options, around)
     if kind in ("inMemory", "log", KEPT_ERRORS):
         from spdist.transports.outlet_near import ErrorsOutlet, InMemoryOutlet, LogOutlet
 
@@ -173,13 +173,20 @@ class Outlets:
             There is no outlet for one, or sending was told to stop while it waited: what was not sent will be sent
             again by the next who runs the app.
         """
-        by_place: dict[tuple[int, int], list[Delivery]] = {}
+        by_place: dict[tuple[int, int], list[Deliveries | list[Delivery]]] = {}
         for one in deliveries:
-            by_place.setdefault((one.sink, one.destination), []).extend(one if isinstance(one, Deliveries) else (one,))
-        for place, own in by_place.items():
-            if place not in self._open:
-                self._open[place] = open_outlet(own[0].kind, own[0].options, self._around)
-            self._send(self._open[place], own)
+            own = by_place.setdefault((one.sink, one.destination), [])
+            if isinstance(one, Deliveries):
+                own.append(one)
+            elif own and isinstance(own[-1], list):
+                own[-1].append(one)
+            else:
+                own.append([one])
+        for place, runs in by_place.items():
+            for run in runs:
+                if place not in self._open:
+                    self._open[place] = open_outlet(run[0].kind, run[0].options, self._around)
+                self._send(self._open[place], run)
 
     def close(self) -> None:
         """Close all outlets; the next call opens them again."""
@@ -187,7 +194,7 @@ class Outlets:
             outlet.close()
         self._open.clear()
 
-    def _send(self, outlet: Outlet, deliveries: list[Delivery]) -> None:
+    def _send(self, outlet: Outlet, deliveries: Sequence[Delivery]) -> None:
         left, tries = deliveries, _TRIES
         while left:
             left, error = self._tried(outlet, left, tries)
@@ -197,7 +204,9 @@ class Outlets:
                 # Nobody takes anything now: those that follow are not each tried for a while.
                 tries = _TRIES if error.lasting else 1
 
-    def _tried(self, outlet: Outlet, left: list[Delivery], tries: int) -> tuple[list[Delivery], SendError | None]:
+    def _tried(
+        self, outlet: Outlet, left: Sequence[Delivery], tries: int
+    ) -> tuple[Sequence[Delivery], SendError | None]:
         """Try until some are sent; return those that are not, and the error where the first of them was given up."""
 
         def once() -> None:

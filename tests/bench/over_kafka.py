@@ -3,7 +3,7 @@
 A broker is started on this machine. The events of a workload are drawn into topics once; then, in turn and over the
 same topics, run: Spark moving the bytes untouched (what reading and writing cost by themselves), the app on Spark, and
 Siddhi's own engine with lean connectors (`tests/bench/peer/KafkaPeer.java`), one thread, where Maven finds it. Spark's
-rates are those of the second half of the events, Siddhi's that of the best of some runs in one JVM: starting up and
+rates are those of the second half of the events, the apps' those of the best of some runs in one JVM: starting up and
 compiling counts for nobody.
 
 Examples: ``python -m tests.bench.over_kafka``; ``… --count 200000 --no-peer length_window_avg``.
@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,13 @@ START_MS = 1_600_000_000_000
 #: Workloads that put out many events for one, or that Siddhi scans for: fewer events do.
 HEAVY = {"join_time_windows": 50, "join_time_windows_1k": 10, "pattern_every": 5}
 PATIENCE_S = 240.0
+#: Without these Spark alone would be three times as slow: few large polls, few large requests.
+TUNED = {
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.linger.ms": "10",
+    "kafka.batch.size": str(256 << 10),
+}
 
 
 def main() -> None:
@@ -45,8 +53,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-kafka", description="measure apps between Kafka topics")
     parser.add_argument("names", nargs="*", help="workloads; by default all")
     parser.add_argument("--count", type=int, default=2_000_000, help="events")
+    parser.add_argument("--batch", type=int, default=250_000, help="events of a micro-batch, at most")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=2, help="runs of Siddhi's engine in its JVM")
+    parser.add_argument("--shards", type=int, default=1, help="parts of what can be split by key")
+    parser.add_argument("--keys", type=int, help="draw texts among so many")
+    parser.add_argument("--window", type=int, help="events in windows of a length")
+    parser.add_argument("--runs", type=int, default=2, help="runs of the app in its JVM, of which the best counts")
     parser.add_argument("--no-peer", action="store_true", help="without Siddhi's engine")
     chosen = parser.parse_args()
     names = chosen.names or sorted(path.stem for path in FOLDER.glob("*.siddhi"))
@@ -62,7 +74,16 @@ def main() -> None:
         KafkaBroker(Path(home, "kafka"), memory="1g", properties=made, throughput=True) as broker,
     ):
         for number, name in enumerate(names):
-            _one(Bench(Path(home, str(number)), broker.url, Workload.load(name), peer, chosen), chosen)
+            _one(Bench(Path(home, str(number)), broker.url, _workload(name, chosen), peer, chosen), chosen)
+
+
+def _workload(name: str, chosen: argparse.Namespace) -> Workload:
+    found = Workload.load(name)
+    if chosen.keys is not None:
+        found = found.with_keys(chosen.keys)
+    if chosen.window is not None:
+        found = replace(found, text=re.sub(r"\.length\(\d+\)", f".length({chosen.window})", found.text))
+    return found
 
 
 def _one(bench: Bench, chosen: argparse.Namespace) -> None:
@@ -98,7 +119,7 @@ class Bench:
         topics = ",".join(self.prefix + stream for stream, _ in self.workload.streams)
         with self._host("alone") as host:
             add_jars(host.session, kafka_jars())
-            options = {"kafka.bootstrap.servers": self.servers, "startingOffsets": "earliest"}
+            options = {"kafka.bootstrap.servers": self.servers, "startingOffsets": "earliest", **TUNED}
             read = host.session.readStream.format("kafka").options(**options, subscribe=topics)
             records = read.option("maxOffsetsPerTrigger", self._batch).load().selectExpr("key", "value")
             writer = records.writeStream.format("kafka").options(**options, topic=f"{self.prefix}alone")
@@ -112,35 +133,40 @@ class Bench:
             return self._rate(read_so_far)
 
     def ours(self) -> float:
-        """Return the rate of the app on Spark."""
+        """Return the best rate of the app on Spark."""
         with self._host("ours") as host:
-            group = GroupRuntime(prepare(self._connected()), host, "bench")
-            group.start()
+            return max(self._ours(host, run) for run in range(self.chosen.runs))
 
-            def read_so_far() -> int:
-                status = group.status()
-                if status.state == "FAILED":
-                    sys.exit(f"{self.workload.name} failed: {status.error}")
-                return status.events_in
+    def _ours(self, host: SparkHost, run: int) -> float:
+        group = GroupRuntime(prepare(self._connected(run), self.chosen.shards), host, "bench")
+        group.start()
 
-            try:
-                return self._rate(read_so_far)
-            finally:
-                group.kill()
+        def read_so_far() -> int:
+            status = group.status()
+            if status.state == "FAILED":
+                sys.exit(f"{self.workload.name} failed: {status.error}")
+            return status.events_in
+
+        try:
+            return self._rate(read_so_far)
+        finally:
+            group.stop(5)
 
     def siddhi(self) -> float:
         """Return the best rate of Siddhi's engine."""
         drawn = self.workload
-        app, into = FOLDER / f"{drawn.name}.siddhi", f"{self.prefix}siddhi"
+        app, into = self.home / f"{drawn.name}.siddhi", f"{self.prefix}siddhi"
+        self.home.mkdir(exist_ok=True)
+        app.write_text(drawn.text, encoding="utf-8")
         told = self.peer.call("KafkaPeer", self.servers, app, self.prefix, drawn.output or "-", into, self.chosen.runs)
         took = [line.split() for line in told.splitlines() if line.startswith("took ")]
         return max(int(events) / float(seconds) for _, seconds, events, _ in took)
 
     @property
     def _batch(self) -> int:
-        return max(self.count // 12, 1)
+        return max(min(self.count // 6, self.chosen.batch), 1)
 
-    def _connected(self) -> str:
+    def _connected(self, run: int) -> str:
         """Return the app with Kafka topics for its streams, in event time."""
         text = self.workload.text
         for stream, _ in self.workload.streams:
@@ -156,7 +182,7 @@ class Bench:
                 "is.binary.message='false', @map(type='json'))"
             )
             text = f"{sink}\ndefine stream {self.workload.output} ({self._output()});\n{text}"
-        return f"@app:name('bench_{self.workload.name}') @app:playback {text}"
+        return f"@app:name('bench_{self.workload.name}_{run}') @app:playback {text}"
 
     def _output(self) -> str:
         schema = check(self.workload.text).streams[self.workload.output or ""]

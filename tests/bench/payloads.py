@@ -35,6 +35,11 @@ TEXT = """\
 define stream A (symbol string, price double, volume long);
 from A#window.length(50) select symbol, avg(price) as price, volume insert into Out;
 """
+PASSING = """\
+@app:playback
+define stream A (symbol string, price double, volume long);
+from A select * insert into Out;
+"""
 SCHEMA = Schema.of([("symbol", "string"), ("price", "double"), ("volume", "long")])
 JSON = ast.Annotation("map", (ast.AnnotationElement("type", "json"),))
 
@@ -136,17 +141,19 @@ def of_groups(count: int) -> None:
         records.append(Record("App.A", 0, payload.encode(events), len(part), "App-f-1", start, at[-1]))
     read = (AssignedInput("A", "App.A", (0,), ("App-f-1",)),)
     written = (AssignedOutput("Out", (Publishing(Strategy.ALL, 1, "App.Out", 1),)),)
-    assignment = Assignment("App-g-1", "App", "App-g", TEXT, True, read, written)
 
-    def hop() -> list[object]:
-        island = build_island(assignment, 100)
+    def hop(text: str = PASSING) -> list[object]:
+        island = build_island(Assignment("App-g-1", "App", "App-g", text, True, read, written), 100)
         return [output for record in records for output in island.process((record,), 0)]
 
+    def average() -> list[object]:
+        return hop(TEXT)
+
     decoded = [payload.decode(record.value) for record in records]
-    fast = best(hop)
-    with patch.object(merge, "is_run", return_value=False):
-        plain = best(hop)
-    show("groups: hop", count, fast, plain)
+    for name, call in (("groups: hop", hop), ("groups: hop and average", average)):
+        fast = best(call)
+        with patch.object(merge, "as_run", return_value=None):
+            show(name, count, fast, best(call))
     decode = best(lambda: [payload.decode(record.value) for record in records])
     encode = best(lambda: [payload.encode(events) for events in decoded])
     print(f"{'groups: decode, encode':<28}{count / decode:>13,.0f}{count / encode:>13,.0f}")

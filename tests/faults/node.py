@@ -50,20 +50,21 @@ def main(directory: str, app: str, kind: str, url: str) -> None:
 
 
 def keep_running(host: SparkHost, work: list[Assignment], ended: threading.Event) -> None:
-    """Run the groups until told otherwise."""
+    """Run the groups in two queries until told otherwise."""
 
-    def start(one: Assignment) -> GroupRuntime:
-        group = GroupRuntime(one, host, "node")
+    def start(number: int) -> GroupRuntime:
+        group = GroupRuntime(halves[number], host, "node", name=f"half {number}")
         group.start()
         return group
 
-    groups, before = [start(one) for one in work], [0] * len(work)
+    halves = work[: len(work) // 2], work[len(work) // 2 :]
+    groups, before = [start(number) for number in range(2)], [0, 0]
     while not ended.wait(0.05):
         statuses = [group.status() for group in groups]
         for number, status in enumerate(statuses):
             if status.state == "FAILED":
                 print("again:", str(status.error).partition("\n")[0], flush=True)
-                groups[number] = start(work[number])
+                groups[number] = start(number)
         batches = [status.batches for status in statuses]
         if all(status.state == "RUNNING" for status in statuses) and batches != before:
             before = batches

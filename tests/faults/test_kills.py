@@ -23,24 +23,27 @@ from subprocess import PIPE
 import psutil
 import pytest
 
+from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.engine.local import run
-from spdist.language.types import Schema
-from spdist.planning.topology import Assignment
+from spdist.language.parser import parse
+from spdist.planning.groups import plan
+from spdist.planning.topology import Topology
 from spdist.transports.base import Repeats, Transport
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
-from tests.faults.node import assignments
 from tests.runtime.host_settings import transports_in
+from tests.runtime.wire_apps import Wired, five_groups
 
 ROOT = Path(__file__).parents[2]
 #: Kills, where nobody chooses.
 FEW = {"log": 4, "kafka": 2, "nats": 2}
 EVENTS = int(os.environ.get("SPDIST_KILL_EVENTS", "10000"))
+#: Over what the larger app runs: where nobody asks for more, as long as it takes once.
+WIRES = ["log", "kafka", "nats"] if "SPDIST_KILLS" in os.environ else ["log"]
 #: Events in a record. Where Kafka is read, Spark counts messages and not events.
 PACKED = 50
-INPUT = Schema.of([("k", "string"), ("v", "long")])
 #: A window, then a pattern for each key; the last group only makes the planner publish `Out`.
-APP = """
+CHAIN = """
 @app:name('Killed') @app:playback define stream S (k string, v long);
 @dist(execGroup='smooth') from S#window.length(5) select k, sum(v) as v insert into M;
 @dist(execGroup='rise') partition with (k of M) begin
@@ -48,13 +51,13 @@ APP = """
     select e1.k as k, e1.v as low, e2.v as high insert into Out; end;
 @dist(execGroup='last') from Out select * insert into End;
 """
-OUTPUT = Schema.of([("k", "string"), ("low", "long"), ("high", "long")])
 #: How long a life lasts: three of four some batches and a part of one, the others so long from when they are begun, s.
 BATCHES, PART_S, EARLY_S = 12, 0.3, 4.0
 
 
-def events() -> list[tuple[int, tuple[str, int]]]:
-    return [(1000 + n, (f"k{n % 50}", n * 7919 % 97)) for n in range(EVENTS)]
+def chain(count: int) -> Wired:
+    events = [(1000 + n, (f"k{n % 50}", n * 7919 % 97)) for n in range(count)]
+    return Wired(CHAIN, "S", events, events[-1][0] + 1, "Out", run(CHAIN, {"S": events})["Out"])
 
 
 class Node:
@@ -155,14 +158,14 @@ def topics(tmp_path: Path, wire: tuple[str, str]) -> Iterator[Transport]:
     transport.close()
 
 
-def fill(topics: Transport, work: list[Assignment]) -> None:
+def fill(app: Wired, topology: Topology, topics: Transport) -> None:
     """Put all events into the topic that the app reads."""
-    topic = work[0].inputs[0].topic
-    topics.ensure(topic, 1)
-    sent, feed = events(), Feed(topics, topic, INPUT)
-    for at in range(0, EVENTS, PACKED):
-        feed.send(sent[at : at + PACKED])
-    feed.advance(sent[-1][0] + 1)
+    fed = fed_topic(topology, app.stream)
+    topics.ensure(fed.name, fed.partitions)
+    feed = Feed(topics, fed.name, stream_schema(app.text, app.stream), key=fed.key)
+    for at in range(0, len(app.events), PACKED):
+        feed.send(app.events[at : at + PACKED])
+    feed.advance(app.until)
 
 
 @pytest.mark.spark
@@ -170,16 +173,30 @@ def fill(topics: Transport, work: list[Assignment]) -> None:
 def test_killed_again_and_again_nothing_is_lost_and_nothing_is_there_twice(
     tmp_path: Path, wire: tuple[str, str], nodes: Nodes, topics: Transport, eventually: Callable[..., object]
 ) -> None:
-    kind = wire[0]
-    kills = int(os.environ.get("SPDIST_KILLS", FEW[kind]))
-    (tmp_path / "app.siddhi").write_text(APP, encoding="utf-8")
-    work = assignments(APP, kind)
-    out = work[-1].outputs[0].publishing[0].topic
+    survive(chain(EVENTS), FEW[wire[0]], tmp_path, wire[0], nodes, topics, eventually)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", WIRES, indirect=True)
+def test_five_groups_that_are_killed_again_and_again_lose_and_double_nothing(
+    tmp_path: Path, wire: tuple[str, str], nodes: Nodes, topics: Transport, eventually: Callable[..., object]
+) -> None:
+    survive(five_groups(EVENTS), 2, tmp_path, wire[0], nodes, topics, eventually)
+
+
+def survive(
+    app: Wired, few: int, home: Path, kind: str, nodes: Nodes, topics: Transport, eventually: Callable[..., object]
+) -> None:
+    kills = int(os.environ.get("SPDIST_KILLS", few))
+    (home / "app.siddhi").write_text(app.text, encoding="utf-8")
+    topology = plan(parse(app.text), transport=kind)
+    out, schema = published_topic(topology, app.output).name, stream_schema(app.text, app.output)
     unit = PACKED if kind == "kafka" else 1
     step = max(1, EVENTS // (kills * 8) // unit)
-    expected = run(APP, {"S": events()})["Out"]
+    expected = app.expected
     node = nodes.standby()
-    fill(topics, work)
+    fill(app, topology, topics)
     node.go(step)
     rng, pace, results = random.Random(kills), threading.Event(), Results(topics, out)
     whole, reached, began = 0, [0], time.monotonic()
@@ -205,7 +222,7 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_is_there_twice(
 
     eventually(lambda: results.count() >= len(expected) or not node.runs(), "all results are there", 600)
     nodes.kill(node)
-    assert read_events(topics, out, OUTPUT) == expected
+    assert read_events(topics, out, schema) == expected
     lives = sum(later > before for before, later in pairwise(reached))
     print(
         f"{kind}: {kills} kills in {time.monotonic() - began:.0f} s while {EVENTS:,} events pass, {whole} of them of "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spdist.errors import MappingError
 from spdist.language import ast
-from spdist.language.types import Schema
+from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import BatchReader, BatchWriter
 from spdist.mapping.mappers import sink_mapper, source_mapper
@@ -29,7 +29,7 @@ _TYPICAL: dict[str, st.SearchStrategy[Any]] = {
     "string": _texts | st.text(max_size=4),
     "int": st.integers(-(2**31), 2**31 - 1),
     "long": st.integers(-(2**63), 2**63 - 1),
-    "float": st.floats(width=32),
+    "float": st.floats(width=32) | st.floats(0, 1e5),
     "double": st.floats(allow_nan=False) | st.floats(1e-4, 1e8),
     "bool": st.booleans(),
     "object": _values,
@@ -67,6 +67,63 @@ def payloads(draw: st.DrawFn, schema: Schema) -> str | bytes:
         return text.encode() if draw(st.booleans()) else text
     except UnicodeEncodeError:
         return text
+
+
+#: Of which one alone is no event, or not one, and two side by side may look like some.
+_ODD = (
+    *('{"event":{"a":1', '"b":2}}', '{"a":1', '"b":2}', '{"event":', '{"a":1,"b":2}}', "{", "}", ""),
+    *('{"a":1,"b":2},{"a":1,"b":2}', '{"a":1,"b":2},', ',{"a":1,"b":2}', '{"a":1,"b":2}{"a":1,"b":2}'),
+    *('{"event":[{"a":1,"b":2}', '{"a":1,"b":2}]}', '{"a":1,"b":[', '{"a":1,"b":2}],"b":2}', '{"a":1,"b":2}]', "[{}"),
+    *('{"x":\t[{}', '{}],"event":{"a":1,"b":2}}', '{"event":{"a":1,"b":[{}', '{}], "b":2}}', '{"a":1, [', "{]}"),
+    *('{"a":1,"b":"', '"}', '{"a":1,"b":"}', '{"a":1,"b":"\n"}', '{"a":1,"b":"\\n"}', '{"a":1,"b":"x, [y"}'),
+    *('{\n "a": 1,\n "b": 2\n}\n', ' {"a":1,"b":2}', '\ufeff{"a":1,"b":2}', '{"a":0,"a":1,"b":2}', '{"a":1,"b":2.0}'),
+    *('{"event":{"a":1,"b":2},"event":{"a":3,"b":4}}', '[{"a":1,"b":2}]', '[{"a":1,"b":2},{"a":3,"b":4}]', "1", "[]"),
+    *(
+        '{"event":{"event":1}}',
+        '{"event":1}',
+        '{"event":"a"}',
+        '{"event":null}',
+        '{"a":1,"b":null}',
+        "{}",
+        '{"event":{}}',
+    ),
+    *('{"b":1,"a":2}', '{"a":1,"c":2}', '{"a":1,"b":[]}', '{"a":1,"b":18446744073709551615}', '{"a":1,"b":"\ud800"}'),
+)
+_TWO = '{"a":1,"b":2},{"a":1,"b":2}'
+_USUAL = {Type.INT: 1, Type.LONG: 2**40, Type.DOUBLE: 0.5, Type.STRING: "[1"}
+_SCHEMAS = tuple(
+    Schema.of(pairs)
+    for pairs in (
+        [("a", "int"), ("b", "long")],
+        [("a", "int"), ("b", "string")],
+        [("event", "int"), ("b", "double")],
+        [("a", "int")],
+        [("event", "int")],
+    )
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(_SCHEMAS),
+    st.lists(st.sampled_from(_ODD), max_size=4),
+    st.integers(0, 3),
+    st.sampled_from(["{}", '{{"event":{}}}']),
+    st.booleans(),
+)
+@example(_SCHEMAS[0], [_TWO], 0, "{}", True)
+@example(_SCHEMAS[0], ['{"a":1', '"b":2}', _TWO], 0, "{}", True)
+@example(_SCHEMAS[0], ['{"b":[{}', '{}],"a":1,"b":2}', _TWO], 0, "{}", True)
+@example(_SCHEMAS[0], ['{"b": [\t[{}', '{}]],"a":1,"b":2}', _TWO], 0, "{}", False)
+@example(_SCHEMAS[0], ['{"a":1,"b":2},[{}', "{}]"], 0, "{}", True)
+def test_reading_odd_payloads(schema: Schema, odd: list[str], place: int, form: str, encoded: bool) -> None:
+    usual = form.format(json.dumps({name: _USUAL[kind] for name, kind in schema}))
+    sent = [*[usual] * place, *odd, usual]
+    reads_alike(setting(schema, "json", {}), [_encoded(one) for one in sent] if encoded else sent)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def plain(rows: list[Any]) -> str:
@@ -147,3 +204,13 @@ def test_writing_a_batch(schema: Schema, options: dict[str, str], type: str, dat
     assert writer.write([ts for ts, _ in events], [row for _, row in events], unwritten, chunks) == expected
     assert heard == told
     assert writer.mapper.snapshot() == mapper.snapshot()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(_KINDS[:-1]), st.data())
+def test_writing_a_column(kind: str, data: st.DataObject) -> None:
+    values = data.draw(st.lists(_TYPICAL[kind], min_size=1, max_size=5))
+    mapping = setting(Schema.of([("a", "string"), ("b", kind)]), "json", {})
+    rows = [("x", value) for value in values]
+    expected = [payload for row in rows for payload in sink_mapper(mapping).write(((0, row),))]
+    assert BatchWriter(mapping).write([0] * len(rows), rows, lambda *_: None) == expected

@@ -7,14 +7,14 @@ from itertools import islice
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spdist.engine import island as islands
 from spdist.engine import merge
 from spdist.engine.hosted import build_island
 from spdist.engine.island import Island
-from spdist.engine.straight import is_run
+from spdist.engine.straight import as_run
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
@@ -22,11 +22,15 @@ from spdist.transports.outside import mark
 from spdist.transports.payload import TIMER, Events, Payload
 
 SCHEMA = Schema.of([("id", "string"), ("v", "int")])
+_TIMES = "from A#window.time(15) select id, v insert all events into Out;"
+_BATCHES = "from A#window.lengthBatch(2) select id, v insert into Out;"
 _APPS = (
     "from A[v > 0] select id, v insert into Out;",
     "from A#window.length(2) select id, convert(sum(v), 'int') as v group by id insert into Out;",
-    "from A#window.time(15) select id, v insert all events into Out;",
-    "from A#window.lengthBatch(2) select id, v insert into Out;",
+    _TIMES,
+    "from A#window.delay(10 millisec) select id, v insert into Out;",
+    "from A#window.session(10 millisec, id) select id, v insert all events into Out;",
+    _BATCHES,
     "from A#window.timeBatch(10) select id, v insert into Out; from A[v > 1] insert into Two;",
     "from A[v > 0] select id, v insert into Out; from Out select id, v + 1 as v insert into Two; "
     "from A insert into Two;",
@@ -42,7 +46,7 @@ _paths = st.sampled_from([b"", b"\0", b"\0", b"\1", b"\0\1"])
 _events = st.lists(
     st.tuples(
         st.sampled_from([0, 0, 1, 4, 20]),  # how much later it is put out
-        st.sampled_from([0, 0, 0, 0, 0, 7]),  # how old it is then
+        st.sampled_from([0, 0, 0, 0, 0, 7, 30]),  # how old it is then
         st.sampled_from([1, 1, 1, 1, 1, 0, -1]),  # how much further on its cause was
         _paths,
         st.sampled_from(["x", "y", None]),
@@ -50,7 +54,7 @@ _events = st.lists(
     ),
     max_size=30,
 )
-_unusual = st.sampled_from(["", "", "", "timer", "chunk", "paths"])
+_unusual = st.sampled_from(["", "", "", "late", "late", "timer", "chunk", "paths"])
 
 
 def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",)) -> Island:
@@ -72,7 +76,7 @@ def records(steps: list[tuple[int, int, int, bytes, str | None, int | None]], si
         by_timer = unusual == "timer" and number % 5 == 3
         place = number % 3 if unusual == "chunk" and number > 9 else 0
         events.add(
-            at,
+            at - (old if unusual == "late" else 0),
             TIMER if by_timer else order,
             path if unusual == "paths" else same,
             place,
@@ -82,7 +86,8 @@ def records(steps: list[tuple[int, int, int, bytes, str | None, int | None]], si
     made, left = [], iter(range(len(events)))
     while numbers := list(islice(left, size)):
         part = events.picked(numbers)
-        made.append(Record("App.A", 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], part.at[-1]))
+        clock = max(part.at) + (3 if unusual == "late" else 0)
+        made.append(Record("App.A", 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], clock))
     return made
 
 
@@ -111,6 +116,8 @@ def course(app: str, strategy: Strategy, sent: list[Record], together: int, cut:
     st.integers(0, 6),
     _unusual,
 )
+@example(_TIMES, Strategy.ROUND_ROBIN, [(0, 30, 1, b"", "x", 0), (0, 30, 1, b"", "x", None)], 2, 1, 0, "late")
+@example(_BATCHES, Strategy.ROUND_ROBIN, [(0, 0, 1, b"", "x", None)] * 2, 1, 3, 0, "late")
 def test_runs_give_what_single_events_give(
     app: str,
     strategy: Strategy,
@@ -121,18 +128,17 @@ def test_runs_give_what_single_events_give(
     unusual: str,
 ) -> None:
     sent = records(steps, size, unusual)
-    with patch.object(merge, "is_run", return_value=False):
+    with patch.object(merge, "as_run", return_value=None):
         expected = course(app, strategy, sent, together, cut)
     assert course(app, strategy, sent, together, cut) == expected
 
 
-@pytest.mark.parametrize("unusual", ["", "timer", "chunk", "paths"])
+@pytest.mark.parametrize("unusual", ["", "late", "timer", "chunk", "paths"])
 def test_what_is_no_run_is_told(unusual: str) -> None:
-    steps = [(1, 0, 1, b"\0" if n % 2 else b"\1", "x", n) for n in range(20)]
+    steps = [(1, n % 3 if unusual == "late" else 0, 1, b"\0" if n % 2 else b"\1", "x", n) for n in range(20)]
     (record,) = records(steps, 20, unusual)
     events = Payload(SCHEMA).decode(record.value)
-    assert is_run(events, (0, 0, b"")) is (unusual in ("", "paths"))
-    assert not is_run(events, (2000, 0, b""))
+    assert (as_run(events, (0, 0, b"")) is not None) is (unusual in ("", "paths", "late"))
 
 
 _typical = st.tuples(st.sampled_from(["x", "y"]), st.integers(0, 4)).map(

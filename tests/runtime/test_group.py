@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from spdist.engine.local import run
@@ -82,6 +84,15 @@ def processed(groups: list[GroupRuntime], until: int) -> bool:
     statuses = [group.status() for group in groups]
     assert {status.state for status in statuses} == {"RUNNING"}, statuses
     return all(status.clock is not None and status.clock >= until for status in statuses)
+
+
+def workers(name: str) -> int:
+    """Return how many Python processes of Spark have that name."""
+    found = 0
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            found += one.environ().get("SPDIST_GROUP_INSTANCE") == name
+    return found
 
 
 @pytest.mark.spark
@@ -167,6 +178,8 @@ def test_shards_on_two_partitions_give_what_one_machine_gives_however_many_there
         group.kill()  # somewhere in the rest
     (group,) = started(host, runtimes, [replace(work, shards=3)])
     eventually(lambda: processed([group], events(400)[-1][0]), "all shards have processed all", 60)
+    # A daemon of Spark's and the worker that it made: nobody takes turns.
+    assert [workers(f"{work.name} {number}") for number in range(2)] == [2, 2]
     assert group.stop(30)
     assert group.status().events_in == 400
 

@@ -2,63 +2,218 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import NewTopic
 
-from spdist.errors import AppValidationError
+from spdist.errors import AppValidationError, TransportError
+from spdist.mapping.passing import Events
 from spdist.services.kafka import KafkaBroker
-from spdist.transports.delivery import Delivery
-from spdist.transports.outlet_kafka import KafkaOutlet
-from spdist.transports.outlets import SendError
+from spdist.transports.delivery import Deliveries, Delivery
+from spdist.transports.log import LogTransport
+from spdist.transports.outlet_kafka import KafkaOutlet, behind, messages_of
+from spdist.transports.outlets import SendError, Surroundings
+
+#: Too many for a small topic to take at once.
+NARROW = {"max.message.bytes": "2000"}
 
 
 @pytest.fixture
-def topic(kafka_broker: KafkaBroker) -> Iterator[str]:
-    from kafka import KafkaAdminClient
-    from kafka.admin import NewTopic
+def make_topic(kafka_broker: KafkaBroker) -> Callable[..., str]:
+    def make(**settings: str) -> str:
+        name = f"orders-{uuid.uuid4().hex}"
+        admin = KafkaAdminClient(bootstrap_servers=kafka_broker.url)
+        admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1, topic_configs=settings)])
+        admin.close()
+        return name
 
-    name = f"orders-{uuid.uuid4().hex}"
-    admin = KafkaAdminClient(bootstrap_servers=kafka_broker.url)
-    admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])
-    admin.close()
-    yield name
+    return make
 
 
-def send(server: str, topic: str, *names: str, first: int = 0, **more: str) -> None:
-    options = {"bootstrap.servers": server, "topic": topic, **{key.replace("_", "."): one for key, one in more.items()}}
-    outlet = KafkaOutlet(options)
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    return make_topic()
+
+
+@pytest.fixture
+def around(tmp_path: Any) -> Iterator[Surroundings]:
+    log = LogTransport(tmp_path)
+    yield Surroundings("A", log, {})
+    log.close()
+
+
+@pytest.fixture
+def opened(kafka_broker: KafkaBroker, around: Surroundings) -> Iterator[Callable[..., KafkaOutlet]]:
+    outlets: list[KafkaOutlet] = []
+
+    def open_one(topic: str, **more: str) -> KafkaOutlet:
+        options = {"bootstrap.servers": kafka_broker.url, "topic": topic, **more}
+        outlets.append(KafkaOutlet(options, around))
+        return outlets[-1]
+
+    yield open_one
+    for one in outlets:
+        one.close()
+
+
+def together(payloads: Sequence[Any], first: int = 0, **options: str) -> Deliveries:
+    named = {key.replace("_", "."): value for key, value in options.items()}
+    return Deliveries("kafka", 0, 0, "S", named, payloads, "A-1", first)
+
+
+def received(broker: KafkaBroker, topic: str) -> dict[int, list[tuple[bytes | None, bytes, str]]]:
+    """Return key, value and id of the messages in each partition."""
+    consumer = KafkaConsumer(bootstrap_servers=broker.url, enable_auto_commit=False)
     try:
-        outlet.send(
-            [
-                Delivery("kafka", 0, 0, "S", options, f'{{"k": "{name}"}}', "A-1", number)
-                for number, name in enumerate(names, first)
-            ]
-        )
-    finally:
-        outlet.close()
-
-
-def test_a_message_bears_key_and_id(kafka_broker: KafkaBroker, topic: str) -> None:
-    server = kafka_broker.url
-    send(server, topic, "a", partition_no="1", key="x")
-    place = TopicPartition(topic, 1)
-    consumer = KafkaConsumer(bootstrap_servers=server, auto_offset_reset="earliest", consumer_timeout_ms=30_000)
-    try:
-        consumer.assign([place])
-        found = next(consumer)
-        assert (found.key, found.value) == (b"x", b'{"k": "a"}')
-        assert [name for name, _ in found.headers] == ["spdist-id"]
+        places = [TopicPartition(topic, number) for number in (0, 1)]
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(places)
+        found: dict[int, list[tuple[bytes | None, bytes, str]]] = {0: [], 1: []}
+        while any(consumer.position(place) < ends[place] for place in places):
+            for place, some in consumer.poll(500).items():
+                found[place.partition] += [
+                    (one.key, one.value, dict(one.headers)["spdist-id"].decode()) for one in some
+                ]
+        return found
     finally:
         consumer.close()
+
+
+def test_a_message_bears_key_id_and_time(
+    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]
+) -> None:
+    options = {"topic": topic, "partition.no": "1", "key": "x"}
+    opened(topic).send([Delivery("kafka", 0, 0, "S", options, '{"k": "a"}', "A-1", 7)])
+    assert received(kafka_broker, topic) == {0: [], 1: [(b"x", b'{"k": "a"}', "A-1:7")]}
+
+
+def test_many_messages_keep_their_order_and_go_to_the_same_partitions_again(
+    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]
+) -> None:
+    outlet = opened(topic)
+    outlet.send(together([f"n{n}" for n in range(20_000)], 5, topic=topic))
+    outlet.send(together([f"n{n}" for n in range(3, 10)], 8, topic=topic))
+    opened(topic).send(together(["keyed"] * 3, 0, topic=topic, key="k"))
+    found = received(kafka_broker, topic)
+    for partition, turn in found.items():
+        each = [(value.decode(), id) for key, value, id in turn if key is None]
+        share = [(f"n{n}", f"A-1#0:{n + 5}") for n in range(20_000) if (n + 5) % 2 == partition]
+        again = [(f"n{n}", f"A-1#0:{n + 5}") for n in range(3, 10) if (n + 5) % 2 == partition]
+        assert each == share + again
+    keyed = {partition: sum(key is not None for key, _, _ in turn) for partition, turn in found.items()}
+    assert sorted(keyed.values()) == [0, 3]
+
+
+def test_a_message_that_brokers_refuse_is_named_and_the_others_arrive(
+    kafka_broker: KafkaBroker, make_topic: Callable[..., str], opened: Callable[..., KafkaOutlet]
+) -> None:
+    topic = make_topic(**NARROW)
+    small = [f"{n}" * 50 for n in range(100, 400)]
+    outlet, left = opened(topic), together([*small[:200], "x" * 5000, *small[200:]], 0, topic=topic, partition_no="0")
+    with pytest.raises(SendError, match="MessageSizeTooLarge") as error:
+        outlet.send(left)
+    assert (error.value.done, error.value.lasting) == (200, True)
+    outlet.send(left[201:])
+    numbers: list[int] = []
+    for _, value, id in received(kafka_broker, topic)[0]:
+        number = int(id.removeprefix("A-1#0:"))
+        assert value.decode() == left[number].payload
+        if number not in numbers:
+            numbers.append(number)
+    assert numbers == [*range(200), *range(201, 301)]
+
+
+def test_what_names_no_place_is_said_after_the_others_have_gone(
+    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]
+) -> None:
+    outlet = opened(topic)
+    each = [
+        Delivery("kafka", 0, 0, "S", {"topic": topic, "partition.no": place}, "a", "A-1", number)
+        for number, place in enumerate(("0", "0", "one", "0"))
+    ]
     with pytest.raises(SendError, match="'one' is no partition") as error:
-        send(server, topic, "a", partition_no="one")
-    assert error.value.lasting
+        outlet.send(each)
+    assert (error.value.done, error.value.lasting) == (2, True)
+    assert [id for _, _, id in received(kafka_broker, topic)[0]] == ["A-1:0", "A-1:1"]
+    for options in ({"topic": topic, "partition.no": "2"}, {"topic": "not-there"}):
+        with pytest.raises(SendError, match=r"no topic|no partition 2") as error:
+            outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 4)])
+        assert (error.value.done, error.value.lasting) == (0, False)
 
 
-def test_wrong_options_are_refused() -> None:
+def test_who_waits_for_brokers_says_so_and_can_be_told_to_stop(
+    tmp_path: Any, eventually: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spdist.transports.outlet_kafka._LONG_S", 0.2)
+    stop, told, ended = threading.Event(), [], []
+    log = LogTransport(tmp_path)
+    around = Surroundings("A", log, {}, stopped=stop.is_set, waiting=told.append)
+    gone = {"bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+    outlet = KafkaOutlet(gone, around)
+
+    def send() -> None:
+        try:
+            outlet.send(together(["a"], topic="t"))
+        except TransportError as error:
+            ended.append(error.message)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    eventually(lambda: told, "it says that it waits", 20)
+    assert told[0].startswith("the @sink of stream 'S' (kafka) waits: Kafka at 127.0.0.1:1")
+    stop.set()
+    sending.join(20)
+    assert ended == ["sending was stopped while a sink waited for its receiver"]
+    assert told[-1] is None
+    outlet.close()
+    soon = KafkaOutlet(gone | {"optional.configuration": "delivery.timeout.ms:300"}, Surroundings("A", log, {}))
+    with pytest.raises(SendError, match=r"Kafka at 127\.0\.0\.1:1") as error:
+        soon.send(together(["a"], topic="t"))
+    assert (error.value.done, error.value.lasting) == (0, True)
+    soon.close()
+    log.close()
+
+
+_payloads = st.sampled_from(["", "x", "ä😀" * 3, b"\x00\xff", {"k": 1}, Events([(1, ("x",))])])
+_options = st.fixed_dictionaries(
+    {"topic": st.sampled_from(["t", "u"])},
+    optional={"key": st.sampled_from(["", "k", "ä"]), "partition.no": st.sampled_from(["", "0", "12"])},
+)
+_together = st.builds(
+    Deliveries,
+    *map(st.just, ("kafka", 3, 0, "S")),
+    options=_options,
+    payloads=st.lists(_payloads, min_size=1, max_size=5),
+    producer=st.just("A-1"),
+    first=st.integers(0, 2**40),
+)
+
+
+@given(_together, st.integers(0, 5))
+def test_messages_are_the_same_together_and_one_by_one(some: Deliveries, there: int) -> None:
+    def each(deliveries: Sequence[Delivery]) -> list[tuple[Any, ...]]:
+        messages, bad = messages_of(deliveries)
+        assert bad is None
+        return [
+            (one.topic, one.partition, one.key, value, id, number)
+            for one in behind(messages, there)
+            for number, (value, id) in enumerate(zip(one.values, one.ids, strict=True), one.first)
+        ]
+
+    assert each(some) == each(list(some))
+    assert [id.decode() for *_, id, _ in each(some)] == [one.id for one in some][there:]
+    assert list(some[there:]) == list(some)[there:]
+
+
+def test_wrong_options_are_refused(around: Surroundings) -> None:
     known = {"bootstrap.servers": "localhost:1", "topic": "t"}
     for key, value, told in [
         ("bootstrap.servers", "", "is missing"),
@@ -66,4 +221,4 @@ def test_wrong_options_are_refused() -> None:
         ("optional.configuration", "request.timeout.ms:soon", "cannot be used: Kafka's request.timeout.ms must be"),
     ]:
         with pytest.raises(AppValidationError, match=told):
-            KafkaOutlet(known | {key: value})
+            KafkaOutlet(known | {key: value}, around)

@@ -12,52 +12,18 @@ import pytest
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
+from spdist.services.process import free_port
 from spdist.transports.base import Record
+from spdist.transports.delivery import Delivery
 from spdist.transports.kafka import KafkaTransport
 from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.log import LogTransport
 from spdist.transports.nats import NatsTransport
 from spdist.transports.nats_settings import NatsSettings
+from spdist.transports.outlet_kafka import KafkaOutlet
+from spdist.transports.outlets import SendError, Surroundings
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    properties = {
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.plaintext.plain.sasl.jaas.config": (
-            f'{PLAIN} username="broker" password="b" user_broker="b" user_ann="s3cret";'
-        ),
-    }
-    with KafkaBroker(tmp_path_factory.mktemp("sasl"), properties=properties) as broker:
-        yield broker
-
-
-def settings(broker: KafkaBroker, password: str, patience_ms: int = 30_000) -> KafkaSettings:
-    return KafkaSettings(
-        broker.url,
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{PLAIN} username="ann" password="{password}";',
-        },
-        patience_ms=patience_ms,
-    )
-
-
-def test_kafka_with_a_login(broker: KafkaBroker) -> None:
-    transport = KafkaTransport(settings(broker, "s3cret"))
-    transport.ensure("A.S", 1)
-    transport.append([Record("A.S", 0, b"x", 1, "p", 0, 5)])
-    assert len(transport.read("A.S", 0, 0)) == 1
-    transport.close()
-    wrong = KafkaTransport(settings(broker, "wr0ng", 2000))
-    with pytest.raises(TransportError, match=r"refuses|name, password") as caught:
-        wrong.partitions("A.S")
-    assert "wr0ng" not in str(caught.value)
-    wrong.close()
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +36,75 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run(command, check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterator[str]:
+    """Where a broker speaks TLS and asks for a login."""
+    own = certificate / "broker.pem"
+    own.write_text((certificate / "key.pem").read_text() + (certificate / "cert.pem").read_text())
+    plain, secured, controller = (f"127.0.0.1:{free_port()}" for _ in range(3))
+    settings = {
+        "listeners": f"PLAINTEXT://{plain},SECURED://{secured},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{plain},SECURED://{secured}",
+        "controller.quorum.voters": f"1@{controller}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL",
+        "listener.name.secured.ssl.keystore.type": "PEM",
+        "listener.name.secured.ssl.keystore.location": str(own),
+        "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secured.plain.sasl.jaas.config": f'{PLAIN} user_ann="s3cret";',
+    }
+    port = int(plain.partition(":")[2])
+    with KafkaBroker(tmp_path_factory.mktemp("secured"), port, properties=settings):
+        yield secured
+
+
+def properties(certificate: Path, password: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificate / "cert.pem"),
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} username="ann" password="{password}";',
+    }
+
+
+def test_kafka_over_tls_with_a_login(secured: str, certificate: Path) -> None:
+    transport = KafkaTransport(KafkaSettings(secured, properties(certificate, "s3cret")))
+    transport.ensure("A.S", 1)
+    transport.append([Record("A.S", 0, b"x", 1, "p", 0, 5)])
+    assert len(transport.read("A.S", 0, 0)) == 1
+    wrong = KafkaTransport(KafkaSettings(secured, properties(certificate, "wr0ng"), patience_ms=2000))
+    with pytest.raises(TransportError, match=r"refuses|name, password") as caught:
+        wrong.partitions("A.S")
+    assert "wr0ng" not in str(caught.value)
+    wrong.close()
+    transport.close()
+
+
+def test_a_kafka_sink_over_tls_with_a_login(secured: str, certificate: Path, tmp_path: Path) -> None:
+    log, said = LogTransport(tmp_path), []
+    around = Surroundings("A", log, {}, waiting=said.append)
+    transport = KafkaTransport(KafkaSettings(secured, properties(certificate, "s3cret")))
+    transport.ensure("sunk", 1)
+    for password in ("s3cret", "wr0ng"):
+        written = {"delivery.timeout.ms": "2000"} | properties(certificate, password)
+        options = {
+            "bootstrap.servers": secured,
+            "topic": "sunk",
+            "optional.configuration": ",".join(f"{name}:{value}" for name, value in written.items()),
+        }
+        outlet = KafkaOutlet(options, around)
+        if password == "s3cret":
+            outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 1)])
+        else:
+            with pytest.raises(SendError, match="Kafka at"):
+                outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 2)])
+        outlet.close()
+    assert [record.value[-1:] for record in transport.read("sunk", 0, 0)] == [b"a"]
+    assert said and not any("wr0ng" in str(one) for one in said)
+    transport.close()
+    log.close()
 
 
 def test_nats_over_tls(certificate: Path, tmp_path: Path) -> None:

@@ -1,0 +1,317 @@
+"""Writes to Kafka topics of users: many messages at once, each batch of them confirmed by all copies that are in step.
+
+A batch of some thousand messages is made and sent as one thing (`aiokafka`): a message with its id costs little more
+than a microsecond. The producer is idempotent and has one batch of a partition on its way while the next is made, so
+messages of a partition stay in their order, and none is doubled as long as it lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    CorruptRecordException,
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+)
+from aiokafka.helpers import create_ssl_context
+from aiokafka.partitioner import DefaultPartitioner
+
+from spdist.transports.delivery import ID_HEADER
+from spdist.transports.kafka_link import KafkaAccess
+
+__all__ = ["KafkaWriter", "Messages", "Refused", "Sending"]
+
+# It tells of every connection that is not there; what comes of it is ours to say.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+#: Bytes of a batch, where ``batch.size`` says nothing.
+_BATCH_BYTES = 256 << 10
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+#: What lies in a message, and trying again does not change.
+_REFUSED = (*_TOO_LARGE, CorruptRecordException, InvalidTopicError, PolicyViolationError)
+#: Settings that the client has under the same name.
+_SAME = (
+    "bootstrap_servers",
+    "client_id",
+    "compression_type",
+    "connections_max_idle_ms",
+    "metadata_max_age_ms",
+    "request_timeout_ms",
+    "retry_backoff_ms",
+    "sasl_mechanism",
+    "sasl_plain_password",
+    "sasl_plain_username",
+    "security_protocol",
+)
+_FILES = {"ssl_cafile": "cafile", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile", "ssl_password": "password"}
+_END_S = 2.0
+#: How long to look for a topic that may not be there.
+_LOOK_S = 3.0
+
+
+class Refused(Exception):
+    """The brokers answer, and do not take a message; `lasting` where they never will."""
+
+    def __init__(self, message: str, lasting: bool) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages for one place, in order: parallel columns.
+
+    Parameters
+    ----------
+    topic : str
+        Where to.
+    partition : int, optional
+        Which partition; without it `key` chooses, and without that they take turns by their numbers.
+    key : bytes, optional
+        Of each.
+    values, ids : sequence of bytes
+        Of each; ids go along in the header ``spdist-id``.
+    first : int
+        Number of the first; the others follow.
+    """
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    values: Sequence[bytes]
+    ids: Sequence[bytes]
+    first: int
+
+    def since(self, place: int) -> Messages:
+        """Return those from a place on."""
+        if not place:
+            return self
+        return replace(self, values=self.values[place:], ids=self.ids[place:], first=self.first + place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Messages of one partition: those of `messages` at `places`, the first of which is number `start` of all."""
+
+    messages: Messages
+    start: int
+    places: range
+
+
+class Sending:
+    """Messages on their way.
+
+    Parameters
+    ----------
+    result : Future
+        How many were certainly taken, and what stopped the next one.
+    """
+
+    def __init__(self, result: Future[tuple[int, Exception | None]]) -> None:
+        self._result = result
+
+    def wait(self, seconds: float) -> tuple[int, Exception | None] | None:
+        """Return how many are certainly there and what stopped the next one; None while it is not known."""
+        with contextlib.suppress(TimeoutError):
+            return self._result.result(seconds)
+        return None
+
+
+class KafkaWriter:
+    """Sends messages in order to one Kafka cluster.
+
+    Parameters
+    ----------
+    access : KafkaAccess
+        Where the brokers are.
+
+    State
+    -----
+    A thread with the connections, opened when they are used and again after an error.
+    """
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self._access = access
+        self._options = access.arguments(producer=True)
+        self._limit = int(self._options.get("batch_size", _BATCH_BYTES))
+        self._partition_of = DefaultPartitioner()
+        self._producer: AIOKafkaProducer | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kafka", daemon=True)
+        self._thread.start()
+
+    def begin(self, messages: Sequence[Messages]) -> Sending:
+        """Begin to send, in order; while brokers are away it goes on until they are back, or `abandon`."""
+        return Sending(asyncio.run_coroutine_threadsafe(self._send(messages), self._loop))
+
+    def abandon(self) -> None:
+        """Forget what is on its way, and the connections."""
+        asyncio.run_coroutine_threadsafe(self._dropped(), self._loop).result(_END_S)
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        if self._loop.is_closed():
+            return
+        self.abandon()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_END_S)
+        self._loop.close()
+
+    async def _send(self, messages: Sequence[Messages]) -> tuple[int, Exception | None]:
+        count = sum(len(some.values) for some in messages)
+        try:
+            producer = await self._connected()
+            parts = await self._parts(producer, messages)
+        except Refused as error:
+            return 0, error
+        except _REFUSED as error:
+            return 0, Refused(_told(error), lasting=True)
+        except (KafkaError, OSError, TimeoutError) as error:
+            await self._dropped()
+            return 0, error
+        writing = (self._write(producer, *place, own) for place, own in parts.items())
+        stopped = [stop for stop in await asyncio.gather(*writing) if stop is not None]
+        if not stopped:
+            return count, None
+        # What is behind a batch that failed would be out of its producer's order.
+        await self._dropped()
+        return min(stopped, key=lambda stop: stop[0])
+
+    async def _parts(
+        self, producer: AIOKafkaProducer, messages: Iterable[Messages]
+    ) -> dict[tuple[str, int], list[_Part]]:
+        """Return what goes to each topic and partition."""
+        parts: dict[tuple[str, int], list[_Part]] = {}
+        start = 0
+        for some in messages:
+            for partition, places in self._shares(some, await _partitions(producer, some.topic)):
+                if places:
+                    parts.setdefault((some.topic, partition), []).append(_Part(some, start, places))
+            start += len(some.values)
+        return parts
+
+    def _shares(self, some: Messages, partitions: list[int]) -> Iterator[tuple[int, range]]:
+        """Yield each partition and the places of the messages that go there, the same whenever they are sent."""
+        whole, count = range(len(some.values)), len(partitions)
+        if some.partition is not None:
+            if some.partition not in partitions:
+                raise Refused(f"topic '{some.topic}' has no partition {some.partition}", lasting=False)
+            yield some.partition, whole
+        elif some.key is not None:
+            yield self._partition_of(some.key, partitions, partitions), whole
+        else:
+            for turn, partition in enumerate(partitions):
+                yield partition, whole[(turn - some.first) % count :: count]
+
+    async def _write(
+        self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[_Part]
+    ) -> tuple[int, Exception | None] | None:
+        """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
+        begin, count, sent = 0, 0, None
+        try:
+            for number, batch in self._batches(producer, parts):
+                # Brokers may refuse a batch and take the next: one is sent when the one before is there.
+                if sent is not None:
+                    await sent
+                begin, count = number, batch.record_count()
+                sent = await producer.send_batch(batch, topic, partition=partition)
+            if sent is not None:
+                await sent
+        except (KafkaError, OSError, TimeoutError) as error:
+            return begin, self._judged(error, count)
+        return None
+
+    def _batches(self, producer: AIOKafkaProducer, parts: Iterable[_Part]) -> Iterator[tuple[int, Any]]:
+        """Yield batches that are full, and the last one, each with the number of its first message."""
+        now = int(time.time() * 1000)
+        batch, begin = producer.create_batch(), -1
+        append = batch.append
+        for part in parts:
+            key, places = part.messages.key, slice(part.places.start, None, part.places.step)
+            for place, value, id in zip(
+                part.places, part.messages.values[places], part.messages.ids[places], strict=True
+            ):
+                if append(timestamp=now, key=key, value=value, headers=[(ID_HEADER, id)]) is None:
+                    yield begin, batch
+                    batch, begin = producer.create_batch(), -1
+                    append = batch.append
+                    append(timestamp=now, key=key, value=value, headers=[(ID_HEADER, id)])
+                if begin < 0:
+                    begin = part.start + place
+        if begin >= 0:
+            yield begin, batch
+
+    def _judged(self, error: Exception, count: int) -> Exception | None:
+        """Return what stopped a batch of so many messages; None where a smaller one is to be tried."""
+        if isinstance(error, _TOO_LARGE) and count > 1:
+            self._limit = max(1, self._limit // 8)
+            return None
+        return Refused(_told(error), lasting=True) if isinstance(error, _REFUSED) else error
+
+    async def _connected(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            taken = {name: value for name, value in self._options.items() if name in _SAME}
+            producer = AIOKafkaProducer(
+                **taken,
+                ssl_context=_context(self._options),
+                acks="all",
+                enable_idempotence=True,
+                max_batch_size=self._limit,
+            )
+            self._producer = producer
+            await producer.start()
+        return self._producer
+
+    async def _dropped(self) -> None:
+        """End whatever runs on the thread: a producer that cannot reach its brokers ends by itself only when it has."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await _end_others()
+            with contextlib.suppress(KafkaError, OSError, TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(producer.stop(), _END_S)
+            await _end_others()
+
+
+async def _end_others() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _partitions(producer: AIOKafkaProducer, topic: str) -> list[int]:
+    """Return the partitions of a topic; brokers that make topics by themselves do so."""
+    try:
+        return sorted(await asyncio.wait_for(producer.partitions_for(topic), _LOOK_S))
+    except TimeoutError:
+        if await producer.client.force_metadata_update():
+            raise Refused(f"there is no topic '{topic}'", lasting=False) from None
+        raise
+
+
+def _context(options: dict[str, Any]) -> Any:
+    """Return what TLS needs, None without it."""
+    if "SSL" not in options.get("security_protocol", ""):
+        return None
+    context = create_ssl_context(**{name: options[ours] for ours, name in _FILES.items() if ours in options})
+    context.check_hostname = options.get("ssl_check_hostname", True)
+    if ciphers := options.get("ssl_ciphers"):
+        context.set_ciphers(ciphers)
+    return context
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__} {error}".rstrip()
