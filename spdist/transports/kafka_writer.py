@@ -159,7 +159,9 @@ class KafkaWriter:
 
     def abandon(self) -> None:
         """Forget what is on its way, and the connections."""
-        asyncio.run_coroutine_threadsafe(self._dropped(), self._loop).result(_END_S)
+        dropping = asyncio.run_coroutine_threadsafe(self._dropped(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            dropping.result(2 * _END_S)
 
     def close(self) -> None:
         """Close the connections and end the thread."""
@@ -174,34 +176,33 @@ class KafkaWriter:
         count = sum(len(some.values) for some in messages)
         try:
             producer = await self._connected()
-            parts = await self._parts(producer, messages)
-        except Refused as error:
-            return 0, error
-        except _REFUSED as error:
-            return 0, Refused(_told(error), lasting=True)
+            parts, stopped = await self._parts(producer, messages)
         except (KafkaError, OSError, TimeoutError) as error:
             await self._dropped()
             return 0, error
         writing = (self._write(producer, *place, own) for place, own in parts.items())
-        stopped = [stop for stop in await asyncio.gather(*writing) if stop is not None]
-        if not stopped:
-            return count, None
-        # What is behind a batch that failed would be out of its producer's order.
-        await self._dropped()
-        return min(stopped, key=lambda stop: stop[0])
+        failed = [stop for stop in await asyncio.gather(*writing) if stop is not None]
+        if failed:
+            # What is behind a batch that failed would be out of its producer's order.
+            await self._dropped()
+        return min([*failed, stopped or (count, None)], key=lambda stop: stop[0])
 
     async def _parts(
         self, producer: AIOKafkaProducer, messages: Iterable[Messages]
-    ) -> dict[tuple[str, int], list[_Part]]:
-        """Return what goes to each topic and partition."""
+    ) -> tuple[dict[tuple[str, int], list[_Part]], tuple[int, Exception] | None]:
+        """Return what goes to each topic and partition; also what goes nowhere: the number of the first, and why."""
         parts: dict[tuple[str, int], list[_Part]] = {}
         start = 0
         for some in messages:
-            for partition, places in self._shares(some, await _partitions(producer, some.topic)):
+            try:
+                shares = list(self._shares(some, await _partitions(producer, some.topic)))
+            except Refused as error:
+                return parts, (start, error)
+            for partition, places in shares:
                 if places:
                     parts.setdefault((some.topic, partition), []).append(_Part(some, start, places))
             start += len(some.values)
-        return parts
+        return parts, None
 
     def _shares(self, some: Messages, partitions: list[int]) -> Iterator[tuple[int, range]]:
         """Yield each partition and the places of the messages that go there, the same whenever they are sent."""

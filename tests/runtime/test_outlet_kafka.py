@@ -143,10 +143,14 @@ def test_what_names_no_place_is_said_after_the_others_have_gone(
         outlet.send(each)
     assert (error.value.done, error.value.lasting) == (2, True)
     assert [id for _, _, id in received(kafka_broker, topic)[0]] == ["A-1:0", "A-1:1"]
-    for options in ({"topic": topic, "partition.no": "2"}, {"topic": "not-there"}):
+    places = [{"topic": topic, "partition.no": "2"}, {"topic": "not-there"}, {"topic": "not a name"}]
+    for number, place in enumerate(places):
+        each = [Delivery("kafka", 0, 0, "S", each[0].options, "a", "A-1", 10 * number)]
+        each += [Delivery("kafka", 0, 0, "S", place, "a", "A-1", 10 * number + 1)] * 2
         with pytest.raises(SendError, match=r"no topic|no partition 2") as error:
-            outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 4)])
-        assert (error.value.done, error.value.lasting) == (0, False)
+            outlet.send(each)
+        assert (error.value.done, error.value.lasting) == (1, False)
+    assert [id for _, _, id in received(kafka_broker, topic)[0]][2:] == ["A-1:0", "A-1:10", "A-1:20"]
 
 
 def test_who_waits_for_brokers_says_so_and_can_be_told_to_stop(
