@@ -98,12 +98,17 @@ def _readings(settings: QuerySettings) -> list[KafkaReading]:
             settings=settings.kafka[topics[0]].settings,
             names={topic: settings.kafka[topic].name for topic in topics},
             start={topic: start[topic] for topic in topics},
-            max_batch_records=max(4, settings.max_batch_events // (_PACKED if settings.kafka[topics[0]].packed else 1)),
+            max_batch_records=_most_records(settings, packed=settings.kafka[topics[0]].packed),
             headers=not settings.kafka[topics[0]].users,
             keys=settings.kafka[topics[0]].keys,
         )
         for topics in together.values()
     ]
+
+
+def _most_records(settings: QuerySettings, *, packed: bool) -> int:
+    """Return how many messages a batch may have."""
+    return max(4, settings.max_batch_events // _PACKED) if packed else settings.max_batch_events
 
 
 def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:

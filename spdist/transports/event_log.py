@@ -29,6 +29,11 @@ def write_log(options: Mapping[str, str], default_prefix: str, payload: Any) -> 
         events_log.log(level, "%s : %s", options.get("prefix") or default_prefix, shown(payload))
 
 
+def encoded(payload: Any) -> bytes:
+    """Return a payload as bytes: those that it is, or its text."""
+    return payload if isinstance(payload, bytes) else shown(payload).encode()
+
+
 def shown(payload: Any) -> str:
     """Return a payload as text; events as Siddhi prints them."""
     if not isinstance(payload, Events):

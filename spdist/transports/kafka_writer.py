@@ -32,7 +32,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.kafka_link import KafkaAccess
 
-__all__ = ["KafkaWriter", "Messages", "Refused", "Sending"]
+__all__ = ["KafkaWriter", "Messages", "Refused"]
 
 # It tells of every connection that is not there; what comes of it is ours to say.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -111,25 +111,6 @@ class _Part:
     places: range
 
 
-class Sending:
-    """Messages on their way.
-
-    Parameters
-    ----------
-    result : Future
-        How many were certainly taken, and what stopped the next one.
-    """
-
-    def __init__(self, result: Future[tuple[int, Exception | None]]) -> None:
-        self._result = result
-
-    def wait(self, seconds: float) -> tuple[int, Exception | None] | None:
-        """Return how many are certainly there and what stopped the next one; None while it is not known."""
-        with contextlib.suppress(TimeoutError):
-            return self._result.result(seconds)
-        return None
-
-
 class KafkaWriter:
     """Sends messages in order to one Kafka cluster.
 
@@ -144,7 +125,6 @@ class KafkaWriter:
     """
 
     def __init__(self, access: KafkaAccess) -> None:
-        self._access = access
         self._options = access.arguments(producer=True)
         self._limit = int(self._options.get("batch_size", _BATCH_BYTES))
         self._partition_of = DefaultPartitioner()
@@ -153,9 +133,15 @@ class KafkaWriter:
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafka", daemon=True)
         self._thread.start()
 
-    def begin(self, messages: Sequence[Messages]) -> Sending:
-        """Begin to send, in order; while brokers are away it goes on until they are back, or `abandon`."""
-        return Sending(asyncio.run_coroutine_threadsafe(self._send(messages), self._loop))
+    def begin(self, messages: Sequence[Messages]) -> Future[tuple[int, Exception | None]]:
+        """Begin to send, in order; while brokers are away it goes on until they are back, or `abandon`.
+
+        Returns
+        -------
+        Future
+            How many are certainly there, and what stopped the next one.
+        """
+        return asyncio.run_coroutine_threadsafe(self._send(messages), self._loop)
 
     def abandon(self) -> None:
         """Forget what is on its way, and the connections."""

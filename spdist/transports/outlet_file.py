@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spdist.transports.delivery import Delivery
-from spdist.transports.event_log import shown
+from spdist.transports.event_log import encoded
 from spdist.transports.options import Options, local_path
 from spdist.transports.outlets import SendError
 
@@ -83,7 +83,7 @@ class FileOutlet:
             ledger.done()
 
     def _line(self, payload: Any) -> bytes:
-        line = payload if isinstance(payload, bytes) else shown(payload).encode()
+        line = encoded(payload)
         ended = line.endswith(b"\n") and not self._always
         return line + b"\n" if self._separator and not ended else line
 

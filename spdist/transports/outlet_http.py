@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from spdist.transports.delivery import ID_HEADER, Delivery
-from spdist.transports.event_log import shown
+from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
 
@@ -83,7 +83,7 @@ class HttpOutlet:
         if isinstance(payload, dict):
             content["data"] = {name: shown(value) for name, value in payload.items()}
         else:
-            content["content"] = payload if isinstance(payload, bytes) else shown(payload).encode()
+            content["content"] = encoded(payload)
             headers.setdefault("Content-Type", _kind_of(payload))
         method = (options.get("method") or "POST").upper()
         if method not in _METHODS:

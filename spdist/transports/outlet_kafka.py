@@ -6,15 +6,15 @@ twice drops repeats by their ids.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
 from itertools import groupby
 from typing import Any
 
 from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
-from spdist.transports.event_log import shown
+from spdist.transports.event_log import encoded
 from spdist.transports.kafka_link import KafkaAccess
 from spdist.transports.kafka_writer import KafkaWriter, Messages, Refused
 from spdist.transports.options import Options
@@ -75,7 +75,7 @@ class KafkaOutlet:
                     waiting.say(f"Kafka at {self._servers}: {type(why).__name__} {why}".rstrip())
                     if waiting.seconds > self._patience_s:
                         raise SendError(waiting.why, there, lasting=True)
-                    waiting.pause()
+                    self._around.pause(_AGAIN_S)
         finally:
             waiting.over()
         if bad is not None:
@@ -88,16 +88,18 @@ class KafkaOutlet:
     def _sent(self, messages: Sequence[Messages], waiting: _Waiting) -> tuple[int, Exception | None]:
         """Send; return how many are there and what stopped the next one."""
         sending = self._writer.begin(messages)
-        while (result := sending.wait(_SLICE_S)) is None:
-            if self._around.stopped():
+        while not wait((sending,), _SLICE_S).done:
+            try:
+                self._around.go_on()
+            except TransportError:
                 self._writer.abandon()
-                raise _stopped()
+                raise
             if waiting.seconds > self._patience_s:
                 self._writer.abandon()
                 return 0, TimeoutError("does not answer")
             if waiting.seconds > _LONG_S:
                 waiting.say(f"Kafka at {self._servers} does not answer")
-        return result
+        return sending.result()
 
 
 class _Waiting:
@@ -118,20 +120,11 @@ class _Waiting:
             self._around.waiting(f"{self._sink} waits: {why}")
         self.why = why
 
-    def pause(self) -> None:
-        if self._around.stopped():
-            raise _stopped()
-        threading.Event().wait(_AGAIN_S)
-
     def over(self) -> None:
         self._since = time.monotonic()
         if self.why:
             self.why = ""
             self._around.waiting(None)
-
-
-def _stopped() -> TransportError:
-    return TransportError("sending was stopped while a sink waited for its receiver")
 
 
 def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | None]:
@@ -170,4 +163,4 @@ def behind(messages: Sequence[Messages], there: int) -> Sequence[Messages]:
 def _values(payloads: Sequence[Any]) -> list[bytes]:
     if set(map(type, payloads)) == {str}:
         return list(map(str.encode, payloads))
-    return [payload if isinstance(payload, bytes) else shown(payload).encode() for payload in payloads]
+    return list(map(encoded, payloads))

@@ -6,10 +6,9 @@ The header ``Nats-Msg-Id`` is the same when a delivery is sent again: JetStream 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from spdist.transports.delivery import ID_HEADER, Delivery
-from spdist.transports.event_log import shown
+from spdist.transports.event_log import encoded
 from spdist.transports.nats_link import NatsLink, NatsSettings
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
@@ -39,7 +38,7 @@ class NatsOutlet:
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Publish in order; returns when the server, or its stream, has all messages."""
         messages = [
-            (one.options["destination"], _bytes(one.payload), {"Nats-Msg-Id": one.id, ID_HEADER: one.id})
+            (one.options["destination"], encoded(one.payload), {"Nats-Msg-Id": one.id, ID_HEADER: one.id})
             for one in deliveries
         ]
         done, error = self._link.publish(messages, self._confirmed)
@@ -49,7 +48,3 @@ class NatsOutlet:
     def close(self) -> None:
         """Close the connection."""
         self._link.close()
-
-
-def _bytes(payload: Any) -> bytes:
-    return payload if isinstance(payload, bytes) else shown(payload).encode()

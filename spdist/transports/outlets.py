@@ -92,6 +92,22 @@ class Surroundings:
     stopped: Callable[[], bool] = lambda: False
     waiting: Callable[[str | None], None] = lambda _why: None
 
+    def go_on(self) -> None:
+        """Raise TransportError where sending is to end."""
+        if self.stopped():
+            raise TransportError("sending was stopped while a sink waited for its receiver")
+
+    def pause(self, seconds: float) -> None:
+        """Wait between two tries; raises TransportError as soon as sending is to end."""
+        end = time.monotonic() + seconds
+        pace = threading.Event()
+        while True:
+            self.go_on()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            pace.wait(min(left, _SLICE_S))
+
 
 def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> Outlet:
     """Return the outlet for a sink of type `kind`.
@@ -248,15 +264,7 @@ class Outlets:
         self._around.waiting(why)
 
     def _pause(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        pace = threading.Event()
-        while True:
-            if self._around.stopped():
-                raise TransportError("sending was stopped while a sink waited for its receiver")
-            left = end - time.monotonic()
-            if left <= 0:
-                return
-            pace.wait(min(left, _SLICE_S))
+        self._around.pause(seconds)
 
     def _give_up(self, delivery: Delivery, error: SendError) -> None:
         if delivery.on_error == "STREAM" and self._to_fault_stream(delivery, error):
