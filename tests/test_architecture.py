@@ -32,7 +32,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "msgpack": ("spdist/operators/codec.py",),
     "orjson": ("spdist/mapping/columns.py",),
     "numpy": ("spdist/mapping/columns.py",),
-    "pyarrow": ("spdist/engine/", "spdist/transports/"),
+    "pyarrow": ("spdist/engine/", "spdist/transports/", "spdist/mapping/json_columns.py"),
     "ipywidgets": ("widgets/",),
     "typer": ("spdist/__main__.py",),
     "rich": ("spdist/__main__.py", "spdist/cluster/local.py"),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from spdist.engine.columns import from_batch
+from spdist.engine.columns import from_batch, unpacked
 from spdist.engine.packing import Mapped, Messages
 from spdist.engine.source import control_record, is_control, read_control
 from spdist.engine.state import Positions
@@ -42,12 +42,18 @@ class Arrivals:
     def records(self, batches: Iterable[Any]) -> Iterator[Record]:
         """Yield the records of all batches in order, without control records."""
         for batch in batches:
-            if "headers" not in batch.schema.names:
+            if "sent" not in batch.schema.names:
                 yield from self._narrow(from_batch(batch))
                 continue
-            for topic, partition, part in _runs(batch) if self._mapped else (("", 0, batch),):
+            for topic, partition, part in _runs(batch):
                 users = self._mapped.get(topic)
-                yield from self._wide(part) if users is None else self._messages(users, topic, partition, part)
+                if topic == "":
+                    for value in part.column("value").to_pylist():
+                        yield from self._narrow(unpacked(value))
+                elif users is not None:
+                    yield from self._messages(users, topic, partition, part)
+                else:
+                    yield from self._between_groups(topic, partition, part)
 
     def control(self) -> Record:
         """Return what has been said of the batch as a control record."""
@@ -72,42 +78,45 @@ class Arrivals:
             else:
                 yield record
 
-    def _wide(self, batch: Any) -> Iterator[Record]:
-        beside = (batch.column(name).to_pylist() for name in ("headers", "sent", "batch_time"))
-        for record, headers, sent, batch_time in zip(from_batch(batch), *beside, strict=True):
-            if batch_time is None:
-                yield from self._narrow((record,))
-                continue
-            self.tick = max(self.tick, batch_time)
-            yield self._message(record, headers or (), sent)
+    def _between_groups(self, topic: str, partition: int, batch: Any) -> Iterator[Record]:
+        self.tick = max(self.tick, batch.column("batch_time")[0].as_py())
+        names = ("offset", "value", "headers", "sent")
+        for offset, value, headers, sent in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
+            self._reach(topic, partition, offset + 1)
+            yield _message(topic, partition, offset, value or b"", headers or (), sent)
 
     def _messages(self, users: Mapped, topic: str, partition: int, batch: Any) -> Iterator[Record]:
         now: int = batch.column("batch_time")[0].as_py()
         self.tick = max(self.tick, now)
-        offsets, times = batch.column("offset").to_pylist(), users.timely(batch.column("sent").to_pylist(), now)
+        offsets, sent, values = (batch.column(name) for name in ("offset", "sent", "value"))
+        offsets, times = offsets.to_pylist(), users.timely(sent.to_pylist(), now)
         self._reach(topic, partition, offsets[-1] + 1)
-        values = [value or b"" for value in batch.column("value").to_pylist()]
         keys = None
-        if batch.column("headers").null_count == 0:
+        if "headers" in batch.schema.names and batch.column("headers").null_count == 0:
             keys = [beside[0]["value"] for beside in batch.column("headers").to_pylist()]
-        yield from users.records(Messages(topic, partition, offsets, times, values, keys))
+        yield from users.records(Messages(topic, partition, offsets, times, values.fill_null(b""), keys))
 
-    def _message(self, row: Record, headers: Iterable[Mapping[str, Any]], sent: int) -> Record:
-        topic, value = row.topic, row.value or b""
-        self._reach(topic, row.partition, row.offset + 1)
-        said = {one["key"]: (one["value"] or b"").decode(errors="replace") for one in headers}
-        numbers = read_numbers(said)
-        if numbers is None:
-            return outsiders_record(topic, row.partition, value, sent, row.offset)
-        producer, seq, count, clock = numbers
-        return Record(topic, row.partition, value, count, producer, seq, clock, row.offset)
+
+def _message(
+    topic: str, partition: int, offset: int, value: bytes, headers: Iterable[Mapping[str, Any]], sent: int
+) -> Record:
+    said = {one["key"]: (one["value"] or b"").decode(errors="replace") for one in headers}
+    numbers = read_numbers(said)
+    if numbers is None:
+        return outsiders_record(topic, partition, value, sent, offset)
+    producer, seq, count, clock = numbers
+    return Record(topic, partition, value, count, producer, seq, clock, offset)
 
 
 def _runs(batch: Any) -> Iterator[tuple[str, int, Any]]:
-    """Yield topic, partition and rows of what follows one another in a batch and is of one partition."""
-    topics, partitions = batch.column("topic").dictionary_encode(), batch.column("partition")
+    """Yield topic, partition and rows of what follows one another in a batch and is of one partition.
+
+    Packed records have none: an empty topic.
+    """
     if not batch.num_rows:
         return
+    topics, partitions = batch.column("topic"), batch.column("partition")
+    topics = (topics.fill_null("") if topics.null_count else topics).dictionary_encode()
     names = topics.dictionary.to_pylist()
     if len(names) == 1 and len(partitions.unique()) == 1:
         yield names[0], partitions[0].as_py(), batch

@@ -13,14 +13,19 @@ import pyarrow.compute as pc
 from spdist.transports.base import Record
 
 __all__ = [
+    "HEADERS_DDL",
+    "PACKED_DDL",
     "RECORD_DDL",
     "ROUTED_DDL",
     "WIDE_DDL",
     "arrow_without_pandas",
     "from_batch",
     "from_routed",
+    "pack",
+    "packed",
     "to_batch",
     "to_routed",
+    "unpacked",
 ]
 
 _SCHEMA = pa.schema(
@@ -40,9 +45,13 @@ RECORD_DDL = (
     "topic string, partition int, offset bigint, count int, producer string, seq bigint, clock bigint, value binary"
 )
 
-#: With what a message of another system has besides: headers, its time and that of the batch, ms. Records of ours have
-#: none.
-WIDE_DDL = f"{RECORD_DDL}, headers array<struct<key: string, value: binary>>, sent bigint, batch_time bigint"
+#: A whole batch of records as one value, without a column for each thing that is said of them.
+PACKED_DDL = "value binary"
+#: Messages of Kafka: their times and that of the batch are in ms. Beside them rows without a topic, which are packed
+#: records of ours. Each column counts: it takes Spark as long as much of the rest.
+WIDE_DDL = "topic string, partition int, offset bigint, value binary, sent bigint, batch_time bigint"
+#: Where anybody wants to see them.
+HEADERS_DDL = "headers array<struct<key: string, value: binary>>"
 #: On the way to the islands: Spark partition and number of the shard first.
 ROUTED_DDL = f"target int, shard int, {RECORD_DDL}"
 
@@ -61,6 +70,27 @@ def from_batch(batch: Any) -> Iterator[Record]:
     columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
     for topic, partition, offset, count, producer, seq, clock, value in zip(*columns, strict=True):
         yield Record(topic, partition, value, count, producer, seq, clock, offset)
+
+
+def pack(batch: Any) -> Any:
+    """Return a batch of records as a batch of one row (`PACKED_DDL`)."""
+    return pa.record_batch({"value": pa.array([packed(batch)], pa.binary())})
+
+
+def packed(batch: Any) -> bytes:
+    """Return a batch as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def unpacked(value: bytes) -> Iterator[Record]:
+    """Yield the records of a packed batch in order."""
+    with pa.ipc.open_stream(value) as reader:
+        for batch in reader:
+            yield from from_batch(batch)
 
 
 def to_routed(routed: Sequence[tuple[int, int, Record]]) -> Any:

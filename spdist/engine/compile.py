@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spdist.engine.columns import ROUTED_DDL
-from spdist.engine.kafka_source import KafkaReading, kafka_records, widened
+from spdist.engine.kafka_source import KafkaReading, kafka_records
 from spdist.engine.query import QuerySettings
 from spdist.engine.session import SparkHost
 from spdist.engine.shards import lowest_positions
@@ -76,11 +76,10 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
 def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
     """Return what the query reads: records of ours, wide ones where some come from Kafka."""
     session = host.session
-    log = session.readStream.format(LogDataSource.name()).options(**settings.source().to_options()).load()
+    log = session.readStream.format(LogDataSource.name()).options(**settings.source().to_options())
     if not settings.kafka:
-        return log
-    frames = [kafka_records(session, reading) for reading in _readings(settings)]
-    return reduce(DataFrame.unionAll, frames, widened(log))
+        return log.load()
+    return kafka_records(session, _readings(settings), log.option("packed", "true").load())
 
 
 def _readings(settings: QuerySettings) -> list[KafkaReading]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.engine.home import Home
-from spdist.engine.sinks import IN_MEMORY, LOG, Sink, Target, map_of, sink_of
+from spdist.engine.sinks import LOG, Sink, Target, map_of, sink_of
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
@@ -24,7 +24,7 @@ from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import is_mapped, source_mapper
 from spdist.transports.delivery import Outbox
-from spdist.transports.in_memory import InMemoryBroker
+from spdist.transports.in_memory import IN_MEMORY, InMemoryBroker
 
 __all__ = ["Endpoints"]
 

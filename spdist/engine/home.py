@@ -10,6 +10,7 @@ from spdist.language.scope import undefined
 from spdist.operators.base import Arrival, Timer, Timers, VirtualClock
 from spdist.operators.faults import ErrorStore
 from spdist.operators.junction import Failures, Junction
+from spdist.transports.in_memory import IN_MEMORY
 
 __all__ = ["BEFORE_ALL_TIME", "Home"]
 
@@ -57,7 +58,10 @@ class Home:
         return junction
 
     def is_fed(self, stream_id: str) -> bool:
-        """Tell whether events of a stream can come from inside the app: from queries, triggers or sources."""
+        """Tell whether events of a stream can come from inside the app: from queries, triggers or in-memory topics.
+
+        What other sources receive is brought from outside, when its time has come.
+        """
         return stream_id in self._fed
 
     def _keeper(self, stream_id: str) -> Callable[[Sequence[Arrival], Exception], None]:
@@ -82,6 +86,7 @@ def _fed(checked: CheckedApp) -> set[str]:
     inside = (query for partition in checked.partitions for query in partition.queries)
     fed = {query.target for query in (*checked.queries, *inside)}
     for definition in checked.app.definitions:
-        if not isinstance(definition, ast.StreamDefinition) or ast.find_annotations(definition.annotations, "source"):
+        sources = ast.find_annotations(definition.annotations, "source")
+        if not isinstance(definition, ast.StreamDefinition) or any(one.get("type") == IN_MEMORY for one in sources):
             fed.add(definition.name)
     return fed | {id for id in checked.streams if id.startswith("!")}

@@ -10,6 +10,7 @@ from spdist.engine.island import Island
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.engine.seen import answer_of, error_of
+from spdist.engine.straight import Around
 from spdist.errors import MappingError
 from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
@@ -178,7 +179,7 @@ class HostedApp(LocalApp):
         times: Iterator[int],
         rows: Sequence[Row],
         late: Sequence[tuple[int, int]],
-        around: Callable[[Callable[[int], None]], Callable[[int], None]],
+        around: Around,
     ) -> None:
         """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
         clock, heap, move = self._clock, self._heap, around(self._move)
@@ -192,6 +193,22 @@ class HostedApp(LocalApp):
                 if due > clock.now or (heap and heap[0][0] <= due):
                     move(due)
             loop(times, rows[done:] if done else rows)
+        except ObserverFailed as failed:
+            raise failed.cause from None
+
+    def deliver_mixed(
+        self, streams: Sequence[str], times: Iterator[int], due: Sequence[int], rows: Sequence[Row], around: Around
+    ) -> None:
+        """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
+        clock, heap, move = self._clock, self._heap, around(self._move)
+        ones = {stream: self._home.junction(stream).one for stream in set(streams)}
+        try:
+            for one, time, at, row in zip(map(ones.__getitem__, streams), times, due, rows, strict=True):
+                if heap and heap[0][0] <= at:
+                    move(at)
+                elif at > clock.now:
+                    clock.now = at
+                one(time, row)
         except ObserverFailed as failed:
             raise failed.cause from None
 

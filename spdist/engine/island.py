@@ -6,35 +6,29 @@ wherever batches are cut and however often they are replayed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Protocol
 
-from spdist.engine.merge import ChannelKey, Merge
-from spdist.engine.packing import by_time
+from spdist.engine.intake import Intake
 from spdist.engine.publish import Publisher
 from spdist.engine.rows import HoldsRows
 from spdist.engine.straight import Run, RunsApp
-from spdist.errors import MappingError, StateError
+from spdist.errors import StateError
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
 from spdist.operators.codec import decode, encode
 from spdist.operators.stores import Batch
 from spdist.planning.topology import Assignment
-from spdist.transports.base import NO_CLOCK, Record, Repeats
+from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
-from spdist.transports.outside import is_marked
 from spdist.transports.paths import child
-from spdist.transports.payload import TIMER, Events, Payload
+from spdist.transports.payload import TIMER
 
 __all__ = ["App", "Island", "Output"]
 
 #: A record for a topic, or what a user's sink delivers.
 Output = Record | Outgoing
-
-log = logging.getLogger(__name__)
 
 _FORMAT = 1
 
@@ -115,7 +109,6 @@ class Island:
     def __init__(self, assignment: Assignment, app: App, schemas: Mapping[str, Schema], *, merge_wait_ms: int) -> None:
         self.app = app
         self.schemas = schemas
-        self.events_in = 0
         #: Whether time passes by itself, so that every batch matters.
         self.live = not assignment.playback
         self._started = False
@@ -126,22 +119,14 @@ class Island:
         self._number = 0
         #: When timers here last put something out, and how much at that time.
         self._timers = (NO_CLOCK, 0)
-        #: Topics of commands: they have no place among the events, and nobody waits for them.
-        self._asked = {assigned.topic for assigned in assignment.inputs if assigned.stream == COMMANDS}
-        self._commands: list[Arrival] = []
-        #: Topics of users' own sources, and the channels into which their events come.
-        first = {one.topic: min(one.partitions) for one in assignment.inputs if not one.into}
-        self._into = {one.topic: (one.into, first[one.into], "") for one in assignment.inputs if one.into}
-        merged = [one for one in assignment.inputs if one.topic not in self._asked and not one.into]
-        self._merge = Merge(merged, live=self.live, merge_wait_ms=merge_wait_ms)
-        self._repeats = Repeats()
-        self._payloads = {assigned.topic: Payload(schemas[assigned.stream]) for assigned in assignment.inputs}
-        #: What this group itself publishes to a topic that it reads: it has handed those events on already.
-        self._own = {assigned.topic: frozenset(assigned.own) for assigned in assignment.inputs if assigned.own}
+        #: What sinks have put out before the running batch was whole.
+        self._put_out: list[Outgoing] = []
+        self._intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms)
+        self._merge = self._intake.merge
+        #: Streams of which this group itself publishes events to a topic that it reads.
         self._echoed = {assigned.stream for assigned in assignment.inputs if assigned.own}
         #: The event of such a stream that is being delivered, as its first row: others have published it.
         self._handed: object = None
-        self._fed = {assigned.topic for assigned in assignment.inputs if not assigned.producers}
         self._publisher = Publisher(assignment.name, assignment.outputs, schemas)
         self._run = Run([self._publisher.collect(stream) for stream in self._publisher.streams])
         for position, stream in enumerate(self._publisher.streams):
@@ -157,6 +142,11 @@ class Island:
         return self.app.clock if self._started else None
 
     @property
+    def events_in(self) -> int:
+        """Number of events read, in all batches so far."""
+        return self._intake.events_in
+
+    @property
     def events_out(self) -> int:
         """Number of events published, in all batches so far."""
         return self._publisher.events_out
@@ -169,6 +159,43 @@ class Island:
     def held_rows(self) -> int:
         """Return how many rows the state holds, those that wait for their turn included; of large ones an estimate."""
         return self.pending + (self.app.held_rows() if self._started and isinstance(self.app, HoldsRows) else 0)
+
+    def goes_ahead(self, record: Record) -> bool:
+        """Whether to process a record before its batch is whole comes to the same."""
+        return self._started and self._intake.goes_ahead(record) and self._only is not None
+
+    def ahead(self, record: Record, batch: Batch | None = None) -> Record:
+        """Process a record that `goes_ahead` before its batch is whole.
+
+        Parameters
+        ----------
+        record : Record
+            As for `process`.
+        batch : Batch, optional
+            As for `process`.
+
+        Returns
+        -------
+        Record
+            What `process` is to be given in the place of `record`: the next call is for a record that follows, for the
+            whole batch, or `give_up`.
+        """
+        try:
+            if batch is not None and not self._intake.is_ahead:
+                self.app.begin(batch)
+            taken = self._intake.take_ahead(record)
+            self._by_timer = False
+            self._deliver_runs()
+            self._by_timer = True
+            self._put_out += self.app.take_deliveries()
+        except BaseException:
+            self.app.stop()
+            raise
+        return taken
+
+    def give_up(self) -> None:
+        """Undo outside what `ahead` has done; the island is of no use after that."""
+        self.app.stop()
 
     def process(self, records: Iterable[Record], tick: int, batch: Batch | None = None) -> list[Output]:
         """Process one batch and return what it publishes.
@@ -190,7 +217,8 @@ class Island:
         if batch is None:
             return self._process(records, tick)
         try:
-            self.app.begin(batch)
+            if not self._intake.is_ahead:
+                self.app.begin(batch)
             outputs = self._process(records, tick)
             self.app.commit()
         except BaseException:
@@ -199,18 +227,7 @@ class Island:
         return outputs
 
     def _process(self, records: Iterable[Record], tick: int) -> list[Output]:
-        users: dict[ChannelKey, list[Record]] = {}
-        for outside, group in groupby(records, _outsiders_place):
-            if outside is not None:
-                self._take_outside(tuple(group))
-                continue
-            for record in group:
-                if record.topic not in self._into:
-                    self._take(record)
-                else:
-                    users.setdefault(self._into[record.topic], []).append(record)
-        for channel, own in users.items():
-            self._take_messages(channel, own)
+        self._intake.take(records)
         frontier = self._merge.frontier(tick)
         if frontier == NO_CLOCK:
             self._do_commands()
@@ -222,7 +239,8 @@ class Island:
         self._by_timer = True
         self.app.advance(frontier)
         self._do_commands()
-        return [*self._publisher.flush(frontier), *self.app.take_deliveries()]
+        put_out, self._put_out = self._put_out, []
+        return [*self._publisher.flush(frontier), *put_out, *self.app.take_deliveries()]
 
     def snapshot(self) -> bytes:
         """Return the whole state between two batches: typed, versioned, no pickle."""
@@ -231,11 +249,9 @@ class Island:
                 "island": _FORMAT,
                 "started": self._started,
                 "app": self.app.snapshot() if self._started else b"",
-                "merge": self._merge.snapshot(),
-                "seen": [[*key, end] for key, end in self._repeats.seen.items()],
+                **self._intake.snapshot(),
                 "publisher": self._publisher.snapshot(),
                 "timers": self._timers,
-                "events_in": self.events_in,
             }
         )
 
@@ -253,63 +269,9 @@ class Island:
         if state["started"]:
             self.app.restore(state["app"])
         self._started = state["started"]
-        self._merge.restore(state["merge"])
-        self._repeats = Repeats({(topic, part, name): end for topic, part, name, end in state["seen"]})
+        self._intake.restore(state)
         self._publisher.restore(state["publisher"])
         self._timers = state["timers"]
-        self.events_in = state["events_in"]
-
-    def _take(self, record: Record) -> None:
-        if record.producer in self._own.get(record.topic, ()):
-            return
-        events = self._decoded(record, self._repeats.fresh(record))
-        if record.topic in self._asked:
-            self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
-            return
-        self._merge.offer((record.topic, record.partition, record.producer), events, record.clock)
-
-    def _take_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
-        """Take what a batch brings from users' topics for one stream."""
-        places: dict[tuple[str, int], list[Events]] = {}
-        for record in records:
-            events = self._decoded(record)
-            if events is not None and len(events):
-                places.setdefault((record.topic, record.partition), []).append(events)
-        for events in by_time(list(places.values())):
-            self._merge.offer(channel, events, NO_CLOCK)
-        # Also a shard that has got no event of the last ones learns how late it is.
-        self._merge.offer(channel, None, max(record.clock for record in records))
-
-    def _decoded(self, record: Record, skip: int = 0) -> Events | None:
-        """Return the events of a record but the first `skip`; None where there are none."""
-        # A shard's share of a record may be empty.
-        if skip >= record.count or not record.value:
-            return None
-        events = record.events
-        if events is None:
-            try:
-                events = self._payloads[record.topic].decode(record.value, skip)
-            except MappingError as error:
-                if record.topic not in self._fed:
-                    raise
-                # What outsiders send must not stop the group for ever.
-                log.warning("dropping offset %d of %s: %s", record.offset, record.topic, error)
-                return None
-        self.events_in += len(events)
-        return events
-
-    def _take_outside(self, records: Sequence[Record]) -> None:
-        """Take payloads of outsiders from one partition, as `_take` does one by one, only together."""
-        topic, partition = records[0].topic, records[0].partition
-
-        def failed(number: int, error: MappingError) -> None:
-            if topic not in self._fed:
-                raise error
-            log.warning("dropping offset %d of %s: %s", records[number].offset, topic, error)
-
-        events = self._payloads[topic].decode_outside([record.value for record in records], failed)
-        self.events_in += len(events)
-        self._merge.offer((topic, partition, ""), events, NO_CLOCK)
 
     def _start(self, frontier: int) -> None:
         """Begin: a live app now, since it follows the clock on the wall; else with the first time heard of."""
@@ -321,10 +283,9 @@ class Island:
 
     def _deliver(self) -> None:
         app = self.app
-        only = self._merge.only_stream
-        if only is not None and only not in self._echoed and isinstance(app, RunsApp) and app.runs(only):
-            for events in self._merge.runs():
-                self._run.through(app, only, events, app.clock, self._firing)
+        self._deliver_runs()
+        if self._deliver_mixed():
+            return
         for at, order, path, stream, arrivals in self._merge.release():
             self._by_timer = True
             if order == TIMER:
@@ -338,8 +299,31 @@ class Island:
             app.deliver(stream, arrivals)
         self._handed = None
 
+    def _deliver_runs(self) -> None:
+        if (only := self._only) is not None:
+            for events in self._merge.runs():
+                self._run.through(*only, events, self.app.clock, self._firing)
+
+    def _deliver_mixed(self) -> bool:
+        """Deliver what is due of several channels as one run, where it is that."""
+        app = self.app
+        mixed = self._merge.mixed() if isinstance(app, RunsApp) and not self._echoed else None
+        if mixed is None or not isinstance(app, RunsApp):
+            return False
+        if len(mixed.run):
+            self._run.through_mixed(app, mixed.streams, mixed.run, app.clock, self._firing)
+        return True
+
+    @property
+    def _only(self) -> tuple[RunsApp, str] | None:
+        """The app and the stream of an only channel, where it takes the events of that as runs."""
+        app, only = self.app, self._merge.only_stream
+        if only is None or only in self._echoed or not isinstance(app, RunsApp) or not app.runs(only):
+            return None
+        return app, only
+
     def _do_commands(self) -> None:
-        commands, self._commands = self._commands, []
+        commands = self._intake.take_commands()
         if commands:
             self.app.deliver(COMMANDS, commands)
 
@@ -372,9 +356,3 @@ class Island:
         """Go on numbering what timers put out at the time `at`, however batches were cut."""
         before, number = self._timers
         self._order, self._path, self._number = TIMER, b"", number if before == at else 0
-
-
-def _outsiders_place(record: Record) -> tuple[str, int] | None:
-    """Return topic and partition of a payload that an outsider put there with a client of its own; None for others."""
-    outside = not record.producer and record.clock == NO_CLOCK and is_marked(record.value)
-    return (record.topic, record.partition) if outside else None

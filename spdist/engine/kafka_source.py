@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spdist.engine.columns import WIDE_DDL
+from spdist.engine.columns import HEADERS_DDL, WIDE_DDL
 from spdist.engine.state import Positions
 from spdist.transports.kafka_options import KafkaSettings, spark_options
 
-__all__ = ["KafkaReading", "kafka_records", "widened"]
+__all__ = ["KafkaReading", "kafka_records"]
 
 #: Spark's words for the oldest message that is kept; a topic that nobody has read begins there.
 _EARLIEST = -2
@@ -91,16 +92,31 @@ class KafkaReading:
         return ({} if given else own) | retries | {"kafkaConsumer.pollTimeoutMs": str(2 * wait)}
 
 
-def kafka_records(session: SparkSession, reading: KafkaReading) -> DataFrame:
-    """Return messages as wide rows (`WIDE_DDL`) under our names of the topics.
+def kafka_records(session: SparkSession, readings: Sequence[KafkaReading], packed: DataFrame) -> DataFrame:
+    """Return messages as wide rows (`WIDE_DDL`) under our names of the topics, and before them records of ours.
 
     Parameters
     ----------
     session : SparkSession
         With the connector (`SparkHost.need_kafka`).
-    reading : KafkaReading
+    readings : sequence of KafkaReading
         What to read.
+    packed : DataFrame
+        Records of ours (`PACKED_DDL`).
     """
+    headers = any(reading.headers or reading.keys for reading in readings)
+    schema: Any = StructType.fromDDL(f"{WIDE_DDL}, {HEADERS_DDL}" if headers else WIDE_DDL)
+
+    def wide(rows: DataFrame, known: Mapping[str, Column]) -> DataFrame:
+        columns = [known.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in schema.fields]
+        return rows.select(*columns)
+
+    frames = [wide(*_messages(session, reading)) for reading in readings]
+    return reduce(DataFrame.unionAll, frames, wide(packed, {"value": F.col("value")}))
+
+
+def _messages(session: SparkSession, reading: KafkaReading) -> tuple[DataFrame, Mapping[str, Column]]:
+    """Return messages as Spark reads them, and what their columns are among wide rows."""
     messages = session.readStream.format("kafka").options(**reading.options()).load()
     ours = [F.lit(text) for ours, theirs in reading.names.items() for text in (theirs, ours)]
     known = {
@@ -112,15 +128,4 @@ def kafka_records(session: SparkSession, reading: KafkaReading) -> DataFrame:
         known["headers"] = F.col("headers")
     elif reading.keys:
         known["headers"] = F.array(F.struct(F.lit("key").alias("key"), F.col("key").alias("value")))
-    return _wide(messages, known | {name: F.col(name) for name in ("partition", "offset", "value")})
-
-
-def widened(records: DataFrame) -> DataFrame:
-    """Return records of ours as wide rows."""
-    return _wide(records, {name: F.col(name) for name in records.columns})
-
-
-def _wide(rows: DataFrame, known: Mapping[str, Column]) -> DataFrame:
-    schema: Any = StructType.fromDDL(WIDE_DDL)
-    columns = [known.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in schema.fields]
-    return rows.select(*columns)
+    return messages, known | {name: F.col(name) for name in ("partition", "offset", "value")}

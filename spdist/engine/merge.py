@@ -17,6 +17,7 @@ Source: conservative synchronisation with null messages, Chandy and Misra (1979)
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,11 +30,13 @@ from spdist.transports.base import NO_CLOCK
 from spdist.transports.paths import next_sibling, sort_key
 from spdist.transports.payload import TIMER, Events
 
-__all__ = ["ChannelKey", "Merge", "Released"]
+__all__ = ["ChannelKey", "Merge", "Mixed", "Released"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
 _LOWEST: Key = (NO_CLOCK, TIMER, b"")
+#: So many events that wait one by one are looked through after each batch, whether they are a run.
+_FEW = 10_000
 
 
 def _promised(clock: int) -> Key:
@@ -67,8 +70,15 @@ class _Waiting(NamedTuple):
     arrival: Arrival
 
 
+class Mixed(NamedTuple):
+    """Runs of several channels as one: what causes what, in order, and of which stream each event is."""
+
+    run: Events
+    streams: list[str]
+
+
 class _Run(NamedTuple):
-    """Events of an only channel: the channel's key before them, how they came, and as a run."""
+    """Events of a channel: the channel's key before them, how they came, and as a run."""
 
     before: Key
     events: Events
@@ -87,7 +97,7 @@ class _Channel:
     key: Key = _LOWEST
     first: int | None = None
     pending: deque[_Waiting] = field(default_factory=deque)
-    #: Of an only channel, where nothing is pending: what waits together.
+    #: Where nothing is pending: what waits together.
     runs: list[_Run] = field(default_factory=list)
 
 
@@ -147,7 +157,7 @@ class Merge:
             What the record promises.
         """
         channel = self._channel(key)
-        if events is not None and not self._keep(channel, events):
+        if events is not None and len(events) and not self._keep(channel, events):
             self._queue(channel, events)
         channel.key = max(channel.key, _promised(clock))
         if channel.first is None and channel.key > _LOWEST:
@@ -185,29 +195,53 @@ class Merge:
         runs, self._by_rank[0].runs = self._by_rank[0].runs, []
         return [one.run for one in runs]
 
+    def mixed(self) -> Mixed | None:
+        """Return what is due of several channels, given what `frontier` returned last; None where it is not all runs.
+
+        Equal keys go in the order of the channels, as in `release`.
+        """
+        runs = [one.run for channel in self._by_rank for one in channel.runs]
+        if len(self._by_rank) < 2 or not runs or any(channel.pending for channel in self._by_rank):
+            return None
+        first = runs[0].path[0]
+        if any(run.path.count(first) != len(run) for run in runs):
+            return None
+        due, streams = Events(), []  # type: Events, list[str]
+        for channel in self._by_rank:
+            for one in _due_runs(channel, self.reached):
+                due.extend(one.run)
+                streams += [channel.stream] * len(one.run)
+        keys = list(zip(due.at, due.order, strict=True))
+        numbers = sorted(range(len(keys)), key=keys.__getitem__)
+        return Mixed(due.picked(numbers), [streams[n] for n in numbers])
+
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.
 
         Those put out before it, and those that timers put out at that very time.
         """
-        self._spill()
         if len(self._by_rank) == 1:
             (channel,) = self._by_rank
+            _spill(channel)
             due, channel.pending = list(channel.pending), deque()
         else:
             limit = _promised(self.reached)
-            due = [waiting for channel in self._by_rank for waiting in _below(channel.pending, limit)]
+            due = []
+            for channel in self._by_rank:
+                due += _waiting(channel.rank, _due_runs(channel, self.reached))
+                due += _below(channel.pending, limit)
+                if len(channel.pending) <= _FEW:
+                    _gather(channel)
             # Stable, and each channel's part is sorted already: equal keys of a channel keep their order.
             due.sort(key=lambda waiting: waiting[:2])
         return list(self._chunks(due))
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain data."""
-        self._spill()
         return {
             "reached": self.reached,
             "channels": [
-                [*key, c.key, c.first, [[w.key, w.path, w.chunk, w.arrival] for w in c.pending]]
+                [*key, c.key, c.first, [[w.key, w.path, w.chunk, w.arrival] for w in _all_waiting(c)]]
                 for key, c in self._channels.items()
             ],
         }
@@ -221,6 +255,7 @@ class Merge:
             channel.pending = deque(
                 _Waiting(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
             )
+            _gather(channel)
 
     def _channel(self, key: ChannelKey) -> _Channel:
         topic, partition, producer = key
@@ -234,10 +269,9 @@ class Merge:
 
     def _keep(self, channel: _Channel, events: Events) -> bool:
         """Keep events as a run, where that is possible."""
-        alone = len(self._by_rank) == 1 and not channel.pending and len(events)
-        run = as_run(events, channel.key) if alone else None
+        run = as_run(events, channel.key) if not channel.pending else None
         if run is None:
-            self._spill()
+            _spill(channel)
             return False
         if channel.first is None:
             channel.first = events.at[0]
@@ -245,27 +279,12 @@ class Merge:
         channel.key = run[1]
         return True
 
-    def _spill(self) -> None:
-        """Let the events of runs wait one by one."""
-        for channel in self._by_rank:
-            reached = channel.key
-            for before, events, _ in channel.runs:
-                channel.key = before
-                self._queue(channel, events)
-            channel.key = reached
-            channel.runs.clear()
-
     @staticmethod
     def _queue(channel: _Channel, events: Events) -> None:
-        rank, pending, high = channel.rank, channel.pending, channel.key
-        for at, order, path, chunk, ts, row in events:
-            key = (at, order, sort_key(path))
-            if key > high:
-                high = key
-            pending.append(_Waiting(high, rank, path, chunk, (ts, row)))
-            if channel.first is None:
-                channel.first = at
-        channel.key = high
+        if channel.first is None:
+            channel.first = events.at[0]
+        channel.pending.extend(_one_by_one(channel.rank, channel.key, events))
+        channel.key = channel.pending[-1].key
 
     def _chunks(self, due: Sequence[_Waiting]) -> Iterator[Released]:
         """Put events together that were put out together and still follow one another."""
@@ -292,6 +311,69 @@ class Merge:
             and last.key[:2] == waiting.key[:2]
             and next_sibling(last.path) == waiting.path
         )
+
+
+def _one_by_one(rank: int, high: Key, events: Events) -> Iterator[_Waiting]:
+    """Yield events with keys that never fall below `high`, nor below one before them."""
+    for at, order, path, chunk, ts, row in events:
+        key = (at, order, sort_key(path))
+        if key > high:
+            high = key
+        yield _Waiting(high, rank, path, chunk, (ts, row))
+
+
+def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[_Waiting]:
+    """Yield the events of a channel's runs one by one."""
+    for before, events, _ in runs:
+        yield from _one_by_one(rank, before, events)
+
+
+def _all_waiting(channel: _Channel) -> Iterator[_Waiting]:
+    yield from channel.pending
+    yield from _waiting(channel.rank, channel.runs)
+
+
+def _spill(channel: _Channel) -> None:
+    """Let the events of runs wait one by one."""
+    channel.pending.extend(_waiting(channel.rank, channel.runs))
+    channel.runs.clear()
+
+
+def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
+    """Take what is due off the runs of a channel: none of them is caused by a timer."""
+    held, channel.runs = channel.runs, []
+    due = []
+    for one in held:
+        end = bisect_left(one.run.at, reached)
+        if end == len(one.run):
+            due.append(one)
+        elif not end:
+            channel.runs.append(one)
+        else:
+            due.append(_Run(one.before, one.events.part(0, end), one.run.part(0, end)))
+            channel.runs.append(_behind(one, end))
+    return due
+
+
+def _behind(one: _Run, start: int) -> _Run:
+    """Return a run without its first events."""
+    last = start - 1
+    before = (one.run.at[last], one.run.order[last], sort_key(one.run.path[last]))
+    return _Run(max(before, one.before), one.events.part(start, len(one.events)), one.run.part(start, len(one.run)))
+
+
+def _gather(channel: _Channel) -> None:
+    """Let what waits one by one wait as a run, where it is one."""
+    if channel.runs:
+        return
+    events = Events()
+    for (at, order, place), _, path, chunk, (ts, row) in channel.pending:
+        if order == TIMER or chunk or place != sort_key(path):
+            return
+        events.add(at, order, path, chunk, ts, row)
+    if len(events):
+        channel.runs.append(_Run(_LOWEST, events, events))
+        channel.pending.clear()
 
 
 def _below(pending: deque[_Waiting], limit: Key) -> Iterable[_Waiting]:

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from spdist.errors import MappingError
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchReader
+from spdist.mapping.json_columns import ColumnReader
 from spdist.transports.base import Record
 from spdist.transports.inlet import NUMBERS_EACH
 from spdist.transports.paths import child
@@ -40,8 +42,8 @@ class Messages:
         Which partition.
     offsets, times : list of int
         Of each message; times in ms.
-    values : list of bytes
-        The payloads.
+    values : pyarrow.BinaryArray
+        The payloads, none of them null.
     keys : list of bytes or None, optional
         The keys, where they are wanted.
     """
@@ -50,8 +52,14 @@ class Messages:
     partition: int
     offsets: list[int]
     times: list[int]
-    values: list[bytes]
+    values: Any
     keys: list[bytes | None] | None = None
+
+    @classmethod
+    def of(cls, topic: str, partition: int, listed: Sequence[tuple[int, int, bytes, bytes | None]]) -> Messages:
+        """Return messages of which offset, time, payload and key are known one by one."""
+        offsets, times, values, keys = (list(column) for column in zip(*listed, strict=True))
+        return cls(topic, partition, offsets, times, pa.array(values, pa.binary()), keys)
 
 
 class Mapped:
@@ -76,7 +84,8 @@ class Mapped:
     def __init__(self, name: str, setting: MapSetting, rejects: Rejects, *, live: bool) -> None:
         self.live = live
         self._name = name
-        self._reader = BatchReader(setting)
+        self._columns = ColumnReader(setting)
+        self._mapper = self._columns.reader.mapper
         self._payload = Payload(setting.schema)
         self._rejects = rejects
 
@@ -97,12 +106,11 @@ class Mapped:
                 yield from self._record(messages, part)
 
     def _events(self, messages: Messages, start: int, end: int) -> Events:
-        values = messages.values[start:end]
         offsets, times = messages.offsets[start:end], messages.times[start:end]
-        rows = self._reader.rows(values)
-        if None not in rows:
+        rows, columns = self._columns.read(messages.values.slice(start, end - start))
+        if columns is not None or None not in rows:
             known: list[Any] = rows
-            return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, known)
+            return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, known, columns)
         events = Events()
         for number, row in enumerate(rows):
             if row is not None:
@@ -113,7 +121,7 @@ class Mapped:
 
     def _read(self, messages: Messages, number: int, events: Events) -> None:
         """Read one message with the mapping itself."""
-        offset, sent, value = messages.offsets[number], messages.times[number], messages.values[number]
+        offset, sent, value = messages.offsets[number], messages.times[number], messages.values[number].as_py()
         properties = {
             "topic": self._name,
             "partition": str(messages.partition),
@@ -131,7 +139,7 @@ class Mapped:
             rejected += 1
 
         try:
-            chunks = self._reader.mapper.read(value, properties, sent, lost)
+            chunks = self._mapper.read(value, properties, sent, lost)
         except (MappingError, UnicodeDecodeError) as error:
             lost(error)
             return
@@ -193,7 +201,8 @@ def cut(record: Record, position: int) -> Record:
             return record
         events = record.events.part(start, len(record.events))
         return replace(record, value=since(record.value, position), count=len(events), events=events)
-    return replace(record, value=since(record.value, position)) if record.value else record
+    value = since(record.value, position) if record.value else record.value
+    return record if value is record.value else replace(record, value=value)
 
 
 def by_time(partitions: Sequence[Sequence[Events]]) -> Sequence[Events]:

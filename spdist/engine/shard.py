@@ -77,6 +77,13 @@ class Shard:
         self._payload_bytes = 0
         self._snapshot_bytes = 0
         self._log: str | None = None
+        # Of the running batch: its number, what came of it, what earlier owners may not have published; the island
+        # where it has processed some of it before the whole was durable, and the snapshot from before that.
+        self._running = -1
+        self._taken: list[Record] = []
+        self._again: list[Output] = []
+        self._early: Island | None = None
+        self._before: bytes | None = None
 
     @property
     def stored_bytes(self) -> int:
@@ -106,20 +113,73 @@ class Shard:
         StateError
             The stored state cannot be read or written.
         """
-        again: list[Output] = []
-        if self.island is None or self._batch >= batch:
-            again = self._load(batch)
-        if self._skips_idle and self._nothing_new(batch, records):
-            return again
-        segment = self._append(batch, records, tick, positions)
-        island = self._known()
-        self._save_snapshot(island, segment)
+        self.begin(batch)
+        for record in records:
+            self.take(record)
+        return self.finish(tick, positions)
+
+    def begin(self, batch: int) -> None:
+        """Begin batch number `batch`, of which `take` gets the records and `finish` the rest; see `process`."""
+        if self._early is not None:
+            self._early.give_up()
+            self._early = None
+        self._running, self._taken, self._again, self._before = batch, [], [], None
+        if batch == 0 or self.island is None or self._batch >= batch:
+            self._again = self._load(batch)
+
+    def take(self, record: Record) -> None:
+        """Take the next record of the batch.
+
+        Where it comes to the same it is processed at once. Nothing leaves before the batch is durable; an island that
+        is ahead of what turns out to be stored is given up.
+        """
+        for fresh in self._fresh((record,)):
+            self._taken.append(self._ahead(fresh))
+
+    def finish(self, tick: int, positions: Positions) -> list[Output]:
+        """Make the batch part of the state, and return what is to be published and delivered for it; see `process`."""
+        batch, records, island = self._running, tuple(self._taken), self._early
+        if island is None and self._skips_idle and self._nothing_new(batch, records):
+            return self._again
+        segment = self._made(batch, records, tick, positions)
+        if island is not None and self._is_first(segment):
+            snapshot = self._before
+        else:
+            if island is not None:
+                self.begin(batch)
+            segment = self._append(batch, records, tick, positions)
+            island = self._known()
+            # From a snapshot the outputs before it cannot be put out again.
+            snapshot = island.snapshot() if self._due and segment.number - 1 <= segment.emitted else None
+        if snapshot is not None:
+            self._save_snapshot(segment.number - 1, snapshot)
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
-        self.island = None
-        outputs = island.process(segment.records, segment.tick, self._named(segment))
+        self.island = self._early = None
+        outputs = island.process(segment.records, segment.tick, self._named(segment.number))
         self._count(segment)
         self._is_at(island, segment)
-        return again + outputs
+        return self._again + outputs
+
+    def _ahead(self, record: Record) -> Record:
+        """Process a record before its batch is durable, where that may be; return what stands for it."""
+        island = self._early or self.island
+        if island is None or not island.goes_ahead(record) or not (self._early or self._may_go_ahead()):
+            return record
+        if self._early is None:
+            self._before = island.snapshot() if self._due else None
+            self._early, self.island = island, None
+        return island.ahead(record, self._named(self.version + 1))
+
+    def _may_go_ahead(self) -> bool:
+        # The first batch also says what must be published again. Where somebody has written its segment, that counts.
+        return self._running > 0 and not self.store.path("segment", self.version + 1).exists()
+
+    def _is_first(self, segment: Segment) -> bool:
+        """Make a segment durable; False where another process has written that number, whoever it belongs to."""
+        try:
+            return self.store.append(segment) is segment
+        except FencedError:
+            return False
 
     def _known(self) -> Island:
         assert self.island is not None
@@ -132,22 +192,24 @@ class Shard:
             self._catch_up(batch)  # what is counted must not fall behind what another process has counted
         return True
 
+    def _made(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> Segment:
+        """Return the segment of a batch that follows the state."""
+        return Segment(
+            number=self.version + 1,
+            owner=self._opening.owner,
+            emitted=self._opening.emitted if batch == 0 else self.version,
+            tick=tick,
+            positions=later(self._positions, positions),
+            records=self._fresh(records),
+            batch=batch,
+        )
+
     def _append(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> Segment:
         """Make the segment of the batch durable; catch up before that where another process of this owner went on."""
         while True:
-            emitted = self._opening.emitted if batch == 0 else self.version
-            made = Segment(
-                number=self.version + 1,
-                owner=self._opening.owner,
-                emitted=emitted,
-                tick=tick,
-                positions=later(self._positions, positions),
-                records=self._fresh(records),
-                batch=batch,
-            )
             version = self.version
             try:
-                segment = self.store.append(made)
+                segment = self.store.append(self._made(batch, records, tick, positions))
             except FencedError:
                 # Not fenced where a process of the same owner has gone on so far that it deleted what this one misses.
                 if self.store.newest(self._opening.owner, batch).number <= version:
@@ -199,24 +261,24 @@ class Shard:
 
     def _replay(self, island: Island, segment: Segment) -> list[Output]:
         self._count(segment)
-        return [] if segment.opening else island.process(segment.records, segment.tick, self._named(segment))
+        return [] if segment.opening else island.process(segment.records, segment.tick, self._named(segment.number))
 
-    def _named(self, segment: Segment) -> Batch:
+    def _named(self, number: int) -> Batch:
         if self._log is None:
             self._log = self.store.identity()
-        return Batch(self._log, segment.number)
+        return Batch(self._log, number)
 
     def _is_at(self, island: Island, segment: Segment) -> None:
         self.island, self.version = island, segment.number
         self._batch, self._positions = segment.batch, segment.positions
 
-    def _save_snapshot(self, island: Island, segment: Segment) -> None:
-        due = self._segments >= self._policy.segments or self._payload_bytes >= self._policy.payload_bytes
-        # From a snapshot the outputs before it cannot be put out again.
-        if due and segment.number - 1 <= segment.emitted:
-            snapshot = island.snapshot()
-            self.store.save_snapshot(segment.number - 1, snapshot)
-            self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
+    @property
+    def _due(self) -> bool:
+        return self._segments >= self._policy.segments or self._payload_bytes >= self._policy.payload_bytes
+
+    def _save_snapshot(self, version: int, snapshot: bytes) -> None:
+        self.store.save_snapshot(version, snapshot)
+        self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
 
     def _count(self, segment: Segment) -> None:
         self._segments += 1

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island, Output
@@ -28,7 +29,7 @@ from spdist.transports.commands import SCHEMAS
 if TYPE_CHECKING:
     from spdist.stores.settings import NamedDatabase
 
-__all__ = ["Counters", "HostedShards", "Router", "ShardSettings", "island_maker", "lowest_positions"]
+__all__ = ["Counters", "Heard", "HostedShards", "Router", "ShardSettings", "island_maker", "lowest_positions"]
 
 
 #: How much longer than a count of rows the time is until the next one, at least.
@@ -157,6 +158,20 @@ class Router:
                 yield from reader.share(record)
 
 
+class Heard(Protocol):
+    """What is known of a batch when all of it has been read (`spdist.engine.arrivals.Arrivals`)."""
+
+    @property
+    def tick(self) -> int:
+        """The time of the batch, ms."""
+        ...
+
+    @property
+    def positions(self) -> Positions:
+        """Where reading goes on after it, for all topics of the query."""
+        ...
+
+
 class HostedShards:
     """The shards that this process hosts, with their live state.
 
@@ -192,38 +207,45 @@ class HostedShards:
             for number, one in shards.items()
         }
 
-    def process(
-        self, batch: int, tick: int, positions: Positions, routed: Iterable[tuple[int, Record]]
-    ) -> list[Output]:
+    def process(self, batch: int, routed: Iterable[tuple[int, Record]], heard: Heard) -> list[Output]:
         """Run one batch in all shards; see `Shard.process`. All segments are durable when this returns.
 
         Parameters
         ----------
-        batch, tick : int
-            Number and time of the batch.
-        positions : Positions
-            Where reading goes on after it, for all topics of the query.
+        batch : int
+            Its number.
         routed : iterable
-            What `Router.route` yields for these shards.
+            What `Router.route` yields for these shards; shards may process one while the next is made.
+        heard : Heard
+            What is known of the batch once `routed` has ended.
 
         Raises
         ------
         SpdistError
             A shard failed; where there are several, the message begins with its name.
         """
-        own: dict[int, list[Record]] = {number: [] for number in self._shards}
+        for number, shard in self._shards.items():
+            with self._naming(number):
+                shard.begin(batch)
         for number, record in routed:
-            own[number].append(record)
+            with self._naming(number):
+                self._shards[number].take(record)
         outputs: list[Output] = []
         for number, shard in self._shards.items():
-            settings = self._settings[number]
-            try:
-                outputs += shard.process(batch, own[number], tick, settings.positions(positions))
-            except Exception as error:
-                if len(self._shards) == 1 and settings.count == 1:
-                    raise
-                raise _named(error, settings.name) from error
+            with self._naming(number):
+                outputs += shard.finish(heard.tick, self._settings[number].positions(heard.positions))
         return outputs
+
+    @contextmanager
+    def _naming(self, number: int) -> Iterator[None]:
+        """Have errors say whose they are, where there are several shards."""
+        settings = self._settings[number]
+        try:
+            yield
+        except Exception as error:
+            if len(self._shards) == 1 and settings.count == 1:
+                raise
+            raise _named(error, settings.name) from error
 
     def of(self, producer: str) -> tuple[ShardSettings, Mapping[str, Schema]]:
         """Return the shard that puts out in this name, and the attributes of its streams."""

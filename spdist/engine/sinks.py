@@ -20,14 +20,13 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.distribution import distribution
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
 from spdist.transports.event_log import write_log
-from spdist.transports.in_memory import InMemoryBroker
+from spdist.transports.in_memory import IN_MEMORY, InMemoryBroker
 from spdist.transports.options import written_in
 
-__all__ = ["IN_MEMORY", "LOG", "Sink", "Target", "map_of", "sink_of"]
+__all__ = ["LOG", "Sink", "Target", "map_of", "sink_of"]
 
 Chunk = Sequence[Arrival]
 
-IN_MEMORY = "inMemory"
 LOG = "log"
 
 
@@ -186,7 +185,8 @@ class _Together:
 
     State
     -----
-    That of the mapping, how many payloads were made, and the events of the running batch.
+    That of the mapping, how many payloads were made, and the events of the running batch, without their timestamps
+    where the mapping looks at none.
     """
 
     def __init__(
@@ -218,11 +218,15 @@ class _Together:
             put_timestamp(timestamp)
             put_row(row)
 
-        return one
+        def timeless(_timestamp: int, row: Row) -> None:
+            put_row(row)
+
+        return timeless if self._writer.quick else one
 
     def _many(self, arrivals: Sequence[Arrival]) -> None:
         begin = len(self._rows)
-        self._timestamps.extend([timestamp for timestamp, _ in arrivals])
+        if not self._writer.quick:
+            self._timestamps.extend([timestamp for timestamp, _ in arrivals])
         self._rows.extend([row for _, row in arrivals])
         if len(arrivals) > 1:
             self._chunks.append((begin, begin + len(arrivals)))

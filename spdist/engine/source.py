@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from spdist.engine.columns import RECORD_DDL, arrow_without_pandas, to_batch
+from spdist.engine.columns import PACKED_DDL, RECORD_DDL, arrow_without_pandas, pack, to_batch
 from spdist.engine.state import Positions
 from spdist.transports.base import Record
 from spdist.transports.opening import open_place
@@ -91,9 +91,10 @@ class LogReader(SimpleDataSourceStreamReader):
     records: it shows that the query runs and publishes what an earlier run may have left unpublished.
     """
 
-    def __init__(self, settings: SourceSettings, transport: SizedReader) -> None:
+    def __init__(self, settings: SourceSettings, transport: SizedReader, packs: bool = False) -> None:
         self.settings = settings
         self.transport = transport
+        self.packs = packs
 
     def initialOffset(self) -> Offsets:
         """Return where reading begins, with tick 0."""
@@ -134,6 +135,10 @@ class LogReader(SimpleDataSourceStreamReader):
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[Any]:
         """Yield the records between two offsets as Arrow batches; the first holds only the control record."""
+        made = self._batches(start, end)
+        return map(pack, made) if self.packs else made
+
+    def _batches(self, start: Offsets, end: Offsets) -> Iterator[Any]:
         yield to_batch([control_record(end["tick"], end["topics"])])
         for topic, partitions in end["topics"].items():
             for partition, stop in partitions.items():
@@ -197,7 +202,7 @@ class _LazyBatches(Iterator[Any]):
 
 
 class LogDataSource(DataSource):
-    """The Spark data source ``spdist_log``: rows are records, see `spdist.engine.columns`."""
+    """The Spark data source ``spdist_log``: rows are records, or many of them with the option ``packed``."""
 
     @classmethod
     def name(cls) -> str:
@@ -205,14 +210,18 @@ class LogDataSource(DataSource):
         return "spdist_log"
 
     def schema(self) -> str:
-        """Return the columns of a record."""
-        return RECORD_DDL
+        """Return the columns; see `spdist.engine.columns`."""
+        return PACKED_DDL if self._packs else RECORD_DDL
 
     def simpleStreamReader(self, schema: Any) -> LogReader:
         """Return the reader; Spark calls this in the process that it keeps for the source."""
         arrow_without_pandas()
         settings = SourceSettings.from_options(self.options)
-        return LogReader(settings, sized_reader(open_place(settings.place)))
+        return LogReader(settings, sized_reader(open_place(settings.place)), self._packs)
+
+    @property
+    def _packs(self) -> bool:
+        return self.options.get("packed") == "true"
 
 
 def control_record(tick: int, positions: Mapping[str, Mapping[Any, int]]) -> Record:

@@ -37,9 +37,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pyarrow as pa
-
-from spdist.engine.columns import from_batch, to_batch
+from spdist.engine.columns import packed, to_batch, unpacked
 from spdist.errors import FencedError, StateError
 from spdist.transports.base import Record
 
@@ -231,7 +229,7 @@ class StateStore:
             topic: {int(partition): offset for partition, offset in offsets.items()}
             for topic, offsets in header["positions"].items()
         }
-        records = _unpack(body) if body else ()
+        records = tuple(unpacked(body)) if body else ()
         owner, emitted, tick, opening = (header[key] for key in ("owner", "emitted", "tick", "opening"))
         batch, moved = header.get("batch", -1), header.get("moved", "")
         return Segment(number, owner, emitted, tick, positions, records, opening, header["base"], batch, moved)
@@ -410,19 +408,7 @@ def later(left: Positions, right: Positions) -> Positions:
 
 
 def _pack(records: tuple[Record, ...]) -> bytes:
-    if not records:
-        return b""
-    sink = pa.BufferOutputStream()
-    batch = to_batch(records)
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
-
-
-def _unpack(body: bytes) -> tuple[Record, ...]:
-    with pa.ipc.open_stream(body) as reader:
-        return tuple(record for batch in reader for record in from_batch(batch))
+    return packed(to_batch(records)) if records else b""
 
 
 def sync_directory(directory: Path) -> None:

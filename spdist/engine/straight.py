@@ -17,10 +17,12 @@ from spdist.operators.base import Arrival, Row
 from spdist.transports.paths import child, sort_key
 from spdist.transports.payload import TIMER, Events
 
-__all__ = ["Key", "Run", "RunsApp", "as_run"]
+__all__ = ["Around", "Key", "Run", "RunsApp", "as_run"]
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
+#: Given what lets time pass until timers are due, returns what is to be called instead.
+Around = Callable[[Callable[[int], None]], Callable[[int], None]]
 _NO_EVENTS = Events()
 
 
@@ -34,7 +36,7 @@ class RunsApp(Protocol):
         times: Iterator[int],
         rows: Sequence[Row],
         late: Sequence[tuple[int, int]],
-        around: Callable[[Callable[[int], None]], Callable[[int], None]],
+        around: Around,
     ) -> None:
         """Let time pass until each event is due, then deliver it as a chunk of its own.
 
@@ -51,6 +53,12 @@ class RunsApp(Protocol):
         around : Callable
             Given what lets time pass until timers are due, returns what is to be called instead.
         """
+        ...
+
+    def deliver_mixed(
+        self, streams: Sequence[str], times: Iterator[int], due: Sequence[int], rows: Sequence[Row], around: Around
+    ) -> None:
+        """Deliver events of several streams; as `deliver_each`, with the stream and the time of delivery of each."""
         ...
 
     def runs(self, stream: str) -> bool:
@@ -139,10 +147,22 @@ class Run:
         timers : Callable[[bool], None]
             Told when timers begin to fire, and when they have.
         """
-        self._causes, self._since, self._left = events, now, -1
-        self._times = iter(events.ts)
         times = () if events.at == events.ts else enumerate(zip(events.ts, events.at, strict=True))
         late = [(number, due) for number, (ts, due) in times if ts < due]
+        self._go(events, now, timers, lambda times, around: app.deliver_each(stream, times, events.rows, late, around))
+
+    def through_mixed(
+        self, app: RunsApp, streams: Sequence[str], events: Events, now: int, timers: Callable[[bool], None]
+    ) -> None:
+        """Deliver the events of a run that are of several streams, given for each; see `through`."""
+        deliver = app.deliver_mixed
+        self._go(events, now, timers, lambda times, around: deliver(streams, times, events.at, events.rows, around))
+
+    def _go(
+        self, events: Events, now: int, timers: Callable[[bool], None], deliver: Callable[[Iterator[int], Around], None]
+    ) -> None:
+        self._causes, self._since, self._left = events, now, -1
+        self._times = iter(events.ts)
 
         def around(move: Callable[[int], None]) -> Callable[[int], None]:
             def moved(time: int) -> None:
@@ -157,7 +177,7 @@ class Run:
 
         self.on = True
         try:
-            app.deliver_each(stream, self._times, events.rows, late, around)
+            deliver(self._times, around)
         finally:
             self.on = False
         self.settle()

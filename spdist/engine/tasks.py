@@ -9,6 +9,7 @@ between groups, that drop repeats by their numbers, would never see.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, fields
 from itertools import islice
@@ -18,12 +19,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spdist.engine.arrivals import Arrivals
+from spdist.engine.beside import beside
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
 from spdist.engine.memory import check_memory, resident_bytes
 from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
 from spdist.engine.sending import open_outlets
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
+from spdist.engine.source import control_record
 from spdist.engine.state import Positions
 from spdist.transports.base import Record
 from spdist.transports.delivery import Outgoing
@@ -38,6 +41,9 @@ COUNTERS = tuple(field.name for field in fields(Counters))
 _ROUTED_ROWS = 1000
 #: Objects made between two looks for those that only refer to each other.
 _LOOK_EACH = 50_000
+#: How long a thread that reads waits for the one that processes: it lets go of the interpreter's lock many times for
+#: less than the 5 ms that are usual.
+_TURN_S = 0.001
 #: The number of the shard in control records: they are for all.
 _ALL = -1
 
@@ -48,6 +54,7 @@ class _Kept:
     def __init__(self, settings: QuerySettings) -> None:
         # Almost nothing that a batch makes refers to itself: looking for that at each turn costs a third of the time.
         gc.set_threshold(_LOOK_EACH, 20, 100)
+        sys.setswitchinterval(_TURN_S)
         self.settings = settings
         self.hosted: dict[int, HostedShards] = {}
         self.router = Router(settings.shards, settings.scripts)
@@ -109,8 +116,7 @@ def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     arrow_without_pandas()
     kept = _kept(settings)
     arrivals = kept.arrivals()
-    records = list(arrivals.records(batches))
-    yield from _run(kept, 0, arrivals, kept.router.route(records))
+    yield from _run(kept, 0, arrivals, beside(kept.router.route(arrivals.records(batches))))
 
 
 def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
@@ -150,7 +156,7 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
     number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
     shards = kept.shards(partition)
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
-    outputs = shards.process(number, arrivals.tick, arrivals.positions, routed)
+    outputs = shards.process(number, routed, arrivals)
     kept.transport.append([output for output in outputs if isinstance(output, Record)])
     kept.send(shards, [output for output in outputs if not isinstance(output, Record)])
     values = zip(COUNTERS, astuple(shards.counters()), strict=True)
@@ -165,7 +171,9 @@ def catch_up(settings: QuerySettings, records: Sequence[Record], tick: int, posi
     kept = _Kept(settings)
     try:
         shards = kept.shards(0)
-        outputs = shards.process(0, tick, positions, kept.router.route(records))
+        heard = Arrivals()
+        heard.hear(control_record(tick, positions))
+        outputs = shards.process(0, kept.router.route(records), heard)
         kept.transport.append([output for output in outputs if isinstance(output, Record)])
         kept.send(shards, [output for output in outputs if not isinstance(output, Record)])
         return shards.snapshots()

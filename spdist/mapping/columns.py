@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
+from math import nan
 from operator import itemgetter
 from typing import Any
 
@@ -27,7 +28,7 @@ from spdist.mapping.csv_payloads import CsvSource
 from spdist.mapping.json_payloads import json_text
 from spdist.mapping.mappers import sink_mapper, source_mapper
 
-__all__ = ["BatchReader", "BatchWriter", "Failed", "Unwritten"]
+__all__ = ["BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
 
 Row = tuple[Any, ...]
 #: Told the number of a payload that cannot be read, and why.
@@ -47,8 +48,10 @@ _BRACES: tuple[set[Any], ...] = ({ord("{")}, {"{"})
 _ARRAYS, _SPACE = (b":[", b",["), b" \t\r\n"
 #: Beyond it what was read as a real number may have been written as a whole one.
 _SURELY_REAL = 2.0**63
-#: Java writes positive numbers from the one up to the other without an exponent.
+#: Java writes positive numbers from the one up to the other without an exponent, and zero.
 _PLAIN_FROM, _PLAIN_TO = 0.001, 1e7
+#: Up to here it writes no more digits of large doubles than tell them apart.
+_SHORTEST_TO = 2.0**53
 #: Of arrays that take the numbers of a type and no other.
 _CODES = {Type.INT: "i", Type.LONG: "q"}
 _TYPES: dict[Type, set[type]] = {
@@ -76,6 +79,11 @@ class BatchReader:
     setting : MapSetting
         The mapping.
 
+    Attributes
+    ----------
+    plain : bool
+        Whether payloads in the form that WSO2's json mapping writes are read by columns.
+
     State
     -----
     That of the mapping: ``mapper``.
@@ -84,7 +92,7 @@ class BatchReader:
     def __init__(self, setting: MapSetting) -> None:
         self.mapper = source_mapper(setting)
         self._schema = setting.schema
-        self._quick = _is_plain(setting, "attributes") and len(setting.schema) > 0
+        self.plain = _is_plain(setting, "attributes") and len(setting.schema) > 0
         names = setting.schema.names
         self._getters = [itemgetter(name) for name in names]
         self._pick: Callable[[Any], Row] = itemgetter(*names) if len(names) > 1 else lambda event: (event[names[0]],)
@@ -126,7 +134,7 @@ class BatchReader:
         """Return the row of each payload that holds one event in the usual form; None where `mapper` is to be asked."""
         if isinstance(self.mapper, CsvSource):
             return self.mapper.rows(payloads)
-        if not self._quick or not set(map(type, payloads)) <= {bytes, str}:
+        if not self.plain or not set(map(type, payloads)) <= {bytes, str}:
             return [None] * len(payloads)
         rows: list[Row | None] = []
         for start in range(0, len(payloads), _TOGETHER):
@@ -237,7 +245,8 @@ class BatchWriter:
         self.mapper = sink_mapper(setting)
         self._types = setting.schema.types
         plain = _is_plain(setting, "payload") and not setting.flag("validate.json", False)
-        self._quick = plain and len(setting.schema) > 0
+        #: Whether events are written here, and not by the mapping: no timestamps are needed then.
+        self.quick = plain and len(setting.schema) > 0
         self._groups = setting.flag("event.grouping.enabled", True)
         names = [f"{json.dumps(name)}:" for name in setting.schema.names]
         #: What stands in front of each value.
@@ -255,13 +264,13 @@ class BatchWriter:
         Parameters
         ----------
         timestamps, rows : Sequence
-            The events.
+            The events; where the writer is `quick` timestamps may be missing.
         unwritten : Callable
             Told of each chunk that cannot be written: it has no payload.
         chunks : Sequence of (begin, end)
             Where there are chunks of several events, in order; each other event is a chunk of its own.
         """
-        if self._quick and rows:
+        if self.quick and rows:
             each = self._each(rows)
             return _in_arrays(each, chunks) if chunks and self._groups else each
         events = list(zip(timestamps, rows, strict=True))
@@ -327,8 +336,13 @@ def _texts(kind: Type, column: Sequence[Any]) -> tuple[Sequence[str], str]:
         if len(encode_basestring(together)) == len(together) + 2:
             return column, '"'
         return list(map(encode_basestring, column)), ""
-    if types == {float} and kind in (Type.DOUBLE, Type.FLOAT):
-        return _real_texts(kind, column), ""
+    if types <= {str, _NULL}:
+        return ["null" if value is None else encode_basestring(value) for value in column], ""
+    if types - {_NULL} == {float} and kind in (Type.DOUBLE, Type.FLOAT):
+        # What is no number is null in JSON, too.
+        return _real_texts(
+            kind, [nan if value is None else value for value in column] if _NULL in types else column
+        ), ""
     if types - {_NULL} in ({int}, {bool}):
         try:
             return _split(orjson.dumps(column)), ""
@@ -339,19 +353,26 @@ def _texts(kind: Type, column: Sequence[Any]) -> tuple[Sequence[str], str]:
 
 def _real_texts(kind: Type, column: Sequence[float]) -> list[str]:
     """Return real numbers as Java writes them: where it writes plain decimals, orjson writes the same."""
-    if kind is Type.DOUBLE:
-        values, written = column, orjson.dumps(column)
-    else:
-        narrow = numpy.asarray(array("f", column))
-        values, written = narrow.tolist(), orjson.dumps(narrow, option=orjson.OPT_SERIALIZE_NUMPY)
-    texts = _split(written)
-    # NaN and infinities are null in both ways. A double that was cast to float has more digits than a float.
-    exact = values is column or values == column
-    if not (exact and min(values) >= _PLAIN_FROM and max(values) < _PLAIN_TO):
-        for place, (narrowed, value) in enumerate(zip(values, column, strict=True)):
-            if narrowed != value or not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-                texts[place] = json_text(value, kind)
+    exact = values = numpy.asarray(array("d", column))
+    if kind is Type.FLOAT:
+        values = numpy.asarray(array("f", column))
+    texts = _split(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
+    sizes = numpy.abs(exact)
+    # A double that was cast to float has more digits than a float.
+    plain = ((sizes >= _PLAIN_FROM) & (sizes < _PLAIN_TO) | (sizes == 0)) & (values == exact)
+    # NaN and infinities are null in both ways.
+    for place in numpy.flatnonzero(~plain & numpy.isfinite(exact)).tolist():
+        large = kind is Type.DOUBLE and _PLAIN_TO <= abs(column[place]) < _SHORTEST_TO
+        texts[place] = _with_exponent(texts[place]) if large else json_text(column[place], kind)
     return texts
+
+
+def _with_exponent(plain: str) -> str:
+    """Return a plain decimal of several digits before the point as Java writes large numbers."""
+    sign = "-" if plain[0] == "-" else ""
+    whole, fraction = plain[len(sign) :].split(".")
+    digits = (whole + fraction)[1:].rstrip("0") or "0"
+    return f"{sign}{whole[0]}.{digits}E{len(whole) - 1}"
 
 
 def _split(numbers: bytes) -> list[str]:

@@ -69,6 +69,14 @@ class CsvSink:
         self._header_due = state
 
 
+def _text(payload: Any) -> str:
+    """Return a payload as text; nothing where it is none."""
+    try:
+        return payload.decode() if type(payload) is bytes else payload if type(payload) is str else ""
+    except UnicodeDecodeError:
+        return ""
+
+
 def _in_order(setting: MapSetting, elements: Sequence[Any]) -> tuple[str, ...]:
     columns = {}
     for element in elements:
@@ -128,8 +136,9 @@ class CsvSource:
         rows: list[tuple[Any, ...] | None] = []
         for payload in payloads:
             row = None
-            if type(payload) is str and 0 < len(payload) < _PLAIN_LENGTH and _UNUSUAL.search(payload) is None:
-                texts = payload.split(delimiter)
+            text = _text(payload)
+            if 0 < len(text) < _PLAIN_LENGTH and _UNUSUAL.search(text) is None:
+                texts = text.split(delimiter)
                 try:
                     row = tuple([read(texts[place]) for place, read in cells])
                 except IndexError:

@@ -286,7 +286,8 @@ class UserReader:
         try:
             for at, sent, key, value in topics.messages(users.name, partition, offset):
                 mapped = self._mapped[topic]
-                messages = Messages(topic, partition, [at], mapped.timely([sent], now_ms()), [value], [key])
+                (time,) = mapped.timely([sent], now_ms())
+                messages = Messages.of(topic, partition, [(at, time, value, key)])
                 found += list(mapped.records(messages)) or [Record(topic, partition, b"", 0, offset=at)]
         finally:
             topics.close()

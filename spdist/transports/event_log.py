@@ -30,8 +30,8 @@ def write_log(options: Mapping[str, str], default_prefix: str, payload: Any) -> 
 
 
 def encoded(payload: Any) -> bytes:
-    """Return a payload as bytes: those that it is, or its text."""
-    return payload if isinstance(payload, bytes) else shown(payload).encode()
+    """Return a payload as bytes: those that it is, or its text; half a character is a question mark, as in Java."""
+    return payload if isinstance(payload, bytes) else shown(payload).encode(errors="replace")
 
 
 def shown(payload: Any) -> str:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["InMemoryBroker"]
+__all__ = ["IN_MEMORY", "InMemoryBroker"]
+
+#: The type of its sources and sinks.
+IN_MEMORY = "inMemory"
 
 #: Takes a payload and the properties that came with it.
 Subscriber = Callable[[Any, Mapping[str, Any]], None]

@@ -10,13 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from itertools import groupby
-from typing import Any
 
 from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
-from spdist.transports.event_log import encoded
 from spdist.transports.kafka_link import KafkaAccess
-from spdist.transports.kafka_writer import KafkaWriter, Messages, Refused
+from spdist.transports.kafka_records import Messages, octets
+from spdist.transports.kafka_writer import KafkaWriter, Refused
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError, Surroundings
 
@@ -136,18 +135,18 @@ def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | N
         partition, key = first.options.get("partition.no", ""), first.options.get("key")
         if partition and not partition.isdecimal():
             return messages, f"'{partition}' is no partition"
-        if isinstance(run, Deliveries):
-            source = run.source.encode()
-            payloads, ids = run.payloads, [b"%b:%d" % (source, run.first + n) for n in range(len(run))]
-        else:
-            payloads, ids = [one.payload for one in run], [one.id.encode() for one in run]
+        numbers: Sequence[int] = (
+            [one.seq for one in run] if isinstance(run, list) else range(first.seq, first.seq + len(run))
+        )
+        payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
+        ids = f"{first.producer}:".encode().decode("latin-1")
         place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
-        messages.append(Messages(*place, _values(payloads), ids, first.seq))
+        messages.append(Messages(*place, octets(payloads), ids, numbers, first.seq))
     return messages, None
 
 
 def _place(one: Delivery) -> tuple[str | None, ...]:
-    return tuple(one.options.get(name) for name in ("topic", "partition.no", "key"))
+    return one.producer, *(one.options.get(name) for name in ("topic", "partition.no", "key"))
 
 
 def behind(messages: Sequence[Messages], there: int) -> Sequence[Messages]:
@@ -158,9 +157,3 @@ def behind(messages: Sequence[Messages], there: int) -> Sequence[Messages]:
             left.append(some.since(there))
         there = max(0, there - len(some.values))
     return left
-
-
-def _values(payloads: Sequence[Any]) -> list[bytes]:
-    if set(map(type, payloads)) == {str}:
-        return list(map(str.encode, payloads))
-    return list(map(encoded, payloads))

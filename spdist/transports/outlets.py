@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol
 
 import tenacity
@@ -189,17 +190,15 @@ class Outlets:
             There is no outlet for one, or sending was told to stop while it waited: what was not sent will be sent
             again by the next who runs the app.
         """
-        by_place: dict[tuple[int, int], list[Deliveries | list[Delivery]]] = {}
+        by_place: dict[tuple[int, int], list[list[Outgoing]]] = {}
         for one in deliveries:
-            own = by_place.setdefault((one.sink, one.destination), [])
-            if isinstance(one, Deliveries):
-                own.append(one)
-            elif own and isinstance(own[-1], list):
-                own[-1].append(one)
+            runs = by_place.setdefault((one.sink, one.destination), [])
+            if runs and _follows(one, runs[-1][-1]):
+                runs[-1].append(one)
             else:
-                own.append([one])
+                runs.append([one])
         for place, runs in by_place.items():
-            for run in runs:
+            for run in map(_together, runs):
                 if place not in self._open:
                     self._open[place] = open_outlet(run[0].kind, run[0].options, self._around)
                 self._send(self._open[place], run)
@@ -300,3 +299,19 @@ class Outlets:
     def _append(self, topic: str, value: bytes, count: int, delivery: Delivery) -> None:
         seq = delivery.seq << EVENT_BITS
         self._around.transport.append([Record(topic, 0, value, count, delivery.producer, seq, NO_CLOCK)])
+
+
+def _follows(one: Outgoing, before: Outgoing) -> bool:
+    """Tell whether an outlet can be given what goes to one place and what went there before it together."""
+    if isinstance(one, Deliveries) and isinstance(before, Deliveries):
+        return one == replace(before, payloads=one.payloads, first=before.first + len(before))
+    return isinstance(one, Delivery) and isinstance(before, Delivery)
+
+
+def _together(run: Sequence[Outgoing]) -> Sequence[Delivery]:
+    """Return deliveries that follow one another as one sequence."""
+    first = run[0]
+    if not isinstance(first, Deliveries):
+        return [one for one in run if isinstance(one, Delivery)]
+    payloads = chain.from_iterable(one.payloads for one in run if isinstance(one, Deliveries))
+    return first if len(run) == 1 else replace(first, payloads=list(payloads))

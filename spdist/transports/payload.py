@@ -36,6 +36,7 @@ from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObj
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event
 from spdist.mapping.columns import Failed
+from spdist.mapping.json_columns import ARROW
 from spdist.transports.outside import OutsideReader, is_marked, read_marked
 from spdist.transports.paths import child
 
@@ -56,15 +57,14 @@ MAX_PAYLOAD_BYTES = 512 * 1024
 #: The order of an event that no event caused.
 TIMER = -1
 
-#: SiddhiQL type → Python type of its values, and how they travel. A float travels with 64 bits: where a double was cast
-#: to float, Siddhi does not round it, and the next group must not see another number.
-_PLAIN: dict[Type, tuple[type, Any]] = {
-    Type.STRING: (str, pa.string()),
-    Type.INT: (int, pa.int32()),
-    Type.LONG: (int, pa.int64()),
-    Type.FLOAT: (float, pa.float64()),
-    Type.DOUBLE: (float, pa.float64()),
-    Type.BOOL: (bool, pa.bool_()),
+#: SiddhiQL type → Python type of its values.
+_PLAIN: dict[Type, type] = {
+    Type.STRING: str,
+    Type.INT: int,
+    Type.LONG: int,
+    Type.FLOAT: float,
+    Type.DOUBLE: float,
+    Type.BOOL: bool,
 }
 #: The column that only shares of payloads have.
 PLACE = "__place"
@@ -74,7 +74,11 @@ _TAGGED = {b"spdist": b"tagged-json"}
 
 @dataclass(slots=True)
 class Events:
-    """Events of one stream in the order in which they were put out: parallel lists, explained in the module."""
+    """Events of one stream in the order in which they were put out: parallel lists, explained in the module.
+
+    Where the attributes of the very same rows are there as an Arrow batch already, `columns` is that. Whatever changes
+    the rows cuts it alike or forgets it.
+    """
 
     at: list[int] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
@@ -82,6 +86,7 @@ class Events:
     chunk: list[int] = field(default_factory=list)
     ts: list[int] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    columns: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, events: Iterable[tuple[int, tuple[Any, ...]]], first_order: int = 0) -> Events:
@@ -95,6 +100,7 @@ class Events:
 
     def add(self, at: int, order: int, path: bytes, chunk: int, ts: int, row: tuple[Any, ...]) -> None:
         """Append one event."""
+        self.columns = None
         self.at.append(at)
         self.order.append(order)
         self.path.append(path)
@@ -117,6 +123,7 @@ class Events:
             self.chunk[start:end],
             self.ts[start:end],
             self.rows[start:end],
+            None if self.columns is None else self.columns.slice(start, end - start),
         )
 
     def picked(self, numbers: Sequence[int]) -> Events:
@@ -132,6 +139,7 @@ class Events:
 
     def extend(self, others: Events) -> None:
         """Append the events of `others`."""
+        self.columns = None
         self.at += others.at
         self.order += others.order
         self.path += others.path
@@ -141,6 +149,7 @@ class Events:
 
     def clear(self) -> None:
         """Forget all events, in place: those who put events out hold these lists."""
+        self.columns = None
         for values in (self.at, self.order, self.path, self.chunk, self.ts, self.rows):
             values.clear()
 
@@ -164,6 +173,10 @@ class Payload:
     def encode(self, events: Events) -> bytes:
         """Return `events` (at least one) as one payload."""
         fields, arrays = self._own_columns(events)
+        if events.columns is not None:
+            fields += events.columns.schema
+            arrays += events.columns.columns
+            return _written(pa.record_batch(arrays, schema=pa.schema(fields)))
         if set(map(len, events.rows)) != {len(self.schema)}:
             raise ValueError(f"rows of {set(map(len, events.rows))} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
@@ -257,7 +270,7 @@ class Payload:
         columns: dict[str, list[Any]] = {"__ts": events.ts, "__order": events.order}
         if any(events.path):
             columns["__path"] = events.path
-        if events.at != events.ts:
+        if events.at is not events.ts and events.at != events.ts:
             columns["__at"] = events.at
         if any(events.chunk):
             columns["__chunk"] = events.chunk
@@ -292,10 +305,9 @@ def _middle_cut(events: Events) -> int | None:
 
 
 def _encode_column(name: str, kind: Type, column: Sequence[Any]) -> tuple[Any, Any]:
-    python, arrow = _PLAIN.get(kind, (None, None))
-    if arrow is not None and set(map(type, column)) <= {python, type(None)}:
+    if kind in _PLAIN and set(map(type, column)) <= {_PLAIN[kind], type(None)}:
         try:
-            return pa.field(name, arrow), pa.array(column, arrow)
+            return pa.field(name, ARROW[kind]), pa.array(column, ARROW[kind])
         except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
             pass  # out of range, or half a surrogate pair: the tagged form keeps it as it is
     tagged = [None if value is None else pack_value(value) for value in column]

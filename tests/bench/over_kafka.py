@@ -53,7 +53,10 @@ TUNED = {
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="make bench-kafka", description="measure apps between Kafka topics")
-    parser.add_argument("names", nargs="*", help="workloads; by default all")
+    known = sorted(path.stem for path in FOLDER.glob("*.siddhi"))
+    parser.add_argument(
+        "names", nargs="*", default=known, choices=known, metavar="name", help="workloads; by default all"
+    )
     parser.add_argument("--count", type=int, default=2_000_000, help="events")
     parser.add_argument("--batch", type=int, default=250_000, help="events of a micro-batch, at most")
     parser.add_argument("--cores", type=int, default=2)
@@ -63,7 +66,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2, help="runs of the app in its JVM, of which the best counts")
     parser.add_argument("--no-peer", action="store_true", help="without Siddhi's engine")
     chosen = parser.parse_args()
-    names = chosen.names or sorted(path.stem for path in FOLDER.glob("*.siddhi"))
     try:
         peer = Peer.ready()
     except PeerMissing as missing:
@@ -75,7 +77,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="spdist-bench-") as home,
         KafkaBroker(Path(home, "kafka"), memory="1g", properties=made, throughput=True) as broker,
     ):
-        for number, name in enumerate(names):
+        for number, name in enumerate(chosen.names):
             _one(Bench(Path(home, str(number)), broker.url, _workload(name, chosen), peer, chosen), chosen)
 
 

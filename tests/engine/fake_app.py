@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spdist.engine.arrivals import Arrivals
 from spdist.engine.island import Island
+from spdist.engine.source import control_record
+from spdist.engine.state import Positions
 from spdist.language.types import Schema
 from spdist.operators.codec import decode, encode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.delivery import Delivery
 
-Arrivals = Sequence[tuple[int, tuple[Any, ...]]]
+Chunk = Sequence[tuple[int, tuple[Any, ...]]]
 
 SCHEMA = Schema.of([("key", "string"), ("value", "long")])
 SCHEMAS = {"A": SCHEMA, "B": SCHEMA, "Out": SCHEMA}
@@ -30,7 +33,7 @@ class FakeApp:
         self.began: int | None = None
         self.timers: list[tuple[int, str]] = []
         self.waiting: list[tuple[int, tuple[Any, ...]]] = []
-        self._out: list[Callable[[Arrivals], None]] = []
+        self._out: list[Callable[[Chunk], None]] = []
 
     def start(self, now_ms: int) -> None:
         self.clock = self.began = now_ms
@@ -55,7 +58,7 @@ class FakeApp:
         self.advance(to_ms - 1)
         self.clock = max(self.clock, to_ms)
 
-    def deliver(self, stream: str, arrivals: Arrivals) -> None:
+    def deliver(self, stream: str, arrivals: Chunk) -> None:
         for ts, (key, value) in arrivals:
             self.total += value
             self.timers = sorted([t for t in self.timers if t[1] != key] + [(self.clock + DELAY, key)])
@@ -70,7 +73,7 @@ class FakeApp:
     def take_deliveries(self) -> list[Delivery]:
         return []
 
-    def subscribe_chunks(self, stream_id: str, callback: Callable[[Arrivals], None]) -> None:
+    def subscribe_chunks(self, stream_id: str, callback: Callable[[Chunk], None]) -> None:
         assert stream_id == "Out"
         self._out.append(callback)
 
@@ -82,7 +85,7 @@ class FakeApp:
         self.timers = [(due, key) for due, key in timers]
         self.waiting = [(ts, row) for ts, row in waiting]
 
-    def _put(self, arrivals: Arrivals) -> None:
+    def _put(self, arrivals: Chunk) -> None:
         for callback in self._out:
             callback(arrivals)
 
@@ -97,3 +100,10 @@ def assignment(
 
 def island(*inputs: AssignedInput, merge_wait_ms: int = 100, **options: Any) -> Island:
     return Island(assignment(*inputs, **options), FakeApp(), SCHEMAS, merge_wait_ms=merge_wait_ms)
+
+
+def heard(positions: Positions) -> Arrivals:
+    """What is known of a batch that ends at `positions`."""
+    said = Arrivals()
+    said.hear(control_record(0, positions))
+    return said

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from spdist.engine.arrivals import Arrivals
-from spdist.engine.columns import to_batch
+from spdist.engine.columns import packed, to_batch
 from spdist.engine.source import control_record, read_control
 from spdist.transports.base import Record
 from spdist.transports.outside import is_marked
@@ -15,15 +15,29 @@ from spdist.transports.outside import is_marked
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 
-def wide(records: list[Record], headers: list[Any], sent: int | None, batch_time: int | None) -> Any:
-    """Rows as Spark brings them from Kafka; without a time of the batch they are ours."""
-    batch = to_batch(records)
-    beside = {
-        "headers": pa.array(headers, pa.list_(HEADER)),
-        "sent": pa.array([sent] * len(records), pa.int64()),
-        "batch_time": pa.array([batch_time] * len(records), pa.int64()),
-    }
-    return pa.record_batch([*batch.columns, *beside.values()], names=[*batch.schema.names, *beside])
+def wide(records: list[Record], headers: list[Any], sent: int, batch_time: int) -> Any:
+    """Messages as Spark brings them from Kafka."""
+    columns = {name: to_batch(records).column(name) for name in ("topic", "partition", "offset", "value")}
+    count = len(records)
+    return pa.record_batch(
+        columns
+        | {
+            "sent": pa.array([sent] * count, pa.int64()),
+            "batch_time": pa.array([batch_time] * count, pa.int64()),
+            "headers": pa.array(headers, pa.list_(HEADER)),
+        }
+    )
+
+
+def beside_kafka(records: list[Record]) -> Any:
+    """Records of ours as they come beside messages: as one row that has only a value."""
+    row = wide([Record("", 0, packed(to_batch(records)), 0)], [None], 0, 0)
+    return pa.record_batch(
+        {
+            name: row.column(name) if name == "value" else pa.nulls(1, row.schema.field(name).type)
+            for name in row.schema.names
+        }
+    )
 
 
 def said(producer: str, seq: int, count: int, clock: int) -> list[dict[str, Any]]:
@@ -39,11 +53,13 @@ def test_our_source_says_where_the_batch_ends() -> None:
 
 def test_messages_say_it_themselves_beside_a_control_record() -> None:
     arrivals = Arrivals()
-    control = wide([control_record(40, {"A.Log": {0: 3}})], [None], None, None)
+    own = Record("A.Log", 0, b"x", 1, "f", 3, 9, 2)
+    control = beside_kafka([control_record(40, {"A.Log": {0: 3}}), own])
     message = Record("A.S", 1, b"payload", 0, offset=11)
     outsider = Record("A.S", 0, b'{"event": {}}', 0, offset=4)
     kafka = wide([message, outsider], [said("g", 5, 2, 77), None], 60, 90)
-    ours, theirs = arrivals.records([control, kafka])
+    logged, ours, theirs = arrivals.records([control, kafka])
+    assert logged == own
     assert ours == Record("A.S", 1, b"payload", 2, "g", 5, 77, 11)
     assert (theirs.producer, theirs.count, theirs.offset) == ("", 1, 4)
     assert is_marked(theirs.value)

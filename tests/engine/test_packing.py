@@ -20,6 +20,7 @@ from spdist.engine.columns import to_batch
 from spdist.engine.packing import Mapped, Messages, by_time, cut
 from spdist.language import ast
 from spdist.language.types import Schema
+from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.errors import read_errors
@@ -36,11 +37,13 @@ HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
-    """Much of what is drawn is no event."""
+    """Much of what is drawn is no event; a few messages are read like many."""
     log = logging.getLogger("spdist.transports.rejects")
     before = log.level
     log.setLevel(logging.ERROR)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_columns, "FEW", 2)
+        yield
     log.setLevel(before)
 
 
@@ -130,7 +133,9 @@ def test_a_record_is_cut_between_messages(drawn: list[Any], position: int) -> No
 
 def test_events_of_a_message_are_one_chunk_of_its_time_and_offset() -> None:
     batch = json.dumps([event(1), event(2)]).encode()
-    (record,) = mapped().records(Messages(TOPIC, 0, [7, 9], [50, 40], [batch, json.dumps(event(3)).encode()]))
+    (record,) = mapped().records(
+        Messages.of(TOPIC, 0, [(7, 50, batch, None), (9, 40, json.dumps(event(3)).encode(), None)])
+    )
     assert list(record.events or ()) == [
         (50, 7, b"\x00", 0, 50, ("k1", 1)),
         (50, 7, b"\x01", 1, 50, ("k2", 2)),
@@ -165,15 +170,17 @@ def test_properties_of_a_message_are_there_for_the_mapping() -> None:
 def test_records_have_a_bound_that_splits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "MOST_EVENTS", 4)
     several = [[event(n) for n in range(size)] for size in (3, 2, 1, 1, 6, 1)]
-    values = [json.dumps(one).encode() for one in several]
-    records = list(mapped().records(Messages(TOPIC, 0, list(range(6)), [5] * 6, values)))
+    listed = [(offset, 5, json.dumps(one).encode(), None) for offset, one in enumerate(several)]
+    records = list(mapped().records(Messages.of(TOPIC, 0, listed)))
     assert [sorted(set(record.events.order)) for record in records if record.events] == [[0], [1, 2, 3], [4], [5]]
 
 
 def test_what_cannot_be_read_is_kept_once_however_often_it_is_read(tmp_path: Path) -> None:
     values = [b"nonsense", json.dumps([event(1), {"event": {"k": "a"}}, {"event": {}}]).encode()]
     for _ in range(2):
-        (record,) = mapped(tmp_path, "STORE").records(Messages(TOPIC, 0, [4, 5], [1, 2], values))
+        (record,) = mapped(tmp_path, "STORE").records(
+            Messages.of(TOPIC, 0, [(4, 1, values[0], None), (5, 2, values[1], None)])
+        )
         assert record.count == 1
     kept = read_errors(LogTransport(tmp_path), "App")
     assert [entry["payload"] for entry in kept] == [values[0].decode(), *[values[1].decode()] * 2]
@@ -181,6 +188,24 @@ def test_what_cannot_be_read_is_kept_once_however_often_it_is_read(tmp_path: Pat
     assert len(stored) == 6
     repeats = Repeats()
     assert [repeats.fresh(one) for one in stored] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_message_without_a_value_is_rejected_and_takes_none_along(tmp_path: Path) -> None:
+    values = [json.dumps(event(n)).encode() if n != 1 else None for n in range(3)]
+    batch = wide([(0, n, NOW, value) for n, value in enumerate(values)])
+    batch = batch.set_column(batch.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
+    (record,) = Arrivals({TOPIC: mapped(tmp_path, "STORE")}).records([batch])
+    assert record.events is not None
+    assert record.events.order == [0, 2]
+    assert len(read_errors(LogTransport(tmp_path), "App")) == 1
+
+
+def test_messages_read_by_columns_travel_as_those_columns() -> None:
+    listed = [(offset, 5, json.dumps(event(offset)).encode(), None) for offset in range(5)]
+    (record,) = mapped().records(Messages.of(TOPIC, 0, listed))
+    assert record.events is not None
+    assert record.events.columns.to_pylist() == [event(offset)["event"] for offset in range(5)]
+    assert list(Payload(SCHEMA).decode(record.value)) == list(record.events)
 
 
 def test_partitions_are_read_by_time() -> None:

@@ -14,7 +14,7 @@ from spdist.errors import FencedError, QueryFailedError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
 from spdist.transports.payload import Events, Payload
-from tests.engine.fake_app import SCHEMA, assignment, island
+from tests.engine.fake_app import SCHEMA, assignment, heard, island
 
 #: The first two instances read a topic together, the third has its own.
 READS = {"One": ("T.A", "One.B"), "Two": ("T.A",), "Three": ("Three.A",)}
@@ -68,7 +68,7 @@ class Query:
             records += taken
         positions = {topic: dict(offsets) for topic, offsets in self.at.items()}
         routed = self.router.route(records)
-        outputs = self.processes[process].process(self.batch, 0, positions, routed)
+        outputs = self.processes[process].process(self.batch, routed, heard(positions))
         self.published += [output for output in outputs if isinstance(output, Record)]
         self.batch += 1
 
@@ -173,4 +173,4 @@ def test_an_error_names_the_shard(tmp_path: Path) -> None:
         raise ZeroDivisionError("by nothing")
 
     with pytest.raises(QueryFailedError, match=r"^Three \(shard 2 of 3\): ZeroDivisionError: by nothing"):
-        HostedShards({0: split}, broken).process(0, 0, {"Three.A": {0: 0}}, [])
+        HostedShards({0: split}, broken).process(0, [], heard({"Three.A": {0: 0}}))

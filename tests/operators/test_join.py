@@ -48,6 +48,15 @@ def test_the_quiet_form_runs_where_what_leaves_shows_nothing(text: str, quiet: b
     assert isinstance(form(made), QuietJoin if quiet else JoinQuery)
 
 
+@pytest.mark.parametrize(("source", "quiet"), [("kafka", True), ("http", True), ("inMemory", False)])
+def test_sources_that_are_heard_inside_the_app_may_bring_events_between_two_timers(source: str, quiet: bool) -> None:
+    left = f"@source(type='{source}', topic='l', topic.list='l', receiver.url='http://127.0.0.1:1/l', group.id='g', "
+    left += "bootstrap.servers='127.0.0.1:1', threading.option='single.thread', @map(type='json'))"
+    text = f"{left} {STREAMS} @info(name='q') {TIMED} insert into Out;"
+    made = LocalApp(check(parse(text), catalog(), text))
+    assert isinstance(form(made), QuietJoin if quiet else JoinQuery)
+
+
 def test_the_quiet_form_needs_no_timers() -> None:
     made, seen = app(f"@info(name='q') {TIMED} insert into Out;")
     made.send("L", 1000, ("a", 1))

@@ -30,7 +30,7 @@ _TYPICAL: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(-(2**31), 2**31 - 1),
     "long": st.integers(-(2**63), 2**63 - 1),
     "float": st.floats(width=32) | st.floats(0, 1e5),
-    "double": st.floats(allow_nan=False) | st.floats(1e-4, 1e8),
+    "double": st.floats(allow_nan=False) | st.floats(1e-4, 1e8) | st.floats(-(2.0**56), 2.0**56),
     "bool": st.booleans(),
     "object": _values,
 }
@@ -137,9 +137,16 @@ _CSV = ({}, {}, {}, {"fail.on.unknown.attribute": "false"}, {"header.present": "
 
 
 @settings(max_examples=300, deadline=None)
-@given(_schemas, st.sampled_from(_CSV), st.lists(_lines, max_size=5))
-def test_reading_lines(schema: Schema, options: dict[str, str], lines: list[str]) -> None:
-    reads_alike(setting(schema, "csv", options), lines)
+@given(_schemas, st.sampled_from(_CSV), st.lists(_lines, max_size=5), st.booleans())
+def test_reading_lines(schema: Schema, options: dict[str, str], lines: list[str], encoded: bool) -> None:
+    sent = [_encoded(line) if encoded else line for line in lines]
+    reads_alike(setting(schema, "csv", options), [*sent, b"\xff,1"] if encoded else sent)
+
+
+def test_plain_lines_in_bytes_are_read_at_once() -> None:
+    schema = Schema.of([("a", "string"), ("b", "int")])
+    sent = ["ä,1".encode(), "x,2", b"\xff,3", '"y",4']
+    assert BatchReader(setting(schema, "csv", {})).rows(sent) == [("ä", 1), ("x", 2), None, None]
 
 
 @settings(max_examples=300, deadline=None)
@@ -209,8 +216,10 @@ def test_writing_a_batch(schema: Schema, options: dict[str, str], type: str, dat
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(_KINDS[:-1]), st.data())
 def test_writing_a_column(kind: str, data: st.DataObject) -> None:
-    values = data.draw(st.lists(_TYPICAL[kind], min_size=1, max_size=5))
+    values = data.draw(st.lists(_TYPICAL[kind] | st.none(), min_size=1, max_size=5))
     mapping = setting(Schema.of([("a", "string"), ("b", kind)]), "json", {})
     rows = [("x", value) for value in values]
     expected = [payload for row in rows for payload in sink_mapper(mapping).write(((0, row),))]
-    assert BatchWriter(mapping).write([0] * len(rows), rows, lambda *_: None) == expected
+    writer = BatchWriter(mapping)
+    assert writer.quick
+    assert writer.write([], rows, lambda *_: None) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.local import run as run_locally
 from spdist.engine.messages import mapped_topics
-from spdist.engine.shard import SnapshotPolicy
+from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.state import Positions, StateStore
+from spdist.errors import FencedError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
@@ -25,6 +27,7 @@ from spdist.planning.whole import whole
 from spdist.transports.base import Record, Repeats
 from spdist.transports.log import LogTransport
 from spdist.transports.payload import Payload
+from tests.engine.fake_app import heard
 from tests.engine.test_packing import wide
 
 TOPIC = "App.S@0:orders"
@@ -57,8 +60,27 @@ def sent(draw: random.Random) -> list[tuple[int, tuple[str, int]]]:
     return found
 
 
+#: What may happen to a shard while it reads a batch.
+FATES = (None, None, None, None, "killed", "lost", "lost", "overtaken", "overtaken")
+
+
 class Killed(BaseException):
     """The process is gone."""
+
+
+def interrupted(
+    own: list[tuple[int, Record]], fate: str | None, there: HostedShards, number: int, positions: Positions
+) -> Iterator[tuple[int, Record]]:
+    """Yield what a shard reads; half way it is killed, or what comes then is lost, or another process is faster."""
+    for place, one in enumerate(own):
+        if place == len(own) // 2:
+            if fate == "killed":
+                raise Killed
+            if fate == "lost":
+                raise ConnectionError("nothing more comes")
+            if fate == "overtaken":
+                there.process(number, own, heard(positions))
+        yield one
 
 
 def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, kills: int) -> dict[str, list[Any]]:
@@ -77,8 +99,9 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
         )
         mapped = mapped_topics([assignment], {TOPIC: "orders"}, LogTransport(directory / "topics"))
         router, at = Router(settings), lowest_positions(settings, kafka=True)[TOPIC][0]
+        # Two processes for each shard, as Spark may move what one of them runs to the other.
         hosts = [
-            HostedShards({n: one}, island_maker(1000, False), SnapshotPolicy(segments=3))
+            [HostedShards({n: one}, island_maker(1000, False), SnapshotPolicy(segments=3)) for _ in range(2)]
             for n, one in enumerate(settings)
         ]
         outputs: list[Record] = []
@@ -89,13 +112,17 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
                 arrivals = Arrivals(mapped)
                 batches = [wide(rows[at:end][begin : begin + 7]) for begin in range(0, len(rows[at:end]), 7)]
                 routed = list(router.route(arrivals.records(batches)))
+                positions: Positions = {topic: dict(offsets) for topic, offsets in arrivals.positions.items()}
                 outputs = []
                 for shard, host in enumerate(hosts):
-                    if attempt < kills and draw.random() < 0.15:
-                        raise Killed
-                    positions: Positions = {topic: dict(offsets) for topic, offsets in arrivals.positions.items()}
                     own = [(n, record) for n, record in routed if n == shard]
-                    made = host.process(number, 0, positions, own)
+                    here, there = draw.sample(host, 2)
+                    fate = draw.choice(FATES) if attempt < kills else None
+                    try:
+                        reading = interrupted(own, fate, there, number, positions)
+                        made = here.process(number, reading, heard(positions))
+                    except ConnectionError:
+                        made = here.process(number, own, heard(positions))
                     outputs += [one for one in made if isinstance(one, Record)]
                 published += outputs
                 at, number = min(end, len(rows)), number + 1
@@ -121,3 +148,32 @@ def test_shards_killed_at_different_segments_give_what_one_machine_gives(
     for ts, row in run_locally(f"@app:playback {BODY}", {"S": events})["Out"]:
         expected.setdefault(row[0], []).append((ts, row))
     assert ran(shards, events, tmp_path, draw, kills=6) == expected
+
+
+def test_events_are_processed_before_their_batch_is_whole_and_leave_when_it_is_durable(tmp_path: Path) -> None:
+    assignment = assigned(1)
+    store = StateStore(tmp_path / "0")
+    settings = ShardSettings(assignment, 0, 1, store.open("me"), str(store.directory))
+    shard = Shard(store, settings.opening, lambda: island_maker(1000, False)(settings), messages=frozenset({TOPIC}))
+    mapped = mapped_topics([assignment], {TOPIC: "orders"}, LogTransport(tmp_path / "topics"))
+    first, second, third = (
+        record
+        for offset in range(3)
+        for record in Arrivals(mapped).records([wide([(0, offset, 1000 + offset, b'{"event":{"k":"a","v":1}}')])])
+    )
+    shard.process(0, [first], 0, {TOPIC: {0: 1}})
+    island = shard.island
+    assert island is not None
+    shard.begin(1)
+    shard.take(second)
+    assert island.events_in == 2
+    assert shard.island is None  # it is ahead of what is stored
+    assert not store.path("segment", 3).exists()
+    outputs = [one for one in shard.finish(0, {TOPIC: {0: 2}}) if isinstance(one, Record) and one.count]
+    assert store.path("segment", 3).exists()
+    assert [list(Payload(OUT).decode(one.value).rows) for one in outputs] == [[("a", 2)]]
+    shard.begin(2)
+    shard.take(third)
+    StateStore(tmp_path / "0").open("another")
+    with pytest.raises(FencedError):
+        shard.finish(0, {TOPIC: {0: 3}})

@@ -25,6 +25,7 @@ from spdist.runtime.shard_states import InstanceState, between
 from spdist.runtime.topics import ensure_topics
 from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
+from tests.engine.fake_app import heard
 from tests.properties.test_sharding_laws import SCHEMAS, SPLIT, WHOLE, Killed, Result, batches, by_key, fed, run
 
 NAME = SPLIT.name
@@ -91,7 +92,7 @@ class Instance:
                 if killed and self.draw.random() < 0.5:
                     continue
                 own = [(n, record) for n, record in routed if n == shard]
-                outputs += [o for o in host.process(number, 0, positions, own) if isinstance(o, Record)]
+                outputs += [o for o in host.process(number, own, heard(positions)) if isinstance(o, Record)]
             self.log.append(outputs[: self.draw.randrange(len(outputs) + 1)] if killed else outputs)
             if killed:
                 return

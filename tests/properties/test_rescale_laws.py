@@ -17,6 +17,7 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.transports.base import Record
+from tests.engine.fake_app import heard
 from tests.properties.test_sharding_laws import SPLIT, WHOLE, Result, by_key, fed, run
 
 CHECKED = check(parse(WHOLE.text), catalog(), WHOLE.text)
@@ -59,7 +60,7 @@ class Phase:
                 self.at[topic][0] += len(taken)
                 batch += taken
             positions = {topic: dict(offsets) for topic, offsets in self.at.items()}
-            outputs = host.process(number, 0, positions, list(router.route(batch)))
+            outputs = host.process(number, router.route(batch), heard(positions))
             published += [output for output in outputs if isinstance(output, Record)]
         islands = [host._shards[number].island for number in range(count)]
         return published, [island.snapshot() for island in islands if island is not None]

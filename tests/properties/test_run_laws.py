@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spdist.engine import island as islands
-from spdist.engine import merge
+from spdist.engine import intake, merge
 from spdist.engine.hosted import build_island
 from spdist.engine.island import Island
 from spdist.engine.straight import as_run
@@ -57,20 +56,23 @@ _events = st.lists(
 _unusual = st.sampled_from(["", "", "", "late", "late", "timer", "chunk", "paths"])
 
 
-def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",)) -> Island:
-    streams = "".join(f"define stream {name} (id string, v int); " for name in ("A", "Out", "Two"))
+def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A") -> Island:
+    streams = "".join(f"define stream {name} (id string, v int); " for name in (*reads, "Out", "Two"))
     key = "id" if strategy is Strategy.FIELD_GROUPING else None
     outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in ("Out", "Two"))
     if "into Two" not in app:
         outputs = outputs[:1]
     text = f"@app:playback {streams}{app}"
-    read = AssignedInput("A", "App.A", (0,), producers)
-    return build_island(Assignment("App-g-1", "App", "App-g", text, True, (read,), outputs), 100)
+    inputs = tuple(AssignedInput(stream, f"App.{stream}", (0,), producers) for stream in reads)
+    return build_island(Assignment("App-g-1", "App", "App-g", text, True, inputs, outputs), 100)
 
 
-def records(steps: list[tuple[int, int, int, bytes, str | None, int | None]], size: int, unusual: str) -> list[Record]:
+Steps = list[tuple[int, int, int, bytes, str | None, int | None]]
+
+
+def records(steps: Steps, size: int, unusual: str, topic: str = "App.A") -> list[Record]:
     events = Events()
-    at, order, same = 1000, 0, b"\0"
+    at, order, same = 1000, 50, b"\0"
     for number, (gap, old, further, path, id, v) in enumerate(steps):
         at, order = at + gap, order + further
         by_timer = unusual == "timer" and number % 5 == 3
@@ -87,21 +89,24 @@ def records(steps: list[tuple[int, int, int, bytes, str | None, int | None]], si
     while numbers := list(islice(left, size)):
         part = events.picked(numbers)
         clock = max(part.at) + (3 if unusual == "late" else 0)
-        made.append(Record("App.A", 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], clock))
+        made.append(Record(topic, 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], clock))
     return made
 
 
-def course(app: str, strategy: Strategy, sent: list[Record], together: int, cut: int) -> list[object]:
-    one = island(app, strategy)
+def course(app: str, strategy: Strategy, sent: list[Record], together: int, cut: int, reads: str = "A") -> list[object]:
+    def new() -> Island:
+        return island(app, strategy, reads=reads)
+
+    one = new()
     seen: list[object] = []
-    left = iter([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), *sent])
+    left = iter([*(Record(f"App.{stream}", 0, b"", 0, "App-f-1", 0, 990) for stream in reads), *sent])
     number = 0
     while batch := list(islice(left, together)):
         seen += one.process(batch, 0)
         number += 1
         if number == cut:
             stored = one.snapshot()
-            one = island(app, strategy)
+            one = new()
             one.restore(stored)
     return [*seen, one.snapshot()]
 
@@ -121,7 +126,7 @@ def course(app: str, strategy: Strategy, sent: list[Record], together: int, cut:
 def test_runs_give_what_single_events_give(
     app: str,
     strategy: Strategy,
-    steps: list[tuple[int, int, int, bytes, str | None, int | None]],
+    steps: Steps,
     size: int,
     together: int,
     cut: int,
@@ -131,6 +136,50 @@ def test_runs_give_what_single_events_give(
     with patch.object(merge, "as_run", return_value=None):
         expected = course(app, strategy, sent, together, cut)
     assert course(app, strategy, sent, together, cut) == expected
+
+
+_PAIRS = (
+    "from A select id, v insert into Out; from B select id, v + 1 as v insert into Out;",
+    "from A[v > 0] select id, v insert into Out; from B#window.length(2) select id, v insert all events into Two;",
+    "from A#window.time(15) as x join B#window.time(25) as y on x.id == y.id select x.id as id, y.v as v "
+    "insert into Out;",
+    "from A#window.time(15) as x join B#window.length(3) as y on x.id == y.id select x.id as id, y.v as v "
+    "insert all events into Out;",
+    "from every e1=A[v > 0] -> e2=B[v > e1.v] within 30 millisec select e1.id as id, e2.v as v insert into Out;",
+    "from A#window.timeBatch(10) select id, v insert into Out; from B select id, v insert into Two;",
+    "define table T (id string, v int); from A insert into T; "
+    "from B join T on B.id == T.id select T.id as id, B.v as v insert into Out;",
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(_PAIRS), _events, _events, st.data())
+def test_runs_of_two_streams_give_what_single_events_give(
+    app: str, left: Steps, right: Steps, data: st.DataObject
+) -> None:
+    size, together, cut = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 4)), data.draw(st.integers(0, 6))
+    kinds = data.draw(_unusual), data.draw(_unusual)
+    fed = [
+        records(steps, size, kind, f"App.{stream}")
+        for stream, steps, kind in zip("AB", (left, right), kinds, strict=True)
+    ]
+    turns = data.draw(st.permutations([number for number, own in enumerate(fed) for _ in own]))
+    queues = [iter(own) for own in fed]
+    sent = [next(queues[number]) for number in turns]
+    strategy = Strategy.FIELD_GROUPING
+    with patch.object(merge, "as_run", return_value=None), patch.object(merge, "_gather"):
+        expected = course(app, strategy, sent, together, cut, "AB")
+    assert course(app, strategy, sent, together, cut, "AB") == expected
+
+
+def test_runs_of_two_streams_are_one_run() -> None:
+    one = island(_PAIRS[0], Strategy.ROUND_ROBIN, reads="AB")
+    fed = [records([(1, 0, 1, b"", "x", n) for n in range(20)], 5, "", f"App.{stream}") for stream in "AB"]
+    with patch.object(one._merge, "release", side_effect=AssertionError("one by one")):
+        for pair in zip(*fed, strict=True):
+            one.process(pair, 0)
+    assert one.pending == 2  # what is put out at the same time as the last may follow
+    assert one.events_out == 38
 
 
 @pytest.mark.parametrize("unusual", ["", "late", "timer", "chunk", "paths"])
@@ -175,6 +224,6 @@ def test_payloads_of_outsiders_together_give_what_they_give_alone(app: str, text
             seen += one.process(batch, 0)
         return [*seen, one.snapshot(), one.events_in]
 
-    with patch.object(islands, "_outsiders_place", return_value=None):
+    with patch.object(intake, "_outsiders_place", return_value=None):
         expected = put_out()
     assert put_out() == expected

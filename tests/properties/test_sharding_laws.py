@@ -23,6 +23,7 @@ from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Record, Repeats
 from spdist.transports.payload import Events, Payload
+from tests.engine.fake_app import heard
 
 TEXT = """@app:name('App') @app:playback
 define stream S (k string, v long); define stream R (id string, w long);
@@ -125,7 +126,7 @@ def run(assignment: Assignment, topics: dict[str, list[Record]], directory: Path
                         raise Killed
                     own = [(n, record) for n, record in routed if n == shard]
                     positions = {topic: dict(offsets) for topic, offsets in at.items()}
-                    outputs += [o for o in host.process(number, 0, positions, own) if isinstance(o, Record)]
+                    outputs += [o for o in host.process(number, own, heard(positions)) if isinstance(o, Record)]
                 published += outputs
         except Killed:
             # Those that came so far have published a part.

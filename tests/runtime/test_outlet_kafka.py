@@ -17,6 +17,7 @@ from spdist.errors import AppValidationError, TransportError
 from spdist.mapping.passing import Events
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import Deliveries, Delivery
+from spdist.transports.event_log import encoded
 from spdist.transports.log import LogTransport
 from spdist.transports.outlet_kafka import KafkaOutlet, behind, messages_of
 from spdist.transports.outlets import SendError, Surroundings
@@ -110,6 +111,14 @@ def test_many_messages_keep_their_order_and_go_to_the_same_partitions_again(
         assert each == share + again
     keyed = {partition: sum(key is not None for key, _, _ in turn) for partition, turn in found.items()}
     assert sorted(keyed.values()) == [0, 3]
+
+
+def test_messages_can_be_compressed(kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]) -> None:
+    sent = together([f"ä{n}" for n in range(3000)], 0, topic=topic, partition_no="0")
+    for codec, own in (("gzip", sent[:2000]), ("none", sent[2000:])):
+        opened(topic, **{"optional.configuration": f"compression.type:{codec},batch.size:20000"}).send(own)
+    found = received(kafka_broker, topic)[0]
+    assert found == [(None, f"ä{n}".encode(), f"A-1#0:{n}") for n in range(3000)]
 
 
 def test_a_message_that_brokers_refuse_is_named_and_the_others_arrive(
@@ -207,13 +216,14 @@ def test_messages_are_the_same_together_and_one_by_one(some: Deliveries, there: 
         messages, bad = messages_of(deliveries)
         assert bad is None
         return [
-            (one.topic, one.partition, one.key, value, id, number)
+            (one.topic, one.partition, one.key, value.encode("latin-1"), f"{one.source}{number}", turn)
             for one in behind(messages, there)
-            for number, (value, id) in enumerate(zip(one.values, one.ids, strict=True), one.first)
+            for turn, (value, number) in enumerate(zip(one.values, one.numbers, strict=True), one.first)
         ]
 
     assert each(some) == each(list(some))
-    assert [id.decode() for *_, id, _ in each(some)] == [one.id for one in some][there:]
+    assert [id for *_, id, _ in each(some)] == [one.id for one in some][there:]
+    assert [value for *_, value, _, _ in each(some)] == [encoded(one.payload) for one in some][there:]
     assert list(some[there:]) == list(some)[there:]
 
 

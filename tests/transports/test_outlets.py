@@ -13,7 +13,7 @@ from spdist.errors import AppValidationError, TransportError
 from spdist.language.types import Schema
 from spdist.mapping.passing import Events as Passed
 from spdist.transports import outlets as module
-from spdist.transports.delivery import Delivery
+from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.errors import read_errors
 from spdist.transports.feed import read_events
 from spdist.transports.log import LogTransport
@@ -150,3 +150,23 @@ def test_unknown_types_and_missing_options_are_refused(log: LogTransport) -> Non
         outlets.send([delivery(0, kind="jms")])
     with pytest.raises(AppValidationError, match=r"'file\.uri' of the @sink of type 'file' is missing"):
         outlets.send([delivery(0, kind="file")])
+
+
+def test_what_follows_one_another_is_sent_together_up_to_what_fails(
+    log: LogTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    def some(first: int, count: int, producer: str = "App-1", on_error: str = "LOG") -> Deliveries:
+        return Deliveries("file", 0, 0, "S", {"on.error": on_error}, ["x"] * count, producer, first)
+
+    outlet = Picky({})
+    sending = Sending(outlet, log)
+    sending.send([some(0, 2), some(2, 1), some(3, 3)])
+    assert (outlet.taken, outlet.calls) == ([0, 1, 2, 3, 4, 5], 1)
+    sending.send([some(6, 1), some(8, 1), some(9, 1, "App-2"), some(10, 1, "App-2"), delivery(11), delivery(13)])
+    sending.send([some(14, 1), some(15, 1, on_error="WAIT")])
+    assert (outlet.taken[6:], outlet.calls) == ([6, 8, 9, 10, 11, 13, 14, 15], 7)
+    outlet.refusals[18] = 99
+    with caplog.at_level(logging.ERROR):
+        sending.send([some(16, 2), some(18, 2), some(20, 2)])
+    assert outlet.taken[14:] == [16, 17, 19, 20, 21]
+    assert "dropping delivery App-1#0:18 " in caplog.text

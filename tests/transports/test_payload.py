@@ -39,6 +39,46 @@ def test_each_type_and_null_come_back_as_they_went() -> None:
     assert Payload(ALL_TYPES).decode(Payload(ALL_TYPES).encode(events)) == events
 
 
+PAIR = Schema.of([("s", "string"), ("i", "int")])
+
+
+def with_columns() -> Events:
+    events = Events.of([(1000 + n, (f"s{n}", n)) for n in range(4)])
+    events.columns = pa.record_batch([["s0", "s1", "s2", "s3"], pa.array(range(4), pa.int32())], names=["s", "i"])
+    return events
+
+
+def test_columns_that_are_there_are_the_payload() -> None:
+    events = with_columns()
+    for begin, end in ((0, 4), (1, 3), (3, 4)):
+        part = events.part(begin, end)
+        assert part.columns.num_rows == end - begin
+        assert Payload(PAIR).decode(Payload(PAIR).encode(part)) == part
+        assert part.rows == events.rows[begin:end]
+    events.columns = events.columns.set_column(0, "s", pa.array(["other"] * 4))
+    assert Payload(PAIR).decode(Payload(PAIR).encode(events)).rows[1] == ("other", 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda events: events.add(1, 2, b"", 0, 1, ("new", 9)),
+        lambda events: events.extend(with_columns()),
+        lambda events: (events.clear(), events.add(1, 2, b"", 0, 1, ("new", 9))),
+    ],
+)
+def test_columns_are_forgotten_where_rows_change(change: Any) -> None:
+    events = with_columns()
+    change(events)
+    assert Payload(PAIR).decode(Payload(PAIR).encode(events)) == events
+    assert events.picked([0]).columns is None
+
+
+def test_picked_events_have_no_columns_of_others() -> None:
+    picked = with_columns().picked([2, 0])
+    assert Payload(PAIR).decode(Payload(PAIR).encode(picked)) == picked
+
+
 def test_a_declared_type_becomes_a_column_of_that_type() -> None:
     with pa.ipc.open_stream(Payload(ALL_TYPES).encode(Events.of([(1000, ROW)]))) as reader:
         kinds = {field.name: str(field.type) for field in reader.schema}

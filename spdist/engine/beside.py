@@ -1,0 +1,59 @@
+"""Making the next items while one is used: what two threads can do at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TypeVar
+
+__all__ = ["beside"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: BaseException | None
+
+
+def beside(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
+    """Yield `items` in order, while a thread takes those that follow from where they come.
+
+    An error there is raised here, in its place. A caller that does not want the rest closes the iterator; then the
+    thread ends with the item that it is at.
+
+    Parameters
+    ----------
+    items : iterable
+        Used by that thread alone.
+    ahead : int
+        How many items may wait here, at least 1.
+    """
+    made: SimpleQueue[T | _End] = SimpleQueue()
+    places = threading.Semaphore(ahead)
+    left = threading.Event()
+
+    def make() -> None:
+        end = _End(None)
+        try:
+            for item in items:
+                places.acquire()
+                if left.is_set():
+                    return
+                made.put(item)
+        except BaseException as error:  # the caller's to judge
+            end = _End(error)
+        made.put(end)
+
+    threading.Thread(target=make, name="reading", daemon=True).start()
+    try:
+        while not isinstance(item := made.get(), _End):
+            places.release()
+            yield item
+        if item.error is not None:
+            raise item.error
+    finally:
+        left.set()
+        places.release()

@@ -1,0 +1,183 @@
+"""What an island reads, up to the merge: records become events, repeats fall away, and users' messages find their way.
+
+Values only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from spdist.engine.merge import ChannelKey, Merge
+from spdist.engine.packing import by_time
+from spdist.errors import MappingError
+from spdist.language.types import Schema
+from spdist.operators.base import Arrival
+from spdist.planning.topology import Assignment
+from spdist.transports.base import NO_CLOCK, Record, Repeats
+from spdist.transports.commands import COMMANDS
+from spdist.transports.outside import is_marked
+from spdist.transports.payload import Events, Payload
+
+__all__ = ["Intake"]
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Reads the records of an island.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        What to read.
+    schemas : mapping
+        Attributes of each stream that is read.
+    merge_wait_ms : int
+        How long a live app waits for a producer that lags, in ms.
+
+    State
+    -----
+    ``merge`` with the events that wait for their turn; one number per producer and partition; commands that were not
+    taken yet; `events_in`.
+    """
+
+    def __init__(self, assignment: Assignment, schemas: Mapping[str, Schema], *, merge_wait_ms: int) -> None:
+        self.events_in = 0
+        inputs = assignment.inputs
+        #: Topics of commands: they have no place among the events, and nobody waits for them.
+        self._asked = {assigned.topic for assigned in inputs if assigned.stream == COMMANDS}
+        self._commands: list[Arrival] = []
+        #: Topics of users' own sources, and the channels into which their events come.
+        first = {one.topic: min(one.partitions) for one in inputs if not one.into}
+        self._into = {one.topic: (one.into, first[one.into], "") for one in inputs if one.into}
+        #: Whether one partition of one such topic is all that is read of them.
+        self._one_place = sum(len(one.partitions) for one in inputs if one.into) == 1
+        #: Records of the running batch whose events are in the merge before it is whole.
+        self._early: list[Record] = []
+        merged = [one for one in inputs if one.topic not in self._asked and not one.into]
+        self.merge = Merge(merged, live=not assignment.playback, merge_wait_ms=merge_wait_ms)
+        self._repeats = Repeats()
+        self._payloads = {assigned.topic: Payload(schemas[assigned.stream]) for assigned in inputs}
+        #: What this group itself publishes to a topic that it reads: it has handed those events on already.
+        self._own = {assigned.topic: frozenset(assigned.own) for assigned in inputs if assigned.own}
+        self._fed = {assigned.topic for assigned in inputs if not assigned.producers}
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether there are events of a batch that is not whole."""
+        return bool(self._early)
+
+    def goes_ahead(self, record: Record) -> bool:
+        """Whether the events of a record need not wait for the rest of their batch.
+
+        Those from one partition of a user's topic, where that is all that is read of such topics: of several places
+        they go in the order of their times.
+        """
+        return self._one_place and record.topic in self._into
+
+    def take_ahead(self, record: Record) -> Record:
+        """Take a record that `goes_ahead` before the rest of its batch; return what `take` is to get in its place."""
+        self._offer(self._into[record.topic], self._decoded(record))
+        self._early.append(replace(record, events=None))
+        return self._early[-1]
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Take the records of a batch; of each topic partition in the order of their offsets."""
+        users: dict[ChannelKey, list[Record]] = {}
+        others: list[Record] = []
+        for record in records:
+            into = self._into.get(record.topic)
+            (others if into is None else users.setdefault(into, [])).append(record)
+        # First, as some may have been taken already.
+        for channel, own in users.items():
+            self._take_messages(channel, own)
+        self._early.clear()
+        for outside, group in groupby(others, _outsiders_place):
+            if outside is not None:
+                self._take_outside(tuple(group))
+            else:
+                for record in group:
+                    self._take(record)
+
+    def take_commands(self) -> list[Arrival]:
+        """Return the commands that have come since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state between two batches as plain data."""
+        seen = [[*key, end] for key, end in self._repeats.seen.items()]
+        return {"merge": self.merge.snapshot(), "seen": seen, "events_in": self.events_in}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the state of a snapshot."""
+        self.merge.restore(state["merge"])
+        self._repeats = Repeats({(topic, part, name): end for topic, part, name, end in state["seen"]})
+        self.events_in = state["events_in"]
+
+    def _take(self, record: Record) -> None:
+        if record.producer in self._own.get(record.topic, ()):
+            return
+        events = self._decoded(record, self._repeats.fresh(record))
+        if record.topic in self._asked:
+            self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
+            return
+        self.merge.offer((record.topic, record.partition, record.producer), events, record.clock)
+
+    def _take_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
+        """Take what a batch brings from users' topics for one stream."""
+        places: dict[tuple[str, int], list[Events]] = {}
+        early = set(map(id, self._early))
+        for record in records:
+            events = self._decoded(record) if id(record) not in early else None
+            if events is not None and len(events):
+                places.setdefault((record.topic, record.partition), []).append(events)
+        for events in by_time(list(places.values())):
+            self._offer(channel, events)
+        # Also a shard that has got no event of the last ones learns how late it is.
+        self.merge.offer(channel, None, max(record.clock for record in records))
+
+    def _offer(self, channel: ChannelKey, events: Events | None) -> None:
+        if events is not None and len(events):
+            self.merge.offer(channel, events, NO_CLOCK)
+
+    def _decoded(self, record: Record, skip: int = 0) -> Events | None:
+        """Return the events of a record but the first `skip`; None where there are none."""
+        # A shard's share of a record may be empty.
+        if skip >= record.count or not record.value:
+            return None
+        events = record.events
+        if events is None:
+            try:
+                events = self._payloads[record.topic].decode(record.value, skip)
+            except MappingError as error:
+                if record.topic not in self._fed:
+                    raise
+                # What outsiders send must not stop the group for ever.
+                log.warning("dropping offset %d of %s: %s", record.offset, record.topic, error)
+                return None
+        self.events_in += len(events)
+        return events
+
+    def _take_outside(self, records: Sequence[Record]) -> None:
+        """Take payloads of outsiders from one partition, as `_take` does one by one, only together."""
+        topic, partition = records[0].topic, records[0].partition
+
+        def failed(number: int, error: MappingError) -> None:
+            if topic not in self._fed:
+                raise error
+            log.warning("dropping offset %d of %s: %s", records[number].offset, topic, error)
+
+        events = self._payloads[topic].decode_outside([record.value for record in records], failed)
+        self.events_in += len(events)
+        self.merge.offer((topic, partition, ""), events, NO_CLOCK)
+
+
+def _outsiders_place(record: Record) -> tuple[str, int] | None:
+    """Return topic and partition of a payload that an outsider put there with a client of its own; None for others."""
+    outside = not record.producer and record.clock == NO_CLOCK and is_marked(record.value)
+    return (record.topic, record.partition) if outside else None

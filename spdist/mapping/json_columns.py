@@ -1,0 +1,176 @@
+"""Many payloads of JSON straight into Arrow columns, beside the interpreter's lock.
+
+What `spdist.mapping.columns` makes of payloads in the form that WSO2's json mapping writes is made here by Arrow, all
+at once and without Python's objects; the columns are those in which events travel between groups. Arrow's reader takes
+less than JSON allows in places, which is refused, and more in few, which is doubted: what is refused or doubted is read
+by `BatchReader`, whose result holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import compress
+from math import copysign, isfinite
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from spdist.language.types import Type
+from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import BatchReader, Row
+
+__all__ = ["ARROW", "ColumnReader"]
+
+#: SiddhiQL type → how its values travel. A float travels with 64 bits: where a double was cast to float, Siddhi does
+#: not round it, and the next group must not see another number.
+ARROW: dict[Type, Any] = {
+    Type.STRING: pa.string(),
+    Type.INT: pa.int32(),
+    Type.LONG: pa.int64(),
+    Type.FLOAT: pa.float64(),
+    Type.DOUBLE: pa.float64(),
+    Type.BOOL: pa.bool_(),
+}
+#: Of fewer payloads a call of Arrow costs more than it saves.
+FEW = 512
+_EVENT = "event"
+#: Bytes that Arrow parses at a time; what is longer than that by itself is refused.
+_BLOCK = 1 << 20
+_REALS = (Type.FLOAT, Type.DOUBLE)
+#: Beyond it the mapping itself decides what a number is.
+_SURELY_REAL = 2.0**63
+
+
+class ColumnReader:
+    """Reads many payloads of one source, which come as an Arrow array of bytes without nulls.
+
+    Parameters
+    ----------
+    setting : MapSetting
+        The mapping.
+
+    State
+    -----
+    That of the mapping: ``reader.mapper``; and which form the last payloads had, for speed alone.
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self.reader = BatchReader(setting)
+        self._kinds = setting.schema.types
+        self._forms: list[tuple[Any, bool]] = []
+        if self.reader.plain:
+            self._schema = pa.schema([pa.field(name, ARROW[kind]) for name, kind in setting.schema])
+            within = pa.schema([pa.field(_EVENT, pa.struct(list(self._schema)))])
+            self._forms = [(within, True), (self._schema, False)]
+            doubles = "|".join(re.escape(name) for name, kind in setting.schema if kind is Type.DOUBLE)
+            self._odd = rf'\\|"({doubles})"[ \t\r]*:[ \t\r]*-?[0-9]+[ \t\r]*[,}}]'
+
+    def read(self, payloads: Any) -> tuple[list[Row | None], Any]:
+        """Return the rows, as `BatchReader.rows` does, and the attributes' columns where Arrow has read the same.
+
+        Parameters
+        ----------
+        payloads : pyarrow.BinaryArray
+            What the transport received.
+        """
+        try:
+            batch = self._parsed(payloads)
+            if batch is not None:
+                return self._sure(payloads, batch)
+        except (UnicodeDecodeError, pa.ArrowException):  # its parser takes any bytes for text
+            pass
+        return self.reader.rows(payloads.to_pylist()), None
+
+    def _parsed(self, payloads: Any) -> Any:
+        """Return the columns of payloads that are one object each, all of the same form; None where it is not sure."""
+        lines = _lines(payloads.to_pylist()) if self._forms and len(payloads) >= FEW else None
+        if lines is None:
+            return None
+        for form in tuple(self._forms):
+            schema, enveloped = form
+            try:
+                table = _table(lines, schema)
+            except (pa.ArrowException, OverflowError):
+                continue
+            if table.num_rows != len(payloads) or table.schema != schema:
+                return None
+            if form is not self._forms[0]:
+                self._forms.reverse()
+            columns = [column.combine_chunks() for column in table.columns]
+            return pa.RecordBatch.from_arrays(columns[0].flatten() if enveloped else columns, schema=self._schema)
+        return None
+
+    def _sure(self, payloads: Any, batch: Any) -> tuple[list[Row | None], Any]:
+        """Return rows and columns, after a second look at each payload that the mapping may read otherwise."""
+        columns = list(map(_narrowed, self._kinds, batch.columns))
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        values = [column.to_pylist() for column in columns]
+        rows: list[Row | None] = list(zip(*values, strict=True))
+        doubtful: set[int] = set()
+        whole = False
+        for kind, column, read in zip(self._kinds, columns, values, strict=True):
+            there = read if not column.null_count else [value for value in read if value is not None]
+            if len(there) < len(read) or not _surely_alike(kind, there):
+                doubtful.update(_doubtful(kind, read))
+            whole = whole or (kind is Type.DOUBLE and True in map(float.is_integer, there))
+        if whole:
+            doubtful.update(self._perhaps_whole(payloads))
+        if doubtful:
+            again = self.reader.rows([payloads[number].as_py() for number in doubtful])
+            for number, row in zip(doubtful, again, strict=True):
+                if row != rows[number]:
+                    rows[number], batch = row, None
+        return rows, batch
+
+    def _perhaps_whole(self, payloads: Any) -> Iterator[int]:
+        """Yield where a double may be written as a whole number, which the mapping does not take.
+
+        Without a backslash there is but one way to write an attribute's name. A text may look like a whole number, too.
+        """
+        return compress(range(len(payloads)), pc.match_substring_regex(payloads, self._odd).to_pylist())
+
+
+def _lines(payloads: list[bytes]) -> bytes | None:
+    """Return payloads as lines; None where one does not begin and end with braces, or holds a newline.
+
+    A newline is in no text of JSON, and between a closing brace and an opening one there is one only between values
+    that are in nothing. So each line holds one value or more, and one where there are as many values as lines.
+    """
+    # Not by Arrow or numpy: each call that lets go of the interpreter's lock waits for it behind a busy thread.
+    lines, breaks = b"\n".join(payloads), len(payloads) - 1
+    whole = lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"}\n{") == breaks
+    return lines if whole and lines.count(b"\n") == breaks else None
+
+
+def _table(lines: Any, schema: Any) -> Any:
+    return pyarrow.json.read_json(
+        pa.BufferReader(lines),
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+    )
+
+
+def _narrowed(kind: Type, column: Any) -> Any:
+    return column.cast(pa.float32()).cast(pa.float64()) if kind is Type.FLOAT else column
+
+
+def _surely_alike(kind: Type, values: list[Any]) -> bool:
+    """Tell, quickly, whether no value is one of those that `_doubtful` yields."""
+    if kind not in _REALS:
+        return True
+    within = isfinite(sum(values)) and min(values) > -_SURELY_REAL and max(values) < _SURELY_REAL
+    return within and (kind is Type.DOUBLE or 0.0 not in values)
+
+
+def _doubtful(kind: Type, values: list[Any]) -> Iterator[int]:
+    """Yield where the mapping may read something else, whole doubles aside.
+
+    What is missing looks like a null, NaN is no number of JSON, and a float -0 is a zero without a sign.
+    """
+    for number, value in enumerate(values):
+        signed = kind is Type.FLOAT and value == 0 and copysign(1.0, value) < 0
+        if value is None or signed or (kind in _REALS and not abs(value) < _SURELY_REAL):
+            yield number

@@ -1,0 +1,53 @@
+"""Making the next items while one is used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from spdist.engine.beside import beside
+
+PATIENCE_S = 10
+
+
+def test_items_come_in_order_and_an_error_in_its_place() -> None:
+    def failing() -> Iterator[int]:
+        yield from range(50)
+        raise ConnectionError("no more")
+
+    assert list(beside(range(1000))) == list(range(1000))
+    assert list(beside(())) == []
+    seen = []
+    with pytest.raises(ConnectionError, match="no more"):
+        for item in beside(failing()):
+            seen.append(item)
+    assert seen == list(range(50))
+
+
+def test_the_next_items_are_made_while_one_is_used_but_not_more_than_may_wait() -> None:
+    made, third = [], threading.Event()
+
+    def numbers() -> Iterator[int]:
+        for number in range(9):
+            made.append(number)
+            if number == 3:
+                third.set()
+            yield number
+
+    items = beside(numbers(), ahead=2)
+    assert next(items) == 0
+    assert third.wait(PATIENCE_S)  # two wait, and one is there that has no place yet
+    assert made == [0, 1, 2, 3]
+    assert [*items] == list(range(1, 9))
+
+
+def test_who_does_not_want_the_rest_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    items = beside(iter(range(100)), ahead=1)
+    next(items)
+    (thread,) = set(threading.enumerate()) - before
+    items.close()  # type: ignore[attr-defined]
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()

@@ -1,0 +1,232 @@
+"""Payloads of JSON that Arrow reads at once give what the mapping gives one by one, or are left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spdist.errors import MappingError
+from spdist.language import ast
+from spdist.language.types import Schema, Type
+from spdist.mapping import json_columns
+from spdist.mapping.base import MapSetting
+from spdist.mapping.json_columns import ColumnReader
+from spdist.mapping.mappers import source_mapper
+from spdist.transports.payload import Events, Payload
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _of_few() -> Iterator[None]:
+    """Few payloads are read like many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_columns, "FEW", 1)
+        yield
+
+
+#: Each as it stands in a payload; first those that everybody writes.
+_USUAL: dict[Type, tuple[bytes, ...]] = {
+    Type.STRING: (b'"x"', b'""', '"ä😀"'.encode(), b'"\\n\\"\\\\\\/\\u00e9\\ud83d\\ude00"', b'"\\u0000"', b'"\x7f}{"'),
+    Type.INT: (b"1", b"0", b"-0", b"-7", b"2147483647", b"-2147483648"),
+    Type.LONG: (b"1", b"-0", b"9223372036854775807", b"-9223372036854775808"),
+    Type.FLOAT: (b"0.1", b"5", b"16777217", b"9007199254740993", b"1e5", b"1e-50", b"5E+3", b"0"),
+    Type.DOUBLE: (
+        *(b"0.1", b"100.0", b"-0.0", b"1e5"),
+        *(b"1E-2", b"5e-324", b"2.2250738585072011e-308", b"9007199254740993.5"),
+    ),
+    Type.BOOL: (b"true", b"false"),
+}
+_ODD: dict[Type, tuple[bytes, ...]] = {
+    Type.STRING: (
+        *(b'"a\nb"', b'"a\tb"', b'"\x00"', b'"\\x"', b'"\\ud800"', b'"\\udc00\\ud800"', b'"\xff"', b'"\xed\xa0\x80"'),
+        *(b'"\xc0\x80"', b"1", b"true", b"[]", b"{}", b'"', b'"},{"', b'"\\"price\\":5,"', b'"2020-01-01"'),
+    ),
+    Type.INT: (b"1.0", b"01", b"+1", b"1e2", b"2147483648", b'"1"', b"true", b"-"),
+    Type.LONG: (b"1.0", b"1e2", b"9223372036854775808", b"-9223372036854775809", b'"1"'),
+    Type.FLOAT: (
+        *(b"-0", b"-0.0", b"NaN", b"-Infinity", b"1e400", b"1e39"),
+        *(b"9223372036854775808", b"1e19", b"5.", b".5", b'"1"'),
+    ),
+    Type.DOUBLE: (b"5", b"-0", b"0", b"NaN", b"Infinity", b"1e400", b"1e300", b"1e19", b"01.5", b"1" * 400, b'"1.5"'),
+    Type.BOOL: (b"1", b'"true"', b"TRUE"),
+}
+_NAMES = ("price", "event", "a", 'q"', "ü.*", "z z")
+_schemas = st.lists(st.sampled_from(list(_USUAL)), min_size=1, max_size=4).flatmap(
+    lambda kinds: st.permutations(_NAMES).map(
+        lambda names: Schema.of([(name, str(kind)) for name, kind in zip(names, kinds, strict=False)])
+    )
+)
+_FORMS = (b'{"event":{%b}}', b"{%b}")
+_STRANGE = (
+    *(b'{"event":{%b}}{"event":{%b}}', b'{"event":{%b},"event":{%b}}', b"[{%b},{%b}]", b'{"event":[{%b}]}', b"{%b} "),
+    *(b'{"event":\n{%b}}', b'{"event":\r\t{%b} }', b'\xef\xbb\xbf{"event":{%b}}', b'{"event":null}', b"{}", b"", b"\n"),
+    *(
+        b'{"event":{%b}},',
+        b'{"event":{%b},"x":1}',
+        b'{"event":{%b',
+        b"}",
+        b"{",
+        b'}{"event":{%b}}{',
+        b'{"event":{%b}}\n',
+    ),
+    *(
+        b'{"event":{%b,}}',
+        b'{"\\u0065vent":{%b}}',
+        b'{"event":{%b/**/}}',
+        b'{"event":{%b}}\x00',
+        b"{%b}\n{%b}",
+        b'{"a":{}',
+    ),
+)
+
+
+def _quoted(name: str) -> bytes:
+    return b'"%b"' % name.replace('"', '\\"').encode()
+
+
+@st.composite
+def _payloads(draw: st.DrawFn, schema: Schema, form: bytes, odd: int) -> bytes:
+    """One payload; of a thousand values and forms so many are `odd`."""
+
+    def strange() -> bool:
+        return draw(st.integers(1, 1000)) <= odd
+
+    members = []
+    for name, kind in schema:
+        value = draw(st.sampled_from(_ODD[kind] if strange() else _USUAL[kind]))
+        key, space = _quoted(name), draw(st.sampled_from([b"", b"", b" ", b"\t"]))
+        if strange():
+            value = draw(st.sampled_from([b"null", value]))
+            key = draw(st.sampled_from([key, b'"\\u0070rice"', b'"zz"', _quoted(schema.names[0])]))
+        members.append(key + space + b":" + space + value + space)
+    if strange():
+        members = draw(st.sampled_from([members[:-1], members * 2, members[::-1]]))
+    form = draw(st.sampled_from(_STRANGE)) if strange() else form
+    return form.replace(b"%b", b",".join(members))
+
+
+def _setting(schema: Schema) -> MapSetting:
+    return MapSetting("A", schema, ast.Annotation("map", (ast.AnnotationElement("type", "json"),)))
+
+
+def _one_by_one(mapping: MapSetting, payload: bytes) -> list[Any] | None:
+    """The rows of one payload, or nothing where the mapping has something to say of it."""
+    told: list[Exception] = []
+    try:
+        chunks = source_mapper(mapping).read(payload, {}, 7, told.append)
+    except MappingError:
+        return None
+    return None if told else [row for chunk in chunks for _, row in chunk]
+
+
+def _read(schema: Schema, sent: list[bytes], before: int = 0) -> Any:
+    """Read payloads, the array of which may begin later; check the laws, and return the columns."""
+    mapping = _setting(schema)
+    # An array that is a part of a longer one, which would be something else as a whole.
+    payloads = pa.array([b"{"] * before + sent + [b"}\n"], pa.binary()).slice(before, len(sent))
+    rows, columns = ColumnReader(mapping).read(payloads)
+    assert len(rows) == len(sent)
+    for row, payload in zip(rows, sent, strict=True):
+        if row is not None:
+            assert repr([row]) == repr(_one_by_one(mapping, payload)), payload
+    if columns is not None:
+        assert repr([tuple(one.values()) for one in columns.to_pylist()]) == repr(rows)
+        _travels_alike(schema, rows, columns)
+    return columns
+
+
+def _travels_alike(schema: Schema, rows: list[Any], columns: Any) -> None:
+    times = list(range(len(rows)))
+    quick = Events(times, times, [b""] * len(rows), [0] * len(rows), times, rows, columns)
+    slow = Events(times, times, [b""] * len(rows), [0] * len(rows), times, rows)
+    assert Payload(schema).encode(quick) == Payload(schema).encode(slow)
+    half = len(rows) // 2
+    for begin, end in ((0, half), (half, len(rows))):
+        if begin < end:
+            payload = Payload(schema).encode(quick.part(begin, end))
+            whole = Payload(schema).encode(slow.part(begin, end))
+            assert Payload(schema).read(payload).schema == Payload(schema).read(whole).schema
+            assert repr(Payload(schema).decode(payload)) == repr(slow.part(begin, end))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data(), _schemas, st.sampled_from(_FORMS), st.sampled_from([0, 0, 30, 200]), st.integers(0, 2))
+def test_columns_hold_what_the_mapping_reads(
+    data: st.DataObject, schema: Schema, form: bytes, odd: int, before: int
+) -> None:
+    sent = data.draw(st.lists(_payloads(schema, form, odd), min_size=1, max_size=8))
+    columns = _read(schema, sent, before)
+    if not odd and b"\\" not in b"".join(sent):  # which is doubted where there is a whole double
+        assert columns is not None
+
+
+_PRICES = Schema.of([("price", "double"), ("a", "string")])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*_STRANGE, *_FORMS]), min_size=1, max_size=4), st.sampled_from(_FORMS))
+@example([b'{"event":{"a":"', b'"}}'], _FORMS[0])
+@example([b'{"event":{%b}}{"event":{%b}}', b'{"event":{%b', b"}}"], _FORMS[0])
+@example([b'{"event":{%b},"event":{}', b'{"event":{%b}}'], _FORMS[0])
+@example([b'{"a":"}', b'{","price":1.5}', b"{%b}{%b}"], _FORMS[1])
+def test_each_payload_is_one_object(strange: list[bytes], form: bytes) -> None:
+    inner = b'"price":1.5,"a":"x"'
+    _read(_PRICES, [one.replace(b"%b", inner) for one in [form, *strange, form]])
+
+
+@pytest.mark.parametrize(
+    ("payload", "columns"),
+    [
+        (b'{"event":{"price":5.0,"a":"x"}}', True),
+        (b'{"event":{"price" : 5e0 ,"a":"x"}}', True),
+        (b'{"event":{"price":5,"a":"x"}}', False),
+        (b'{"event":{"a":"x","price" :\t-0 }}', False),
+        (b'{"event":{"a":"x","pr\\u0069ce":5}}', False),
+        (b'{"event":{"a":"\\"price\\":5,","price":5.0}}', True),
+        (b'{"event":{"a":null,"price":null}}', True),
+        (b'{"event":{"a":null,"price":7}}', False),
+        (b'{"event":{"a":"x"}}', False),
+        (b'{"event":null}', False),
+        (b'{"price":0.5,"a":"x"}', False),
+    ],
+)
+def test_what_is_doubted_is_read_again(payload: bytes, columns: bool) -> None:
+    usual = b'{"event":{"price":0.5,"a":"y"}}'
+    assert (_read(_PRICES, [usual, payload, usual]) is not None) == columns
+
+
+def test_what_is_read_again_are_the_doubted_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    reader = ColumnReader(_setting(_PRICES))
+    rows = reader.reader.rows
+    monkeypatch.setattr(reader.reader, "rows", lambda payloads: asked.extend(payloads) or rows(payloads))
+    sent = [b'{"price":%b,"a":"x"}' % price for price in (b"0.5", b"7.0", b"7", b"1e3")]
+    assert reader.read(pa.array(sent, pa.binary()))[0] == [(0.5, "x"), (7.0, "x"), None, (1000.0, "x")]
+    assert asked == [sent[2]]
+
+
+def test_forms_may_change_between_batches() -> None:
+    reader = ColumnReader(_setting(_PRICES))
+    for form in (*_FORMS, *_FORMS[::-1], _FORMS[1]):
+        sent = pa.array([form % b'"price":1.5,"a":"x"'] * 3, pa.binary())
+        rows, columns = reader.read(sent)
+        assert rows == [(1.5, "x")] * 3
+        assert columns is not None
+
+
+def test_payloads_that_are_long_are_read() -> None:
+    long = "x" * (json_columns._BLOCK // 3)
+    for size in (1, 2, 12):
+        columns = _read(_PRICES, [b'{"price":1.5,"a":"%b"}' % (long * size).encode()] * 5)
+        assert (columns is not None) == (size < 12)
+
+
+def test_other_mappings_have_no_columns() -> None:
+    text = MapSetting("A", _PRICES, ast.Annotation("map", (ast.AnnotationElement("type", "text"),)))
+    assert ColumnReader(text).read(pa.array([b'{"price":1.5,"a":"x"}'], pa.binary())) == ([None], None)
+    objects = _setting(Schema.of([("a", "object")]))
+    assert ColumnReader(objects).read(pa.array([b'{"a":1}'], pa.binary())) == ([None], None)

@@ -1,0 +1,98 @@
+"""Records of Kafka's batches: the clients read back what was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record import MemoryRecords as OtherRecords
+
+from spdist.transports.kafka_records import Batch, Messages, Part, batches, octets
+from spdist.transports.kafka_writer import _Records
+
+#: The others are made in the same place, by libraries that need not be there.
+_COMPRESSIONS = (None, "gzip")
+
+
+def built(batch: Batch, compression: str | None = None) -> bytes:
+    records = _Records(batch, compression)
+    records._set_producer_state(7, 1, 40)
+    assert records.record_count() == batch.count
+    return bytes(records._build())
+
+
+def read(batch: Batch, compression: str | None = None) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
+    whole = built(batch, compression)
+    (found,) = [MemoryRecords(whole).next_batch()]
+    assert found.validate_crc()
+    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 1, 40)
+    each = [(one.offset, one.key, one.value, one.headers) for one in found]
+    again = OtherRecords(whole).next_batch()
+    assert again is not None
+    assert each == [(one.offset, one.key, one.value, one.headers) for one in again]
+    return each
+
+
+_values = st.one_of(st.binary(max_size=80), st.integers(0, 40_000).map(lambda size: b"v" * size))
+_numbers = st.one_of(
+    st.builds(lambda first, count: range(first, first + count), st.integers(0, 2**62), st.integers(1, 40)),
+    st.builds(lambda first, count: range(first, first + count), st.sampled_from([0, 990, 999_990]), st.just(40)),
+    st.lists(st.integers(0, 10**7), min_size=1, max_size=40).map(sorted),
+)
+
+
+@st.composite
+def _messages(draw: st.DrawFn) -> Messages:
+    numbers = draw(_numbers)
+    values = draw(st.lists(_values, min_size=len(numbers), max_size=len(numbers)))
+    key = draw(st.sampled_from([None, b"", b"k", b"\xff" * 300]))
+    source = draw(st.sampled_from(["A-1#0:", "Ä:", "a" * 70 + ":"])).encode().decode("latin-1")
+    return Messages("t", None, key, octets(values), source, numbers, 3)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(_messages(), min_size=1, max_size=3),
+    st.integers(1, 3),
+    st.integers(1, 5000),
+    st.sampled_from(_COMPRESSIONS),
+)
+def test_clients_read_what_was_written(some: list[Messages], step: int, limit: int, compression: str | None) -> None:
+    parts, expected, start = [], [], 0
+    for one in some:
+        places = range(step - 1, len(one.values), step)
+        parts += [Part(one, start, places)] if places else []
+        expected += [
+            (start + n, one.key, one.values[n].encode("latin-1"), f"{one.source}{one.numbers[n]}".encode("latin-1"))
+            for n in places
+        ]
+        start += len(one.values)
+    found = []
+    for batch in batches(parts, limit):
+        assert batch.begin == expected[len(found)][0]
+        each = read(batch, compression)
+        assert [offset for offset, *_ in each] == list(range(batch.count))
+        assert batch.count == 1 or len(built(batch)) <= limit
+        found += [(key, value, headers) for _, key, value, headers in each]
+    assert found == [(key, value, [("spdist-id", id)]) for _, key, value, id in expected]
+
+
+def test_a_batch_is_full_but_for_a_few_bytes_of_each() -> None:
+    values = octets([f"n{n}" * (n % 30) for n in range(60_000)])
+    whole = Part(Messages("t", 0, None, values, "A-1#0:", range(60_000), 0), 0, range(60_000))
+    for limit in (20_000, 1 << 18, 1 << 24):
+        *full, _ = batches([whole], limit)
+        assert all(one.count == 1 << 14 or 61 + len(one.records) + 8 * one.count > limit - 1000 for one in full)
+        assert full[0].begin == 0
+        assert full[1].begin == full[0].count
+
+
+@pytest.mark.parametrize(
+    "payloads", [["a", "ä\n"], ["ä", "😀"], ["a", b"\xff"], ["a\n", "b"], [{"k": "ä"}], ["\x80ÿ"], ["a\ud800", "b"], []]
+)
+def test_octets_are_the_bytes_of_payloads(payloads: list[Any]) -> None:
+    bytes_of = [one if isinstance(one, bytes) else str(one).replace("\ud800", "?").encode() for one in payloads]
+    assert [one.encode("latin-1") for one in octets(payloads)] == bytes_of
