@@ -7,6 +7,7 @@ users' own sources read are no records yet: what follows one another in a partit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -31,13 +32,14 @@ class Arrivals:
 
     State
     -----
-    ``tick`` and ``positions`` of what has been read so far.
+    ``tick`` and ``positions`` of what has been read so far; ``messages``: how many of Kafka's, by topic.
     """
 
     def __init__(self, mapped: Mapping[str, Mapped] | None = None) -> None:
         self._mapped = mapped or {}
         self.tick = 0
         self.positions: Positions = {}
+        self.messages: Counter[str] = Counter()
 
     def records(self, batches: Iterable[Any]) -> Iterator[Record]:
         """Yield the records of all batches in order, without control records."""
@@ -47,6 +49,7 @@ class Arrivals:
                 continue
             for topic, partition, part in _runs(batch):
                 users = self._mapped.get(topic)
+                self.messages[topic] += part.num_rows
                 if topic == "":
                     for value in part.column("value").to_pylist():
                         yield from self._narrow(unpacked(value))

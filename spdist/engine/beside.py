@@ -1,14 +1,15 @@
-"""Making the next items while one is used: what two threads can do at the same time."""
+"""What two threads can do at the same time: make the next items while one is used, finish while others go on."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TypeVar
 
-__all__ = ["beside"]
+__all__ = ["Behind", "beside"]
 
 T = TypeVar("T")
 
@@ -57,3 +58,27 @@ def beside(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
     finally:
         left.set()
         places.release()
+
+
+class Behind:
+    """Makes one call in a thread behind the caller, who goes on and asks later what has become of it.
+
+    State
+    -----
+    The call, and its error until somebody has asked.
+    """
+
+    def __init__(self) -> None:
+        self._call: Future[None] | None = None
+
+    def begin(self, call: Callable[[], None]) -> None:
+        """Begin a call; the one before must have been asked for."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="behind")
+        self._call = pool.submit(call)
+        pool.shutdown(wait=False)  # the thread ends with the call
+
+    def end(self) -> None:
+        """Wait until the call has ended, and raise its error; the second time, or where none began, nothing happens."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.result()

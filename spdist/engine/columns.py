@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "from_batch",
     "from_routed",
     "pack",
-    "packed",
     "to_batch",
     "to_routed",
     "unpacked",
@@ -74,20 +74,11 @@ def from_batch(batch: Any) -> Iterator[Record]:
 
 def pack(batch: Any) -> Any:
     """Return a batch of records as a batch of one row (`PACKED_DDL`)."""
-    return pa.record_batch({"value": pa.array([packed(batch)], pa.binary())})
-
-
-def packed(batch: Any) -> bytes:
-    """Return a batch as bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    return pa.record_batch({"value": pa.array([arrow_bytes(batch)], pa.binary())})
 
 
 def unpacked(value: bytes) -> Iterator[Record]:
-    """Yield the records of a packed batch in order."""
+    """Yield the records of batches in Arrow's bytes in order."""
     with pa.ipc.open_stream(value) as reader:
         for batch in reader:
             yield from from_batch(batch)

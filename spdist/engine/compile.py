@@ -40,8 +40,6 @@ OBSERVED = "spdist"
 # as the segments say where reading goes on. In step with the batches the two logs cost 100 ms a batch.
 _SINK_OPTIONS = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "1000"}
 _WORKERS = "SPDIST_GROUP_INSTANCE"
-#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
-_PACKED = 1000
 
 
 def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
@@ -97,17 +95,12 @@ def _readings(settings: QuerySettings) -> list[KafkaReading]:
             settings=settings.kafka[topics[0]].settings,
             names={topic: settings.kafka[topic].name for topic in topics},
             start={topic: start[topic] for topic in topics},
-            max_batch_records=_most_records(settings, packed=settings.kafka[topics[0]].packed),
+            max_batch_records=settings.most_messages(packed=settings.kafka[topics[0]].packed),
             headers=not settings.kafka[topics[0]].users,
             keys=settings.kafka[topics[0]].keys,
         )
         for topics in together.values()
     ]
-
-
-def _most_records(settings: QuerySettings, *, packed: bool) -> int:
-    """Return how many messages a batch may have."""
-    return max(4, settings.max_batch_events // _PACKED) if packed else settings.max_batch_events
 
 
 def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:

@@ -81,7 +81,7 @@ class Intake:
 
     def take_ahead(self, record: Record) -> Record:
         """Take a record that `goes_ahead` before the rest of its batch; return what `take` is to get in its place."""
-        self._offer(self._into[record.topic], self._decoded(record))
+        self.merge.offer(self._into[record.topic], self._decoded(record), NO_CLOCK)
         self._early.append(replace(record, events=None))
         return self._early[-1]
 
@@ -137,13 +137,9 @@ class Intake:
             if events is not None and len(events):
                 places.setdefault((record.topic, record.partition), []).append(events)
         for events in by_time(list(places.values())):
-            self._offer(channel, events)
+            self.merge.offer(channel, events, NO_CLOCK)
         # Also a shard that has got no event of the last ones learns how late it is.
         self.merge.offer(channel, None, max(record.clock for record in records))
-
-    def _offer(self, channel: ChannelKey, events: Events | None) -> None:
-        if events is not None and len(events):
-            self.merge.offer(channel, events, NO_CLOCK)
 
     def _decoded(self, record: Record, skip: int = 0) -> Events | None:
         """Return the events of a record but the first `skip`; None where there are none."""

@@ -307,8 +307,10 @@ class Island:
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
         app = self.app
-        mixed = self._merge.mixed() if isinstance(app, RunsApp) and not self._echoed else None
-        if mixed is None or not isinstance(app, RunsApp):
+        if not isinstance(app, RunsApp) or self._echoed:
+            return False
+        mixed = self._merge.mixed()
+        if mixed is None:
             return False
         if len(mixed.run):
             self._run.through_mixed(app, mixed.streams, mixed.run, app.clock, self._firing)

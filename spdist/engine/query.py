@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaInput", "QuerySettings"]
 
+#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
+_PACKED = 1000
+#: What a batch must have of the most that it may have to be full: each partition has a share of that, and it counts
+#: marks of transactions, too.
+_FULL = 0.9
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaInput:
@@ -98,6 +104,17 @@ class QuerySettings:
             max_batch_events=self.max_batch_events,
             stop_flag=self.stop_flag,
         )
+
+    def most_messages(self, *, packed: bool) -> int:
+        """Return how many messages of Kafka a batch may have, of those that hold many events each or of the others."""
+        return max(4, self.max_batch_events // _PACKED) if packed else self.max_batch_events
+
+    def is_full(self, messages: Mapping[str, int]) -> bool:
+        """Tell whether a batch with so many messages of each topic is as large as it may be, so that others wait."""
+        counts = {False: 0, True: 0}
+        for topic, one in self.kafka.items():
+            counts[one.packed] += messages.get(topic, 0)
+        return any(count >= _FULL * self.most_messages(packed=packed) for packed, count in counts.items())
 
 
 def _channels(shard: ShardSettings) -> int:

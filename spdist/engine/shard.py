@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from spdist.engine.island import Island, Output
 from spdist.engine.packing import cut
@@ -77,11 +78,12 @@ class Shard:
         self._payload_bytes = 0
         self._snapshot_bytes = 0
         self._log: str | None = None
-        # Of the running batch: its number, what came of it, what earlier owners may not have published; the island
-        # where it has processed some of it before the whole was durable, and the snapshot from before that.
+        #: What of segments that had to be replayed may not have been published.
+        self._unpublished: dict[int, list[Output]] = {}
+        # Of the running batch: its number, what came of it; the island where it has processed some of it before the
+        # whole was durable, and the snapshot from before that.
         self._running = -1
         self._taken: list[Record] = []
-        self._again: list[Output] = []
         self._early: Island | None = None
         self._before: bytes | None = None
 
@@ -93,8 +95,8 @@ class Shard:
     def process(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> list[Output]:
         """Make batch number `batch` (from 0) part of the state and return what is to be published and delivered for it.
 
-        The first batch also returns what earlier owners may not have published. A batch that is repeated returns the
-        same again. The batch before has been published when this is called.
+        Where segments before it had to be replayed, it also returns what may not have been published of those, as by
+        earlier owners. A batch that is repeated returns the same again.
 
         Parameters
         ----------
@@ -121,11 +123,16 @@ class Shard:
     def begin(self, batch: int) -> None:
         """Begin batch number `batch`, of which `take` gets the records and `finish` the rest; see `process`."""
         if self._early is not None:
-            self._early.give_up()
-            self._early = None
-        self._running, self._taken, self._again, self._before = batch, [], [], None
+            self.forget()
+        self._running, self._taken, self._before = batch, [], None
         if batch == 0 or self.island is None or self._batch >= batch:
-            self._again = self._load(batch)
+            self._load(batch)
+
+    def forget(self) -> None:
+        """Forget the state in memory: the next batch loads it, and puts out again what was not published."""
+        if self._early is not None:
+            self._early.give_up()
+        self.island = self._early = None
 
     def take(self, record: Record) -> None:
         """Take the next record of the batch.
@@ -137,20 +144,21 @@ class Shard:
             self._taken.append(self._ahead(fresh))
 
     def finish(self, tick: int, positions: Positions) -> list[Output]:
-        """Make the batch part of the state, and return what is to be published and delivered for it; see `process`."""
+        """Make the batch part of the state, and return what is to be published and delivered for it; see `process`.
+
+        What the batch before returned has been published when this is called.
+        """
         batch, records, island = self._running, tuple(self._taken), self._early
         if island is None and self._skips_idle and self._nothing_new(batch, records):
-            return self._again
-        segment = self._made(batch, records, tick, positions)
-        if island is not None and self._is_first(segment):
+            return self._handed_over([])
+        if island is not None and self._is_first(segment := self._made(batch, records, tick, positions)):
             snapshot = self._before
         else:
             if island is not None:
                 self.begin(batch)
             segment = self._append(batch, records, tick, positions)
             island = self._known()
-            # From a snapshot the outputs before it cannot be put out again.
-            snapshot = island.snapshot() if self._due and segment.number - 1 <= segment.emitted else None
+            snapshot = island.snapshot() if self._due and not self._unpublished else None
         if snapshot is not None:
             self._save_snapshot(segment.number - 1, snapshot)
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
@@ -158,7 +166,12 @@ class Shard:
         outputs = island.process(segment.records, segment.tick, self._named(segment.number))
         self._count(segment)
         self._is_at(island, segment)
-        return self._again + outputs
+        return self._handed_over(outputs)
+
+    def _handed_over(self, outputs: list[Output]) -> list[Output]:
+        """Return what is to be published, and take it for published from the next batch on."""
+        before, self._unpublished = self._unpublished, {}
+        return [*chain.from_iterable(before.values()), *outputs]
 
     def _ahead(self, record: Record) -> Record:
         """Process a record before its batch is durable, where that may be; return what stands for it."""
@@ -166,7 +179,8 @@ class Shard:
         if island is None or not island.goes_ahead(record) or not (self._early or self._may_go_ahead()):
             return record
         if self._early is None:
-            self._before = island.snapshot() if self._due else None
+            # From a snapshot the outputs before it cannot be put out again.
+            self._before = island.snapshot() if self._due and not self._unpublished else None
             self._early, self.island = island, None
         return island.ahead(record, self._named(self.version + 1))
 
@@ -192,15 +206,15 @@ class Shard:
             self._catch_up(batch)  # what is counted must not fall behind what another process has counted
         return True
 
-    def _made(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> Segment:
-        """Return the segment of a batch that follows the state."""
+    def _made(self, batch: int, fresh: tuple[Record, ...], tick: int, positions: Positions) -> Segment:
+        """Return the segment of a batch that follows the state, of records that are no part of it."""
         return Segment(
             number=self.version + 1,
             owner=self._opening.owner,
-            emitted=self._opening.emitted if batch == 0 else self.version,
+            emitted=min(self._unpublished, default=self.version + 1) - 1,
             tick=tick,
             positions=later(self._positions, positions),
-            records=self._fresh(records),
+            records=fresh,
             batch=batch,
         )
 
@@ -209,7 +223,7 @@ class Shard:
         while True:
             version = self.version
             try:
-                segment = self.store.append(self._made(batch, records, tick, positions))
+                segment = self.store.append(self._made(batch, self._fresh(records), tick, positions))
             except FencedError:
                 # Not fenced where a process of the same owner has gone on so far that it deleted what this one misses.
                 if self.store.newest(self._opening.owner, batch).number <= version:
@@ -229,23 +243,19 @@ class Shard:
                 fresh.append(cut(record, position) if record.topic in self._messages else record)
         return tuple(fresh)
 
-    def _load(self, batch: int) -> list[Output]:
-        """Load the state before `batch`; for the first batch return what earlier owners may not have published."""
+    def _load(self, batch: int) -> None:
+        """Load the state before `batch`."""
         newest = self.store.newest(self._opening.owner, batch)
-        emitted = self._opening.emitted if batch == 0 else newest.number
         island = self._make_island()
-        again: list[Output] = []
         snapshot, segments = self.store.load(newest.number)
         if snapshot:
             island.restore(snapshot)
         self.island = None
+        self._unpublished = {}
         self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
         for segment in segments:
-            outputs = self._replay(island, segment)
-            if segment.number > emitted:
-                again.extend(outputs)
+            self._replay(island, segment)
         self._is_at(island, newest)
-        return again
 
     def _catch_up(self, batch: int) -> bool:
         """Replay the segments before `batch` that another process of this owner wrote; whether there were any."""
@@ -259,9 +269,13 @@ class Shard:
             self._is_at(island, segment)
         return self.version > before
 
-    def _replay(self, island: Island, segment: Segment) -> list[Output]:
+    def _replay(self, island: Island, segment: Segment) -> None:
+        """Process a stored segment, and keep what may not have been published."""
         self._count(segment)
-        return [] if segment.opening else island.process(segment.records, segment.tick, self._named(segment.number))
+        kept = {number: outputs for number, outputs in self._unpublished.items() if number > segment.emitted}
+        if not segment.opening:
+            kept[segment.number] = island.process(segment.records, segment.tick, self._named(segment.number))
+        self._unpublished = kept
 
     def _named(self, number: int) -> Batch:
         if self._log is None:

@@ -207,7 +207,13 @@ class HostedShards:
             for number, one in shards.items()
         }
 
-    def process(self, batch: int, routed: Iterable[tuple[int, Record]], heard: Heard) -> list[Output]:
+    def process(
+        self,
+        batch: int,
+        routed: Iterable[tuple[int, Record]],
+        heard: Heard,
+        published: Callable[[], None] = lambda: None,
+    ) -> list[Output]:
         """Run one batch in all shards; see `Shard.process`. All segments are durable when this returns.
 
         Parameters
@@ -218,6 +224,8 @@ class HostedShards:
             What `Router.route` yields for these shards; shards may process one while the next is made.
         heard : Heard
             What is known of the batch once `routed` has ended.
+        published : callable
+            Returns when what the batch before put out has been published; called before anything is made durable.
 
         Raises
         ------
@@ -230,6 +238,7 @@ class HostedShards:
         for number, record in routed:
             with self._naming(number):
                 self._shards[number].take(record)
+        published()
         outputs: list[Output] = []
         for number, shard in self._shards.items():
             with self._naming(number):
@@ -253,6 +262,11 @@ class HostedShards:
         island = self._shards[number].island
         assert island is not None  # it has put something out
         return self._settings[number], island.schemas
+
+    def forget(self) -> None:
+        """Forget the states in memory; see `Shard.forget`."""
+        for shard in self._shards.values():
+            shard.forget()
 
     def snapshots(self) -> list[bytes]:
         """Return the states of the shards after the last batch, in order; its outputs must have left."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spdist.errors import MappingError
 from spdist.language.types import Schema
+from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
 from spdist.transports.payload import PLACE, Payload, column_values
 from spdist.transports.routing import key_text
@@ -98,9 +99,4 @@ def _part(record: Record, value: bytes) -> Record:
 
 
 def _encode(batch: Any, rows: list[int]) -> bytes:
-    share = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, share.schema) as writer:
-        writer.write_batch(share)
-    encoded: bytes = sink.getvalue().to_pybytes()
-    return encoded
+    return arrow_bytes(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64())))

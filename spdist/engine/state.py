@@ -37,8 +37,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from spdist.engine.columns import packed, to_batch, unpacked
+from spdist.engine.columns import to_batch, unpacked
 from spdist.errors import FencedError, StateError
+from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
 
 __all__ = ["Positions", "Segment", "StateStore", "later", "state_directory", "sync_directory"]
@@ -408,7 +409,7 @@ def later(left: Positions, right: Positions) -> Positions:
 
 
 def _pack(records: tuple[Record, ...]) -> bytes:
-    return packed(to_batch(records)) if records else b""
+    return arrow_bytes(to_batch(records)) if records else b""
 
 
 def sync_directory(directory: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, fields
 from itertools import islice
 from typing import Any
@@ -19,12 +20,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spdist.engine.arrivals import Arrivals
-from spdist.engine.beside import beside
+from spdist.engine.beside import Behind, beside
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
+from spdist.engine.island import Output
 from spdist.engine.memory import check_memory, resident_bytes
 from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
-from spdist.engine.sending import open_outlets
+from spdist.engine.sending import begin_sending, open_outlets
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.source import control_record
 from spdist.engine.state import Positions
@@ -63,6 +65,7 @@ class _Kept:
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
         self._outlets: dict[str, Outlets] = {}
+        self._behind = Behind()
 
     def arrivals(self) -> Arrivals:
         """Return what reads the batches of a task."""
@@ -78,21 +81,59 @@ class _Kept:
             )
         return self.hosted[partition]
 
-    def send(self, shards: HostedShards, deliveries: Sequence[Outgoing]) -> None:
-        """Send what the users' sinks of `shards` have put out."""
+    def publish(self, shards: HostedShards, outputs: Sequence[Output], *, behind: bool = False) -> None:
+        """Append the records that `shards` have put out, and send what their users' sinks have.
+
+        Where it is done `behind`, that goes on while the next batch is read and processed, until `published`.
+        """
+        records: list[Record] = []
         by_producer: dict[str, list[Outgoing]] = {}
-        for delivery in deliveries:
-            by_producer.setdefault(delivery.producer, []).append(delivery)
-        for producer, own in by_producer.items():
-            if producer not in self._outlets:
-                shard, schemas = shards.of(producer)
-                self._outlets[producer] = open_outlets(
-                    shard.assignment.app, schemas, self.transport, shard.state_directory, self.settings.stop_flag
-                )
-            self._outlets[producer].send(own)
+        for output in outputs:
+            if isinstance(output, Record):
+                records.append(output)
+            else:
+                by_producer.setdefault(output.producer, []).append(output)
+        sinks = [(self._outlets_of(shards, producer), own) for producer, own in by_producer.items()]
+
+        def publishing() -> None:
+            self.transport.append(records)
+            for outlets, own in sinks:
+                outlets.send(own)
+
+        if not behind:
+            publishing()
+            return
+        over = begin_sending(self.settings.stop_flag)
+
+        def publishing_behind() -> None:
+            try:
+                publishing()
+            finally:
+                over()
+
+        self._behind.begin(publishing_behind)
+
+    def published(self) -> None:
+        """Wait until what is published behind is; raises what went wrong with that."""
+        try:
+            self._behind.end()
+        except BaseException:
+            for shards in self.hosted.values():
+                shards.forget()
+            raise
+
+    def _outlets_of(self, shards: HostedShards, producer: str) -> Outlets:
+        if producer not in self._outlets:
+            shard, schemas = shards.of(producer)
+            self._outlets[producer] = open_outlets(
+                shard.assignment.app, schemas, self.transport, shard.state_directory, self.settings.stop_flag
+            )
+        return self._outlets[producer]
 
     def close(self) -> None:
         """Let go of connections: another start runs now."""
+        with suppress(Exception):  # it will put that out again
+            self.published()
         for outlets in self._outlets.values():
             outlets.close()
         self.transport.close()
@@ -156,9 +197,9 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
     number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
     shards = kept.shards(partition)
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
-    outputs = shards.process(number, routed, arrivals)
-    kept.transport.append([output for output in outputs if isinstance(output, Record)])
-    kept.send(shards, [output for output in outputs if not isinstance(output, Record)])
+    outputs = shards.process(number, routed, arrivals, kept.published)
+    # Only where a batch follows at once, which learns what went wrong.
+    kept.publish(shards, outputs, behind=kept.settings.is_full(arrivals.messages))
     values = zip(COUNTERS, astuple(shards.counters()), strict=True)
     yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in values})
 
@@ -173,9 +214,7 @@ def catch_up(settings: QuerySettings, records: Sequence[Record], tick: int, posi
         shards = kept.shards(0)
         heard = Arrivals()
         heard.hear(control_record(tick, positions))
-        outputs = shards.process(0, kept.router.route(records), heard)
-        kept.transport.append([output for output in outputs if isinstance(output, Record)])
-        kept.send(shards, [output for output in outputs if not isinstance(output, Record)])
+        kept.publish(shards, shards.process(0, kept.router.route(records), heard))
         return shards.snapshots()
     finally:
         kept.close()

@@ -25,10 +25,10 @@ from spdist.functions.numbers import float32
 from spdist.language.types import Type
 from spdist.mapping.base import Event, Lost, MapSetting
 from spdist.mapping.csv_payloads import CsvSource
-from spdist.mapping.json_payloads import json_text
+from spdist.mapping.json_payloads import ENVELOPE, json_text
 from spdist.mapping.mappers import sink_mapper, source_mapper
 
-__all__ = ["BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
+__all__ = ["SURELY_REAL", "BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
 
 Row = tuple[Any, ...]
 #: Told the number of a payload that cannot be read, and why.
@@ -36,18 +36,17 @@ Failed = Callable[[int, MappingError], None]
 #: Told the number of the first event of a chunk that cannot be written, the chunk, and why.
 Unwritten = Callable[[int, Sequence[Event], Exception], None]
 
-_EVENT = "event"
 _NULL = type(None)
 #: Payloads that are read together. Of more of them the trees would not fit into the processor's nearest memory.
 _TOGETHER = 256
-_of_envelope = itemgetter(_EVENT)
+_of_envelope = itemgetter(ENVELOPE)
 _first = itemgetter(0)
 #: With what all payloads begin that are read together: bytes or texts.
 _BRACES: tuple[set[Any], ...] = ({ord("{")}, {"{"})
 #: With what an array begins in a payload that begins with a brace, without this space; some texts hold that, too.
 _ARRAYS, _SPACE = (b":[", b",["), b" \t\r\n"
 #: Beyond it what was read as a real number may have been written as a whole one.
-_SURELY_REAL = 2.0**63
+SURELY_REAL = 2.0**63
 #: Java writes positive numbers from the one up to the other without an exponent, and zero.
 _PLAIN_FROM, _PLAIN_TO = 0.001, 1e7
 #: Up to here it writes no more digits of large doubles than tell them apart.
@@ -161,7 +160,7 @@ class BatchReader:
             row = None
             try:
                 tree = loads(payload)
-                event = tree[_EVENT] if len(tree) == 1 else tree
+                event = tree[ENVELOPE] if len(tree) == 1 else tree
                 if len(event) == width:
                     row = pick(event)
             except (ValueError, LookupError, TypeError):
@@ -225,7 +224,7 @@ def _fits(kind: Type, column: Sequence[Any]) -> bool:
             return False
         return True
     least, most = min(values), max(values)
-    return bool(least > -_SURELY_REAL and most < _SURELY_REAL)
+    return bool(least > -SURELY_REAL and most < SURELY_REAL)
 
 
 class BatchWriter:
@@ -250,7 +249,7 @@ class BatchWriter:
         self._groups = setting.flag("event.grouping.enabled", True)
         names = [f"{json.dumps(name)}:" for name in setting.schema.names]
         #: What stands in front of each value.
-        self._before = [f'{{"{_EVENT}":{{{names[0]}', *(f",{name}" for name in names[1:])] if names else []
+        self._before = [f'{{"{ENVELOPE}":{{{names[0]}', *(f",{name}" for name in names[1:])] if names else []
 
     def write(
         self,

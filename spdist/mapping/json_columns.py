@@ -20,7 +20,8 @@ import pyarrow.json
 
 from spdist.language.types import Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchReader, Row
+from spdist.mapping.columns import SURELY_REAL, BatchReader, Row
+from spdist.mapping.json_payloads import ENVELOPE
 
 __all__ = ["ARROW", "ColumnReader"]
 
@@ -36,12 +37,9 @@ ARROW: dict[Type, Any] = {
 }
 #: Of fewer payloads a call of Arrow costs more than it saves.
 FEW = 512
-_EVENT = "event"
 #: Bytes that Arrow parses at a time; what is longer than that by itself is refused.
 _BLOCK = 1 << 20
 _REALS = (Type.FLOAT, Type.DOUBLE)
-#: Beyond it the mapping itself decides what a number is.
-_SURELY_REAL = 2.0**63
 
 
 class ColumnReader:
@@ -63,7 +61,7 @@ class ColumnReader:
         self._forms: list[tuple[Any, bool]] = []
         if self.reader.plain:
             self._schema = pa.schema([pa.field(name, ARROW[kind]) for name, kind in setting.schema])
-            within = pa.schema([pa.field(_EVENT, pa.struct(list(self._schema)))])
+            within = pa.schema([pa.field(ENVELOPE, pa.struct(list(self._schema)))])
             self._forms = [(within, True), (self._schema, False)]
             doubles = "|".join(re.escape(name) for name, kind in setting.schema if kind is Type.DOUBLE)
             self._odd = rf'\\|"({doubles})"[ \t\r]*:[ \t\r]*-?[0-9]+[ \t\r]*[,}}]'
@@ -76,17 +74,18 @@ class ColumnReader:
         payloads : pyarrow.BinaryArray
             What the transport received.
         """
+        texts: list[bytes] = payloads.to_pylist()
         try:
-            batch = self._parsed(payloads)
+            batch = self._parsed(texts)
             if batch is not None:
-                return self._sure(payloads, batch)
+                return self._sure(payloads, texts, batch)
         except (UnicodeDecodeError, pa.ArrowException):  # its parser takes any bytes for text
             pass
-        return self.reader.rows(payloads.to_pylist()), None
+        return self.reader.rows(texts), None
 
-    def _parsed(self, payloads: Any) -> Any:
+    def _parsed(self, payloads: list[bytes]) -> Any:
         """Return the columns of payloads that are one object each, all of the same form; None where it is not sure."""
-        lines = _lines(payloads.to_pylist()) if self._forms and len(payloads) >= FEW else None
+        lines = _lines(payloads) if self._forms and len(payloads) >= FEW else None
         if lines is None:
             return None
         for form in tuple(self._forms):
@@ -103,7 +102,7 @@ class ColumnReader:
             return pa.RecordBatch.from_arrays(columns[0].flatten() if enveloped else columns, schema=self._schema)
         return None
 
-    def _sure(self, payloads: Any, batch: Any) -> tuple[list[Row | None], Any]:
+    def _sure(self, payloads: Any, texts: list[bytes], batch: Any) -> tuple[list[Row | None], Any]:
         """Return rows and columns, after a second look at each payload that the mapping may read otherwise."""
         columns = list(map(_narrowed, self._kinds, batch.columns))
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -119,7 +118,7 @@ class ColumnReader:
         if whole:
             doubtful.update(self._perhaps_whole(payloads))
         if doubtful:
-            again = self.reader.rows([payloads[number].as_py() for number in doubtful])
+            again = self.reader.rows([texts[number] for number in doubtful])
             for number, row in zip(doubtful, again, strict=True):
                 if row != rows[number]:
                     rows[number], batch = row, None
@@ -161,7 +160,7 @@ def _surely_alike(kind: Type, values: list[Any]) -> bool:
     """Tell, quickly, whether no value is one of those that `_doubtful` yields."""
     if kind not in _REALS:
         return True
-    within = isfinite(sum(values)) and min(values) > -_SURELY_REAL and max(values) < _SURELY_REAL
+    within = isfinite(sum(values)) and min(values) > -SURELY_REAL and max(values) < SURELY_REAL
     return within and (kind is Type.DOUBLE or 0.0 not in values)
 
 
@@ -172,5 +171,5 @@ def _doubtful(kind: Type, values: list[Any]) -> Iterator[int]:
     """
     for number, value in enumerate(values):
         signed = kind is Type.FLOAT and value == 0 and copysign(1.0, value) < 0
-        if value is None or signed or (kind in _REALS and not abs(value) < _SURELY_REAL):
+        if value is None or signed or (kind in _REALS and not abs(value) < SURELY_REAL):
             yield number

@@ -26,10 +26,11 @@ from spdist.mapping.paths import MISSING, Path
 from spdist.mapping.templates import json_template
 from spdist.mapping.values import read_text, write_text
 
-__all__ = ["JsonSink", "JsonSource", "json_text"]
+__all__ = ["ENVELOPE", "JsonSink", "JsonSource", "json_text"]
 
 _ROOT = "$"
-_EVENT = "event"
+#: The name of the only member of an object around an event.
+ENVELOPE = "event"
 
 
 def json_text(value: Any, type: Type = Type.OBJECT) -> str:
@@ -63,7 +64,7 @@ class JsonSink(Stateless):
         names = [part for part in setting.text("enclosing.element", _ROOT).removeprefix(_ROOT).split(".") if part]
         self._before = "".join(f"{{{json.dumps(name)}:" for name in names)
         self._after = "}" * len(names)
-        self._begin = f'{{"{_EVENT}":{{'
+        self._begin = f'{{"{ENVELOPE}":{{'
         self._fields = [(f"{json.dumps(name)}:", kind) for name, kind in setting.schema]
         payload = setting.nested("payload")
         self._template = None if payload is None else json_template(payload.elements[0].value, setting.schema)
@@ -144,8 +145,8 @@ class JsonSource(Stateless):
         return [self._strict(one) for one in (event if isinstance(event, list) else [event])]
 
     def _unwrapped(self, element: Any) -> Any:
-        if isinstance(element, dict) and list(element) == [_EVENT] and isinstance(element[_EVENT], dict | list):
-            return element[_EVENT]
+        if isinstance(element, dict) and list(element) == [ENVELOPE] and isinstance(element[ENVELOPE], dict | list):
+            return element[ENVELOPE]
         return element
 
     # --- one object ---------------------------------------------------------------------------------------------------

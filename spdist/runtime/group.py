@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from spdist.engine.sending import why_waiting
+from spdist.engine.sending import is_sending, stop_waiting, why_waiting
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
@@ -168,7 +168,9 @@ class GroupRuntime:
             self._thread.start()
 
     def stop(self, timeout_s: float = 30.0) -> bool:
-        """Let the running batch finish, then end the query.
+        """Let the running batch finish, and what it puts out be sent, then end the query.
+
+        Sinks that wait for their receivers, as the status says, are not waited for.
 
         Parameters
         ----------
@@ -184,11 +186,15 @@ class GroupRuntime:
         deadline = time.monotonic() + timeout_s
         self._stop_feeders()
         self._ask_to_end()
-        seen = self._stop_flag.with_name(self._stop_flag.name + ".seen") if self._stop_flag else None
+        flag = self._stop_flag
+        seen = flag.with_name(flag.name + ".seen") if flag else None
 
         def ended() -> bool:
-            return self._is_over() or (seen is not None and seen.exists())
+            return self._is_over() or (flag is not None and seen is not None and seen.exists() and not is_sending(flag))
 
+        wait_until(lambda: ended() or self._sinks_wait() is not None, deadline)
+        if flag is not None:
+            stop_waiting(flag)
         finished = wait_until(ended, deadline)
         self.status()  # for the last counters
         self._end_query()
@@ -201,6 +207,8 @@ class GroupRuntime:
         The query itself ends in the background.
         """
         self._ask_to_end()
+        if self._stop_flag is not None:
+            stop_waiting(self._stop_flag)
         threading.Thread(target=self._stop_feeders, name=f"kill feeders {self.name}", daemon=True).start()
         threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
         for state in self._states:
@@ -288,9 +296,12 @@ class GroupRuntime:
             one.stop()
 
     def _waits(self) -> str | None:
-        sinks = (why_waiting(directory) for state in self._states for directory in state.directories)
         sources = (one.problem for one in self._feeders)
-        return next((why for why in (self._finder.problem, *sinks, *sources) if why), None)
+        return next((why for why in (self._finder.problem, self._sinks_wait(), *sources) if why), None)
+
+    def _sinks_wait(self) -> str | None:
+        whys = (why_waiting(directory) for state in self._states for directory in state.directories)
+        return next((why for why in whys if why), None)
 
     def _take_over(self, reads: KafkaReads) -> QuerySettings | None:
         """Become the owner of the state; None where the group was told to end meanwhile."""

@@ -37,6 +37,7 @@ from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event
 from spdist.mapping.columns import Failed
 from spdist.mapping.json_columns import ARROW
+from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.outside import OutsideReader, is_marked, read_marked
 from spdist.transports.paths import child
 
@@ -176,14 +177,14 @@ class Payload:
         if events.columns is not None:
             fields += events.columns.schema
             arrays += events.columns.columns
-            return _written(pa.record_batch(arrays, schema=pa.schema(fields)))
+            return arrow_bytes(pa.record_batch(arrays, schema=pa.schema(fields)))
         if set(map(len, events.rows)) != {len(self.schema)}:
             raise ValueError(f"rows of {set(map(len, events.rows))} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
             described, values = _encode_column(name, kind, [row[place] for row in events.rows])
             fields.append(described)
             arrays.append(values)
-        return _written(pa.record_batch(arrays, schema=pa.schema(fields)))
+        return arrow_bytes(pa.record_batch(arrays, schema=pa.schema(fields)))
 
     def encode_within(self, events: Events, max_bytes: int = MAX_PAYLOAD_BYTES) -> Iterator[tuple[int, bytes]]:
         """Yield ``(count, payload)``, each payload at most `max_bytes` long where chunks allow it, in order."""
@@ -263,7 +264,7 @@ class Payload:
         """Return a payload without events: of an outsider's whose events all did not fit."""
         names = ["__ts", "__order", *self.schema.names]
         schema = pa.schema([pa.field(name, pa.int64()) for name in names])
-        return _written(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
+        return arrow_bytes(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
 
     @staticmethod
     def _own_columns(events: Events) -> tuple[list[Any], list[Any]]:
@@ -286,15 +287,7 @@ def since(payload: bytes, order: int) -> bytes:
     start = bisect_left(batch.column("__order").to_pylist(), order)
     if not start:
         return payload
-    return _written(batch.slice(start)) if start < batch.num_rows else b""
-
-
-def _written(batch: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    return arrow_bytes(batch.slice(start)) if start < batch.num_rows else b""
 
 
 def _middle_cut(events: Events) -> int | None:

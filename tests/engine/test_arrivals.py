@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from spdist.engine.arrivals import Arrivals
-from spdist.engine.columns import packed, to_batch
+from spdist.engine.columns import to_batch
 from spdist.engine.source import control_record, read_control
+from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
 from spdist.transports.outside import is_marked
 
@@ -31,7 +32,7 @@ def wide(records: list[Record], headers: list[Any], sent: int, batch_time: int) 
 
 def beside_kafka(records: list[Record]) -> Any:
     """Records of ours as they come beside messages: as one row that has only a value."""
-    row = wide([Record("", 0, packed(to_batch(records)), 0)], [None], 0, 0)
+    row = wide([Record("", 0, arrow_bytes(to_batch(records)), 0)], [None], 0, 0)
     return pa.record_batch(
         {
             name: row.column(name) if name == "value" else pa.nulls(1, row.schema.field(name).type)

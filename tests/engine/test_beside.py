@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spdist.engine.beside import beside
+from spdist.engine.beside import Behind, beside
 
 PATIENCE_S = 10
 
@@ -51,3 +51,27 @@ def test_who_does_not_want_the_rest_leaves_no_thread_behind() -> None:
     items.close()  # type: ignore[attr-defined]
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+
+
+def test_a_call_goes_on_behind_whoever_began_it_until_it_is_asked_for() -> None:
+    behind, may_end, done = Behind(), threading.Event(), []
+
+    def call() -> None:
+        assert may_end.wait(PATIENCE_S)
+        done.append(threading.current_thread())
+
+    behind.end()  # nothing has begun
+    behind.begin(call)
+    assert not done
+    may_end.set()
+    behind.end()
+    (thread,) = done
+    assert thread is not threading.current_thread()
+
+
+def test_the_error_of_a_call_behind_is_raised_once() -> None:
+    behind = Behind()
+    behind.begin(lambda: int("none"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        behind.end()
+    behind.end()

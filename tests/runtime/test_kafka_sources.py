@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,50 @@ def test_each_message_is_read_once_over_stops_and_kills(
     assert [row for row in found if row[0] == "g"] == [("g", number) for number in range(300)]
     assert sorted(row for row in found if row[0] != "g") == sorted([*expected, ("h", 1)])
     assert group.status().lag == 0
+
+
+class Slow(ThreadingHTTPServer):
+    """Takes what is sent to it, in its time."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), SlowHandler)
+        self.pace = threading.Event()
+        self.taken: list[bytes] = []
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+
+class SlowHandler(BaseHTTPRequestHandler):
+    server: Slow
+
+    def do_POST(self) -> None:
+        self.server.pace.wait(0.01)
+        self.server.taken.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_said: object) -> None:
+        pass
+
+
+def test_who_is_stopped_far_behind_has_sent_what_came_of_the_last_batch(
+    users: Users, begin: Callable[..., GroupRuntime], eventually: Eventually
+) -> None:
+    topic, receiver = users.topic(), Slow()
+    text = f"""@app:name('Behind') {source(users, topic)} define stream S (k string, v long);
+        @sink(type='http', publisher.url='http://127.0.0.1:{receiver.server_port}', @map(type='json'))
+        define stream Out (k string, v long); from S select k, v insert into Out;"""
+    users.send(topic, *[message("k", number) for number in range(1000)])
+    try:
+        group = begin(text)
+        eventually(lambda: len(receiver.taken) > 120, "some is sent", 240)
+        assert group.stop(60)
+        sent = [json.loads(one)["event"]["v"] for one in receiver.taken]
+        assert sent == list(range(group.status().events_in))
+        assert len(sent) < 1000
+    finally:
+        receiver.shutdown()
+        receiver.server_close()
 
 
 def test_messages_move_the_clock_in_playback_and_shards_share_them(

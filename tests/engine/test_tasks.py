@@ -1,0 +1,79 @@
+"""What tasks do between two batches: what a full one has put out is published while the next one runs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from spdist.engine.query import KafkaInput, QuerySettings
+from spdist.engine.shards import ShardSettings
+from spdist.engine.state import StateStore
+from spdist.engine.tasks import _Kept
+from spdist.errors import TransportError
+from spdist.planning.topology import AssignedInput
+from spdist.transports.base import Record
+from spdist.transports.kafka_options import KafkaSettings
+from tests.engine.fake_app import assignment, island
+
+BROKERS = KafkaSettings("127.0.0.1:1")
+RECORD = Record("App.Out", 0, b"1", 1, "App", 0, 0)
+INPUT = AssignedInput("A", "T.A", (0,))
+PATIENCE_S = 10
+
+
+def settings(place: Path, **kafka: KafkaInput) -> QuerySettings:
+    one = assignment(INPUT, name="One")
+    shard = ShardSettings(one, 0, 1, StateStore(place / "One").open("me"), str(place / "One"))
+    return QuerySettings("One", (shard,), str(place / "log"), str(place / "stop"), "here", 0, 100, 5000, kafka=kafka)
+
+
+def test_a_batch_is_full_where_others_must_be_waiting(tmp_path: Path) -> None:
+    many = settings(tmp_path, a=KafkaInput(BROKERS, "a", users=True), b=KafkaInput(BROKERS, "b", users=True))
+    assert many.is_full({"a": 2500, "b": 2499})
+    assert not many.is_full({"a": 4000})
+    assert not many.is_full({})
+    packed = settings(tmp_path, a=KafkaInput(BROKERS, "a", packed=True), b=KafkaInput(BROKERS, "b"))
+    assert packed.is_full({"a": 5})
+    assert not packed.is_full({"b": 5})
+
+
+def test_the_next_batch_begins_before_all_is_published_and_waits_before_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, may_send, sent = _Kept(settings(tmp_path)), threading.Event(), []
+
+    def append(records: list[Record]) -> None:
+        assert may_send.wait(PATIENCE_S)
+        sent.extend(records)
+
+    monkeypatch.setattr(kept.transport, "append", append)
+    kept.publish(kept.shards(0), [RECORD], behind=True)
+    assert not sent
+    may_send.set()
+    kept.published()
+    assert sent == [RECORD]
+    kept.close()
+
+
+def test_what_could_not_be_published_is_put_out_again_by_shards_that_load_their_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = _Kept(settings(tmp_path))
+
+    def append(_records: list[Record]) -> None:
+        raise TransportError("no server")
+
+    monkeypatch.setattr(kept.transport, "append", append)
+    shards = kept.shards(0)
+    (shard,) = shards._shards.values()
+    shard.island = island(INPUT, name="One")
+    kept.publish(shards, [RECORD], behind=True)
+    with pytest.raises(TransportError, match="no server"):
+        kept.published()
+    assert shard.island is None
+    with pytest.raises(TransportError, match="no server"):
+        kept.publish(shards, [RECORD])
+    kept.publish(shards, [RECORD], behind=True)
+    kept.close()  # it has been told to end, and says nothing
