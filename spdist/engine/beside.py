@@ -77,8 +77,9 @@ class Behind:
         self._call = pool.submit(call)
         pool.shutdown(wait=False)  # the thread ends with the call
 
-    def end(self) -> None:
-        """Wait until the call has ended, and raise its error; the second time, or where none began, nothing happens."""
+    def end(self) -> bool:
+        """Wait until the call has ended, and raise its error; False the second time, or where none began."""
         call, self._call = self._call, None
         if call is not None:
             call.result()
+        return call is not None

@@ -11,13 +11,13 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from spdist.engine.columns import PACKED_DDL, RECORD_DDL, arrow_without_pandas, pack, to_batch
 from spdist.engine.state import Positions
+from spdist.engine.stopping import StopFlag
 from spdist.transports.base import Record
 from spdist.transports.opening import open_place
 from spdist.transports.read_ahead import SizedReader, sized_reader
@@ -59,7 +59,7 @@ class SourceSettings:
     max_batch_events : int
         Bound of events in a batch (exceeded by part of a record).
     stop_flag : str
-        A file: once it exists no batch begins any more, and ``<stop_flag>.seen`` is written.
+        A file, see `StopFlag`: once it exists no batch begins any more.
     """
 
     place: str
@@ -107,7 +107,7 @@ class LogReader(SimpleDataSourceStreamReader):
 
     def read(self, start: Offsets) -> tuple[Iterator[Any], Offsets]:
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
-        end = None if self._stopped() else self.plan(start, int(time.time() * 1000))
+        end = None if StopFlag(self.settings.stop_flag).obeyed() else self.plan(start, int(time.time() * 1000))
         if end is None:
             return iter(()), start
         return _LazyBatches(self, start, end), end
@@ -173,14 +173,6 @@ class LogReader(SimpleDataSourceStreamReader):
             if len(rows) < _READ_RECORDS:
                 break
         return offset, found, found_bytes
-
-    def _stopped(self) -> bool:
-        flag = Path(self.settings.stop_flag)
-        if not flag.exists():
-            return False
-        # This is called between batches: once the answer is there, no batch runs and none will begin.
-        flag.with_name(flag.name + ".seen").touch()
-        return True
 
 
 class _LazyBatches(Iterator[Any]):

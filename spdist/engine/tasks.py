@@ -26,10 +26,12 @@ from spdist.engine.island import Output
 from spdist.engine.memory import check_memory, resident_bytes
 from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
-from spdist.engine.sending import begin_sending, open_outlets
+from spdist.engine.sending import open_outlets
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.source import control_record
 from spdist.engine.state import Positions
+from spdist.engine.stopping import StopFlag
+from spdist.errors import TransportError
 from spdist.transports.base import Record
 from spdist.transports.delivery import Outgoing
 from spdist.transports.opening import open_place
@@ -66,6 +68,7 @@ class _Kept:
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
         self._outlets: dict[str, Outlets] = {}
         self._behind = Behind()
+        self._stop_flag = StopFlag(settings.stop_flag)
 
     def arrivals(self) -> Arrivals:
         """Return what reads the batches of a task."""
@@ -103,20 +106,25 @@ class _Kept:
         if not behind:
             publishing()
             return
-        over = begin_sending(self.settings.stop_flag)
+        self._stop_flag.begin_sending()
 
         def publishing_behind() -> None:
             try:
                 publishing()
             finally:
-                over()
+                self._stop_flag.end_sending()
 
         self._behind.begin(publishing_behind)
 
     def published(self) -> None:
-        """Wait until what is published behind is; raises what went wrong with that."""
+        """Wait until what is published behind is; raises what went wrong with that.
+
+        Also where the query is to end meanwhile: Kafka's messages would make one batch after the other, and of the
+        running one nothing is durable yet.
+        """
         try:
-            self._behind.end()
+            if self._behind.end() and self._stop_flag.is_asked():
+                raise TransportError("the query was told to end while messages wait")
         except BaseException:
             for shards in self.hosted.values():
                 shards.forget()
@@ -126,7 +134,7 @@ class _Kept:
         if producer not in self._outlets:
             shard, schemas = shards.of(producer)
             self._outlets[producer] = open_outlets(
-                shard.assignment.app, schemas, self.transport, shard.state_directory, self.settings.stop_flag
+                shard.assignment.app, schemas, self.transport, shard.state_directory, self._stop_flag
             )
         return self._outlets[producer]
 

@@ -13,10 +13,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from spdist.engine.sending import is_sending, stop_waiting, why_waiting
+from spdist.engine.sending import why_waiting
+from spdist.engine.stopping import StopFlag
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
@@ -149,7 +149,7 @@ class GroupRuntime:
         self._thread: threading.Thread | None = None
         self._query: StreamingQuery | None = None
         self._ending = threading.Event()
-        self._stop_flag: Path | None = None
+        self._stop_flag: StopFlag | None = None
         self._error: SpdistError | None = None
         self._feeders: tuple[Feeders, ...] = ()
         self._last = GroupStatus(self.name, "STARTING")
@@ -187,14 +187,13 @@ class GroupRuntime:
         self._stop_feeders()
         self._ask_to_end()
         flag = self._stop_flag
-        seen = flag.with_name(flag.name + ".seen") if flag else None
 
         def ended() -> bool:
-            return self._is_over() or (flag is not None and seen is not None and seen.exists() and not is_sending(flag))
+            return self._is_over() or (flag is not None and flag.is_at_rest())
 
         wait_until(lambda: ended() or self._sinks_wait() is not None, deadline)
         if flag is not None:
-            stop_waiting(flag)
+            flag.stop_waiting()
         finished = wait_until(ended, deadline)
         self.status()  # for the last counters
         self._end_query()
@@ -208,7 +207,7 @@ class GroupRuntime:
         """
         self._ask_to_end()
         if self._stop_flag is not None:
-            stop_waiting(self._stop_flag)
+            self._stop_flag.stop_waiting()
         threading.Thread(target=self._stop_feeders, name=f"kill feeders {self.name}", daemon=True).start()
         threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
         for state in self._states:
@@ -307,11 +306,11 @@ class GroupRuntime:
         """Become the owner of the state; None where the group was told to end meanwhile."""
         with self._lock:
             if self._stop_flag is not None:  # this is not the first time
-                shutil.rmtree(self._stop_flag.parent, ignore_errors=True)
+                shutil.rmtree(self._stop_flag.directory, ignore_errors=True)
                 self.owner = _owner(self.owner.rpartition("/")[0])
         files = self.host.scratch / "groups" / self.owner.rpartition("/")[2]
         files.mkdir(parents=True)
-        self._stop_flag = files / "stop"
+        self._stop_flag = StopFlag(files / "stop")
         return self._taking.take(self.owner, files, reads, self._unless_ending)
 
     @contextlib.contextmanager
@@ -362,8 +361,7 @@ class GroupRuntime:
             self._ending.set()
             flag = self._stop_flag
         if flag is not None:
-            with contextlib.suppress(OSError):  # the host is gone, and the query with it
-                flag.touch()
+            flag.ask()
 
     def _is_over(self) -> bool:
         """Whether there is nothing that could still run a batch."""
@@ -383,7 +381,7 @@ class GroupRuntime:
             except Exception as error:
                 log.warning("group %s did not end cleanly: %s", self.name, first_line(error))
         if self._stop_flag is not None:
-            shutil.rmtree(self._stop_flag.parent, ignore_errors=True)
+            shutil.rmtree(self._stop_flag.directory, ignore_errors=True)
 
     def _fail(self, error: BaseException) -> None:
         self._error = reason_of(error, self.name)

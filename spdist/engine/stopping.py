@@ -1,0 +1,75 @@
+"""How the processes of a query are told to end, and say how far they are: files in a directory that is the query's own.
+
+The stop flag itself asks that no batch begins any more. Beside it ``.seen`` says that none will; ``.sending`` is there
+while a batch is over and what it has put out is still being sent; ``.now`` asks that nobody waits for a receiver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+__all__ = ["StopFlag"]
+
+
+class StopFlag:
+    """The stop flag of a query, and the files beside it.
+
+    Parameters
+    ----------
+    path : str or path
+        Of the flag. Once its directory is gone, the query is.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._seen, self._sending, self._now = (
+            self._path.with_name(self._path.name + suffix) for suffix in (".seen", ".sending", ".now")
+        )
+
+    @property
+    def directory(self) -> Path:
+        """Where the files are."""
+        return self._path.parent
+
+    def ask(self) -> None:
+        """Ask that no batch begins any more."""
+        _touch(self._path)
+
+    def is_asked(self) -> bool:
+        """Whether that has been asked."""
+        return self._path.exists()
+
+    def obeyed(self) -> bool:
+        """Whether that is asked; called between batches: no batch runs then, none will begin, and that is told."""
+        if not self.is_asked():
+            return False
+        self._seen.touch()
+        return True
+
+    def begin_sending(self) -> None:
+        """Tell that what a batch has put out is being sent after it."""
+        _touch(self._sending)
+
+    def end_sending(self) -> None:
+        """Tell that nothing is being sent after its batch any more."""
+        with contextlib.suppress(OSError):
+            self._sending.unlink(missing_ok=True)
+
+    def is_at_rest(self) -> bool:
+        """Whether no batch runs nor will begin, and nothing is being sent."""
+        return self._seen.exists() and not self._sending.exists()
+
+    def stop_waiting(self) -> None:
+        """Ask that nobody waits for a receiver: what was not sent is sent when the state is loaded again."""
+        _touch(self._now)
+
+    def waits_no_more(self) -> bool:
+        """Whether nobody is to wait for a receiver any more."""
+        return self._now.exists() or not self.directory.exists()
+
+
+def _touch(path: Path) -> None:
+    with contextlib.suppress(OSError):  # the host is gone, and the query with it
+        path.touch()
