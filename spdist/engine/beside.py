@@ -77,6 +77,10 @@ class Behind:
         self._call = pool.submit(call)
         pool.shutdown(wait=False)  # the thread ends with the call
 
+    def is_over(self) -> bool:
+        """Tell whether no call runs, nor one has failed for which nobody has asked."""
+        return self._call is None or (self._call.done() and self._call.exception() is None)
+
     def end(self) -> bool:
         """Wait until the call has ended, and raise its error; False the second time, or where none began."""
         call, self._call = self._call, None

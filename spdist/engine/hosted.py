@@ -219,7 +219,14 @@ class HostedApp(LocalApp):
         if stream == ANSWERS:
             self._answer = many
             return
-        self._home.junction(stream).subscribe(one, many, collects=True)
+
+        def gather(timestamp: int, rows: list[Row]) -> None:
+            if len(rows) == 1:
+                one(timestamp, rows[0])
+            else:
+                many([(timestamp, row) for row in rows])
+
+        self._home.junction(stream).subscribe(one, many, gather=gather)
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with each chunk of a stream, after the stream's queries."""

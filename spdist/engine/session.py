@@ -43,7 +43,16 @@ _STOP_TIMEOUT_S = 15.0
 _JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:MetaspaceSize=160m", "-XX:MaxMetaspaceSize=256m", "-Xss512k")
 #: Where it must begin soon: the first compiler only.
 _QUICK_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=96m")
-#: And plans of a handful of operators are not compiled: that costs more than running them over a handful of rows.
+#: Else the second compiler, for what runs for each event: at its usual thresholds it takes a sixth of two cores for
+#: minutes, for the planning of batches, which is a few percent. So it waits for twenty times as many calls and loops.
+_BUSY_JAVA_OPTIONS = (
+    "-XX:Tier4InvocationThreshold=100000",
+    "-XX:Tier4MinInvocationThreshold=12000",
+    "-XX:Tier4CompileThreshold=300000",
+    "-XX:Tier4BackEdgeThreshold=800000",
+)
+#: Where it must begin soon plans of a handful of operators are not compiled: that costs more than running them over a
+#: handful of rows.
 _QUICK_SETTINGS = {"spark.sql.codegen.wholeStage": "false"}
 
 _SETTINGS = {
@@ -253,7 +262,7 @@ class SparkHost:
         config = self.config.spark
         quick = config.optimize_for == "start"
         settings = _SETTINGS | (_QUICK_SETTINGS if quick else {})
-        options = (*_JAVA_OPTIONS, *(_QUICK_JAVA_OPTIONS if quick else ()), *_files_for_jvm(scratch))
+        options = (*_JAVA_OPTIONS, *(_QUICK_JAVA_OPTIONS if quick else _BUSY_JAVA_OPTIONS), *_files_for_jvm(scratch))
         settings |= {
             "spark.driver.memory": config.driver_memory,
             # As many idle Python workers for a query as can work for it at a time: they have its live state.

@@ -80,6 +80,8 @@ class Shard:
         self._log: str | None = None
         #: What of segments that had to be replayed may not have been published.
         self._unpublished: dict[int, list[Output]] = {}
+        #: The segments of which the outputs were handed over last, until they are known to have been published.
+        self._on_their_way: tuple[int, ...] = ()
         # Of the running batch: its number, what came of it; the island where it has processed some of it before the
         # whole was durable, and the snapshot from before that.
         self._running = -1
@@ -91,6 +93,11 @@ class Shard:
     def stored_bytes(self) -> int:
         """Bytes that another process would have to load: the newest snapshot and the segments after it."""
         return self._snapshot_bytes + self._payload_bytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a snapshot, which needs that all has been published."""
+        return self._segments >= self._policy.segments or self._payload_bytes >= self._policy.payload_bytes
 
     def process(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> list[Output]:
         """Make batch number `batch` (from 0) part of the state and return what is to be published and delivered for it.
@@ -143,12 +150,20 @@ class Shard:
         for fresh in self._fresh((record,)):
             self._taken.append(self._ahead(fresh))
 
-    def finish(self, tick: int, positions: Positions) -> list[Output]:
+    def finish(self, tick: int, positions: Positions, sent: bool = True) -> list[Output]:
         """Make the batch part of the state, and return what is to be published and delivered for it; see `process`.
 
-        What the batch before returned has been published when this is called.
+        Parameters
+        ----------
+        tick, positions
+            See `process`.
+        sent : bool
+            Whether what the batch before returned has been published. While that is on its way it is not taken for
+            published, and there is no snapshot.
         """
         batch, records, island = self._running, tuple(self._taken), self._early
+        if sent:
+            self._on_their_way = ()
         if island is None and self._skips_idle and self._nothing_new(batch, records):
             return self._handed_over([])
         if island is not None and self._is_first(segment := self._made(batch, records, tick, positions)):
@@ -158,8 +173,9 @@ class Shard:
                 self.begin(batch)
             segment = self._append(batch, records, tick, positions)
             island = self._known()
-            snapshot = island.snapshot() if self._due and not self._unpublished else None
-        if snapshot is not None:
+            snapshot = island.snapshot() if self.is_due and not self._unpublished else None
+        # From a snapshot the outputs before it cannot be put out again.
+        if snapshot is not None and not self._on_their_way:
             self._save_snapshot(segment.number - 1, snapshot)
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
         self.island = self._early = None
@@ -171,6 +187,7 @@ class Shard:
     def _handed_over(self, outputs: list[Output]) -> list[Output]:
         """Return what is to be published, and take it for published from the next batch on."""
         before, self._unpublished = self._unpublished, {}
+        self._on_their_way = (*before, self.version)
         return [*chain.from_iterable(before.values()), *outputs]
 
     def _ahead(self, record: Record) -> Record:
@@ -179,8 +196,7 @@ class Shard:
         if island is None or not island.goes_ahead(record) or not (self._early or self._may_go_ahead()):
             return record
         if self._early is None:
-            # From a snapshot the outputs before it cannot be put out again.
-            self._before = island.snapshot() if self._due and not self._unpublished else None
+            self._before = island.snapshot() if self.is_due and not self._unpublished else None
             self._early, self.island = island, None
         return island.ahead(record, self._named(self.version + 1))
 
@@ -211,7 +227,7 @@ class Shard:
         return Segment(
             number=self.version + 1,
             owner=self._opening.owner,
-            emitted=min(self._unpublished, default=self.version + 1) - 1,
+            emitted=min((*self._unpublished, *self._on_their_way), default=self.version + 1) - 1,
             tick=tick,
             positions=later(self._positions, positions),
             records=fresh,
@@ -251,7 +267,7 @@ class Shard:
         if snapshot:
             island.restore(snapshot)
         self.island = None
-        self._unpublished = {}
+        self._unpublished, self._on_their_way = {}, ()
         self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
         for segment in segments:
             self._replay(island, segment)
@@ -285,10 +301,6 @@ class Shard:
     def _is_at(self, island: Island, segment: Segment) -> None:
         self.island, self.version = island, segment.number
         self._batch, self._positions = segment.batch, segment.positions
-
-    @property
-    def _due(self) -> bool:
-        return self._segments >= self._policy.segments or self._payload_bytes >= self._policy.payload_bytes
 
     def _save_snapshot(self, version: int, snapshot: bytes) -> None:
         self.store.save_snapshot(version, snapshot)

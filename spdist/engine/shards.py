@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from spdist.engine.beside import Behind
 from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island, Output
 from spdist.engine.memory import resident_bytes
@@ -172,6 +173,22 @@ class Heard(Protocol):
         ...
 
 
+class Sending(Protocol):
+    """What was put out before, and leaves while others go on (`spdist.engine.beside.Behind`)."""
+
+    def is_over(self) -> bool:
+        """Tell whether all of it has been published."""
+        ...
+
+    def end(self) -> object:
+        """Wait until it is over; raises what went wrong."""
+        ...
+
+
+#: Of what was published before anybody went on.
+_SENT: Sending = Behind()
+
+
 class HostedShards:
     """The shards that this process hosts, with their live state.
 
@@ -212,7 +229,7 @@ class HostedShards:
         batch: int,
         routed: Iterable[tuple[int, Record]],
         heard: Heard,
-        published: Callable[[], None] = lambda: None,
+        sending: Sending = _SENT,
     ) -> list[Output]:
         """Run one batch in all shards; see `Shard.process`. All segments are durable when this returns.
 
@@ -224,8 +241,8 @@ class HostedShards:
             What `Router.route` yields for these shards; shards may process one while the next is made.
         heard : Heard
             What is known of the batch once `routed` has ended.
-        published : callable
-            Returns when what the batch before put out has been published; called before anything is made durable.
+        sending : Sending
+            Of what the batch before put out; over when this returns.
 
         Raises
         ------
@@ -238,11 +255,18 @@ class HostedShards:
         for number, record in routed:
             with self._naming(number):
                 self._shards[number].take(record)
-        published()
         outputs: list[Output] = []
-        for number, shard in self._shards.items():
-            with self._naming(number):
-                outputs += shard.finish(heard.tick, self._settings[number].positions(heard.positions))
+        try:
+            if any(shard.is_due for shard in self._shards.values()):
+                sending.end()
+            for number, shard in self._shards.items():
+                own = self._settings[number].positions(heard.positions)
+                with self._naming(number):
+                    outputs += shard.finish(heard.tick, own, sending.is_over())
+            sending.end()
+        except BaseException:
+            self.forget()  # what could not be sent must be put out again
+            raise
         return outputs
 
     @contextmanager

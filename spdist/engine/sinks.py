@@ -208,7 +208,7 @@ class _Together:
         #: Begin and end of what came as a chunk of several events.
         self._chunks: list[tuple[int, int]] = []
         self._next = 0
-        home.junction(stream.name).subscribe(self._collector(), self._many, collects=True)
+        home.junction(stream.name).subscribe(self._collector(), self._many, gather=self._gathered)
         outbox.ask(self._made)
 
     def _collector(self) -> Callable[[int, Row], None]:
@@ -231,11 +231,19 @@ class _Together:
         if len(arrivals) > 1:
             self._chunks.append((begin, begin + len(arrivals)))
 
+    def _gathered(self, timestamp: int, rows: list[Row]) -> None:
+        if not self._writer.quick:
+            self._timestamps.extend([timestamp] * len(rows))
+        if len(rows) > 1:
+            begin = len(self._rows)
+            self._chunks.append((begin, begin + len(rows)))
+        self._rows.extend(rows)
+
     def _made(self) -> Deliveries | None:
         if not self._rows:
             return None
         try:
-            payloads = self._writer.write(self._timestamps, self._rows, self._failed, self._chunks)
+            payloads = self._writer.write(self._timestamps, self._rows.copy(), self._failed, self._chunks)
         finally:
             for collected in (self._timestamps, self._rows, self._chunks):
                 collected.clear()

@@ -67,7 +67,7 @@ class _Kept:
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
         self._outlets: dict[str, Outlets] = {}
-        self._behind = Behind()
+        self.behind = Behind()
         self._stop_flag = StopFlag(settings.stop_flag)
 
     def arrivals(self) -> Arrivals:
@@ -87,7 +87,7 @@ class _Kept:
     def publish(self, shards: HostedShards, outputs: Sequence[Output], *, behind: bool = False) -> None:
         """Append the records that `shards` have put out, and send what their users' sinks have.
 
-        Where it is done `behind`, that goes on while the next batch is read and processed, until `published`.
+        Where it is done `behind`, that goes on while the next batch is read and processed.
         """
         records: list[Record] = []
         by_producer: dict[str, list[Outgoing]] = {}
@@ -114,16 +114,15 @@ class _Kept:
             finally:
                 self._stop_flag.end_sending()
 
-        self._behind.begin(publishing_behind)
+        self.behind.begin(publishing_behind)
 
-    def published(self) -> None:
-        """Wait until what is published behind is; raises what went wrong with that.
+    def go_on(self) -> None:
+        """Raise TransportError where the query is to end, once what is published behind is.
 
-        Also where the query is to end meanwhile: Kafka's messages would make one batch after the other, and of the
-        running one nothing is durable yet.
+        Kafka's messages would make one batch after the other, and of the running one nothing is durable yet.
         """
         try:
-            if self._behind.end() and self._stop_flag.is_asked():
+            if self._stop_flag.is_asked() and self.behind.end():
                 raise TransportError("the query was told to end while messages wait")
         except BaseException:
             for shards in self.hosted.values():
@@ -141,7 +140,7 @@ class _Kept:
     def close(self) -> None:
         """Let go of connections: another start runs now."""
         with suppress(Exception):  # it will put that out again
-            self.published()
+            self.behind.end()
         for outlets in self._outlets.values():
             outlets.close()
         self.transport.close()
@@ -205,7 +204,12 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
     number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
     shards = kept.shards(partition)
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
-    outputs = shards.process(number, routed, arrivals, kept.published)
+
+    def all_routed() -> Iterator[tuple[int, Record]]:
+        yield from routed
+        kept.go_on()
+
+    outputs = shards.process(number, all_routed(), arrivals, kept.behind)
     # Only where a batch follows at once, which learns what went wrong.
     kept.publish(shards, outputs, behind=kept.settings.is_full(arrivals.messages))
     values = zip(COUNTERS, astuple(shards.counters()), strict=True)

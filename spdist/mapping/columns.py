@@ -8,16 +8,11 @@ mapping itself, payload by payload, so that the results are its results: tests/p
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from json.encoder import encode_basestring
-from math import nan
 from operator import itemgetter
 from typing import Any
 
-import numpy
 import orjson
 
 from spdist.errors import MappingError
@@ -25,7 +20,8 @@ from spdist.functions.numbers import float32
 from spdist.language.types import Type
 from spdist.mapping.base import Event, Lost, MapSetting
 from spdist.mapping.csv_payloads import CsvSource
-from spdist.mapping.json_payloads import ENVELOPE, json_text
+from spdist.mapping.json_payloads import ENVELOPE
+from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
 
 __all__ = ["SURELY_REAL", "BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
@@ -47,10 +43,6 @@ _BRACES: tuple[set[Any], ...] = ({ord("{")}, {"{"})
 _ARRAYS, _SPACE = (b":[", b",["), b" \t\r\n"
 #: Beyond it what was read as a real number may have been written as a whole one.
 SURELY_REAL = 2.0**63
-#: Java writes positive numbers from the one up to the other without an exponent, and zero.
-_PLAIN_FROM, _PLAIN_TO = 0.001, 1e7
-#: Up to here it writes no more digits of large doubles than tell them apart.
-_SHORTEST_TO = 2.0**53
 #: Of arrays that take the numbers of a type and no other.
 _CODES = {Type.INT: "i", Type.LONG: "q"}
 _TYPES: dict[Type, set[type]] = {
@@ -242,14 +234,11 @@ class BatchWriter:
 
     def __init__(self, setting: MapSetting) -> None:
         self.mapper = sink_mapper(setting)
-        self._types = setting.schema.types
+        self._schema = setting.schema
         plain = _is_plain(setting, "payload") and not setting.flag("validate.json", False)
         #: Whether events are written here, and not by the mapping: no timestamps are needed then.
         self.quick = plain and len(setting.schema) > 0
         self._groups = setting.flag("event.grouping.enabled", True)
-        names = [f"{json.dumps(name)}:" for name in setting.schema.names]
-        #: What stands in front of each value.
-        self._before = [f'{{"{ENVELOPE}":{{{names[0]}', *(f",{name}" for name in names[1:])] if names else []
 
     def write(
         self,
@@ -257,7 +246,7 @@ class BatchWriter:
         rows: Sequence[Row],
         unwritten: Unwritten,
         chunks: Sequence[tuple[int, int]] = (),
-    ) -> list[Any]:
+    ) -> Sequence[Any]:
         """Return the payloads of all events in order, as the mapping writes them chunk by chunk.
 
         Parameters
@@ -270,8 +259,7 @@ class BatchWriter:
             Where there are chunks of several events, in order; each other event is a chunk of its own.
         """
         if self.quick and rows:
-            each = self._each(rows)
-            return _in_arrays(each, chunks) if chunks and self._groups else each
+            return JsonTexts.grouped(self._schema, rows, chunks if self._groups else ())
         events = list(zip(timestamps, rows, strict=True))
         made: list[Any] = []
         done = 0
@@ -283,97 +271,9 @@ class BatchWriter:
             done = end
         return made
 
-    def _each(self, rows: Sequence[Row]) -> list[str]:
-        """Return each event as JSON."""
-        columns: list[Sequence[str]] = []
-        between = [""]
-        for number, (kind, before) in enumerate(zip(self._types, self._before, strict=True)):
-            texts, quote = _texts(kind, list(map(itemgetter(number), rows)))
-            columns.append(texts)
-            between[-1] += before + quote
-            between.append(quote)
-        between[-1] += "}}"
-        return _joiner(tuple(between))(columns)
-
     def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
         try:
             return self.mapper.write(chunk)
         except Exception as error:  # whoever made the event by itself would have been told, too
             unwritten(number, chunk, error)
             return []
-
-
-def _in_arrays(texts: list[str], chunks: Sequence[tuple[int, int]]) -> list[str]:
-    made: list[str] = []
-    done = 0
-    for begin, end in chunks:
-        made += texts[done:begin]
-        made.append(f"[{','.join(texts[begin:end])}]")
-        done = end
-    return made + texts[done:]
-
-
-@lru_cache(maxsize=256)
-def _joiner(between: tuple[str, ...]) -> Callable[[Sequence[Sequence[str]]], list[str]]:
-    """Return what writes rows, given as columns of texts: with a text before each value, and one at the end.
-
-    Python makes a text of a known number of others far faster than of a sequence.
-    """
-    values = [f"v{number}" for number in range(len(between) - 1)]
-    literals = [f"f{text.replace('{', '{{').replace('}', '}}')!r}" for text in between]
-    pairs = " ".join(f"{literal} f'{{{value}}}'" for literal, value in zip(literals, values, strict=False))
-    each = f"{pairs} {literals[-1]} for {', '.join(values)}, in zip(*columns)"
-    made: Callable[[Sequence[Sequence[str]]], list[str]] = eval(f"lambda columns: [{each}]")
-    return made
-
-
-def _texts(kind: Type, column: Sequence[Any]) -> tuple[Sequence[str], str]:
-    """Return the values of a column as the json mapping writes them, and what stands on both sides of each."""
-    types = set(map(type, column))
-    if types == {str}:
-        together = "".join(column)
-        if len(encode_basestring(together)) == len(together) + 2:
-            return column, '"'
-        return list(map(encode_basestring, column)), ""
-    if types <= {str, _NULL}:
-        return ["null" if value is None else encode_basestring(value) for value in column], ""
-    if types - {_NULL} == {float} and kind in (Type.DOUBLE, Type.FLOAT):
-        # What is no number is null in JSON, too.
-        return _real_texts(
-            kind, [nan if value is None else value for value in column] if _NULL in types else column
-        ), ""
-    if types - {_NULL} in ({int}, {bool}):
-        try:
-            return _split(orjson.dumps(column)), ""
-        except TypeError:  # of more than 64 bits
-            pass
-    return [json_text(value, kind) for value in column], ""
-
-
-def _real_texts(kind: Type, column: Sequence[float]) -> list[str]:
-    """Return real numbers as Java writes them: where it writes plain decimals, orjson writes the same."""
-    exact = values = numpy.asarray(array("d", column))
-    if kind is Type.FLOAT:
-        values = numpy.asarray(array("f", column))
-    texts = _split(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
-    sizes = numpy.abs(exact)
-    # A double that was cast to float has more digits than a float.
-    plain = ((sizes >= _PLAIN_FROM) & (sizes < _PLAIN_TO) | (sizes == 0)) & (values == exact)
-    # NaN and infinities are null in both ways.
-    for place in numpy.flatnonzero(~plain & numpy.isfinite(exact)).tolist():
-        large = kind is Type.DOUBLE and _PLAIN_TO <= abs(column[place]) < _SHORTEST_TO
-        texts[place] = _with_exponent(texts[place]) if large else json_text(column[place], kind)
-    return texts
-
-
-def _with_exponent(plain: str) -> str:
-    """Return a plain decimal of several digits before the point as Java writes large numbers."""
-    sign = "-" if plain[0] == "-" else ""
-    whole, fraction = plain[len(sign) :].split(".")
-    digits = (whole + fraction)[1:].rstrip("0") or "0"
-    return f"{sign}{whole[0]}.{digits}E{len(whole) - 1}"
-
-
-def _split(numbers: bytes) -> list[str]:
-    """Return the elements of a JSON array of numbers."""
-    return numbers.decode()[1:-1].split(",")

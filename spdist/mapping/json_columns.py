@@ -161,7 +161,8 @@ def _surely_alike(kind: Type, values: list[Any]) -> bool:
     if kind not in _REALS:
         return True
     within = isfinite(sum(values)) and min(values) > -SURELY_REAL and max(values) < SURELY_REAL
-    return within and (kind is Type.DOUBLE or 0.0 not in values)
+    signs = (copysign(1.0, value) for value in values if not value) if kind is Type.FLOAT and 0.0 in values else ()
+    return within and -1.0 not in signs
 
 
 def _doubtful(kind: Type, values: list[Any]) -> Iterator[int]:

@@ -10,7 +10,7 @@ that comes out of order: only a timer knows when such an event leaves.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,10 @@ from spdist.operators.expression import ExpressionWriter
 from spdist.operators.finding import Equality, StoredReader, conjuncts, equalities
 from spdist.operators.handlers import Flow, StreamProcessorPlan
 from spdist.operators.join_sides import ROWS, SidePlan
-from spdist.operators.junction import ObserverFailed, ReceiveMany, ReceiveOne
+from spdist.operators.junction import ObserverFailed, ReceiveMany, ReceiveOne, Straight
 from spdist.operators.parameters import constant_values
 from spdist.operators.plans import Place, ReceiveEvents
-from spdist.operators.stores import Index, Target
+from spdist.operators.stores import Index
 
 if TYPE_CHECKING:
     from spdist.operators.join import JoinPlan, JoinQuery
@@ -125,7 +125,7 @@ def quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | No
         The plain form, of which nothing is used unless events come out of order.
     """
     target = eager.limit.sink.straight()
-    if target is None or not isinstance(target, Target) or not _is_quiet(plan):
+    if target is None or not _is_quiet(plan):
         return None
     writers = [_Writer(plan, side) for side in plan.sides]
     held: list[_Held | None] = []
@@ -143,7 +143,7 @@ def quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | No
             indexes[side.position] = plan.stores[side.source.stream_id].index(
                 tuple(equality.attribute for equality in writers[1 - side.position].keys)
             )
-    return QuietJoin(plan, place, eager, held, indexes, writers, target, target.only_watched)
+    return QuietJoin(plan, place, eager, held, indexes, writers, target)
 
 
 def _fed(plan: JoinPlan, place: Place) -> bool:
@@ -337,8 +337,11 @@ class _ValueReader(StoredReader):
 _TELL = ["if out:", "    if observers:", "        shown(out)", "    else:", "        insert(out)"]
 _TELL_ONE = [
     "if out:",
-    "    tell = None if observers else watcher()",
-    "    if tell is None:",
+    "    gather = None if observers else gatherer()",
+    "    tell = None if observers or gather is not None else watcher()",
+    "    if gather is not None:",
+    "        gather(ts, out)",
+    "    elif tell is None:",
     "        out = [(ts, row) for row in out]",
     "        (shown if observers else insert)(out)",
     "    else:",
@@ -408,8 +411,7 @@ class QuietJoin:
         held: list[_Held | None],
         indexes: list[Index | None],
         writers: list[_Writer],
-        target: Target,
-        watcher: Callable[[], Callable[[int, Row], None] | None],
+        target: Straight,
     ) -> None:
         self.clock = place.clock
         self.eager = eager
@@ -427,7 +429,8 @@ class QuietJoin:
             "observers": plan.observers,
             "shown": self._shown,
             "insert": target.many,
-            "watcher": watcher,
+            "watcher": target.only_watched,
+            "gatherer": target.gatherer,
             "ObserverFailed": ObserverFailed,
         }
         for position, (one, index) in enumerate(zip(held, indexes, strict=True)):

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 ReceiveOne = Callable[[int, Row], None]
 ReceiveMany = Callable[[Sequence[Arrival]], None]
+#: Takes the rows of events that are one chunk and have the same timestamp, at least one.
+Gather = Callable[[int, list[Row]], None]
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
 
@@ -96,7 +98,14 @@ class Straight(Protocol):
         ...
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
-        """Return the only one who gets the events, where that is an observer; else None."""
+        """Return the only one who gets the events, where that is an observer; else None.
+
+        He is told of single events: of those of a chunk only where there is no `gatherer`.
+        """
+        ...
+
+    def gatherer(self) -> Gather | None:
+        """Return what takes chunks for the only one who gets the events, where he only gathers them; else None."""
         ...
 
 
@@ -115,7 +124,7 @@ class Junction:
         Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
     """
 
-    __slots__ = ("_collected", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
+    __slots__ = ("_gathers", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
 
     def __init__(
         self,
@@ -132,10 +141,10 @@ class Junction:
         self._one: list[ReceiveOne] = []
         self._many: list[ReceiveMany] = []
         self._loops: list[LoopMaker | None] = []
-        self._collected = False
+        self._gathers: list[Gather | None] = []
 
     def subscribe(
-        self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None, collects: bool = False
+        self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None, gather: Gather | None = None
     ) -> None:
         """Add a receiver, after those already there.
 
@@ -145,10 +154,10 @@ class Junction:
             Take single events, and the events of one chunk.
         loop : Callable, optional
             Makes what takes many single events faster than `one` does.
-        collects : bool
-            Whether the receiver only gathers what comes, and cannot fail.
+        gather : callable, optional
+            Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
         """
-        self._collected = collects and not self._one
+        self._gathers.append(gather)
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
@@ -175,10 +184,14 @@ class Junction:
         return take
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
-        """Return the one who watches a stream that nobody else reads or watches: an observer, or a collector."""
-        if self._collected and len(self._one) == 1 and not self.observers:
+        """Return the one who watches a stream that nobody else reads or watches: an observer, or who only gathers."""
+        if self.gatherer() is not None:
             return self._one[0]
         return self.observers[0] if len(self.observers) == 1 and not self._one else None
+
+    def gatherer(self) -> Gather | None:
+        """Return what takes chunks for the one who only gathers the events, where nobody else gets them."""
+        return self._gathers[0] if len(self._gathers) == 1 and not self.observers else None
 
     def one(self, timestamp: int, row: Row) -> None:
         """Deliver one event."""

@@ -54,6 +54,9 @@ class TableWriter:
         """Return None: nobody watches a table (`spdist.operators.junction.Straight`)."""
         return None
 
+    def gatherer(self) -> None:
+        """Return None: nobody gathers."""
+
     def many(self, arrivals: Sequence[Arrival]) -> None:
         """Take the events of one chunk, one after the other."""
         for timestamp, row in arrivals:

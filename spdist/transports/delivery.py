@@ -6,8 +6,9 @@ whoever sends them decides which ones have been sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, overload
 
 __all__ = [
@@ -124,8 +125,15 @@ class Deliveries(Sequence[Delivery]):
         numbers = range(self.first, self.first + len(self))[place]
         if isinstance(numbers, range):
             return replace(self, payloads=self.payloads[place], first=numbers.start)
-        own = (self.kind, self.sink, self.destination, self.stream, self.options, self.payloads[place], self.source)
-        return Delivery(*own, numbers)
+        return self._one(numbers, self.payloads[place])
+
+    def __iter__(self) -> Iterator[Delivery]:
+        """Iterate over all as deliveries."""
+        return map(self._one, count(self.first), self.payloads)
+
+    def _one(self, number: int, payload: Any) -> Delivery:
+        place = (self.kind, self.sink, self.destination, self.stream)
+        return Delivery(*place, self.options, payload, self.source, number)
 
     @property
     def source(self) -> str:

@@ -1,60 +1,53 @@
-"""Messages as the records of Kafka's batches, thousands at once: what the client does one by one, three times as fast.
+"""Messages as the records of Kafka's batches, thousands at once, by Arrow: beside the interpreter's lock.
 
-A record is put together as text in which each character stands for one byte: nothing else that Python has joins so many
-small pieces so fast. Texts of ASCII, as most payloads are, are such octets already. The client itself puts its header
-before the records of a batch, and compresses and signs them.
+The client would make them one by one, and far more slowly; it puts its header before the records of a batch, and
+compresses and signs them.
 
 Source: Kafka's documentation, message format, record batch.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import accumulate
+from itertools import chain, pairwise
 from typing import Any
 
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spdist.mapping.json_texts import JsonTexts
+from spdist.mapping.octets import OCTETS, bounds, joined, octets_of
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.event_log import encoded
 
 __all__ = ["Batch", "Messages", "Part", "batches", "octets"]
 
-
 #: Bytes of a batch that are no record.
 _HEADER_BYTES = 61
-_BLOCK = 1000
+#: Numbers from which on the format writes 2, 3, 4, 5 and more bytes.
+_WIDER = [1 << bits for bits in range(6, 62, 7)]
+#: Records of a batch, at most, and bytes of their numbers in it.
+_MOST, _NUMBER_BYTES = 1 << 14, 3
+#: Messages whose records are made together: the next of them while these are sent.
+_TOGETHER = 1 << 15
 
 
-def _varint(number: int) -> str:
+def _varint(number: int) -> bytes:
     """Return a number from 0 on as the format writes it, seven bits after the other, the sign before all."""
     left, made = number << 1, []
     while left > 0x7F:
         made.append(left & 0x7F | 0x80)
         left >>= 7
-    return _octets(bytes((*made, left)))
+    return bytes((*made, left))
 
 
-def _octets(some: bytes) -> str:
-    return some.decode("latin-1")
-
-
-class _Varints(dict[int, str]):
-    """Numbers as `_varint` writes them; only the small ones are kept. Looking into `_SMALL` itself is quicker."""
-
-    def __missing__(self, number: int) -> str:
-        return _varint(number)
-
-
-_SMALL = tuple(map(_varint, range(1 << 14)))
-_VARINT = _Varints(enumerate(_SMALL))
-#: The length of a key that is not there; attributes and time of each record: none, and that of its batch.
-_NO_KEY, _PLAIN = "\x01", "\0\0"
+_SMALL = pa.array(map(_varint, range(_MOST)), OCTETS)
+#: Attributes and time of each record: none, and that of its batch; the length of a key that is not there.
+_PLAIN, _NO_KEY = b"\0\0", b"\x01"
 #: What stands before the length of an id: that there is one header, and its name.
-_BEFORE_ID = f"{_varint(1)}{_varint(len(ID_HEADER))}{ID_HEADER}"
-#: The last digits of numbers.
-_DIGITS = tuple(f"{number:03}" for number in range(_BLOCK))
+_BEFORE_ID = _varint(1) + _varint(len(ID_HEADER)) + ID_HEADER.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +62,12 @@ class Messages:
         Which partition; without it `key` chooses, and without that they take turns by their numbers.
     key : bytes, optional
         Of each.
-    values : sequence of str
-        Of each, as `octets`.
-    source : str
-        With what the id of each begins, as octets.
+    values : sequence
+        The payload of each.
+    source : bytes
+        With what the id of each begins.
     numbers : sequence of int
-        With what it goes on, ascending; a range is quickest. Ids go along in the header ``spdist-id``.
+        With what it goes on. Ids go along in the header ``spdist-id``.
     first : int
         Whose turn it is with the first; the others follow.
     """
@@ -82,8 +75,8 @@ class Messages:
     topic: str
     partition: int | None
     key: bytes | None
-    values: Sequence[str]
-    source: str
+    values: Sequence[Any]
+    source: bytes
     numbers: Sequence[int]
     first: int
 
@@ -110,24 +103,20 @@ class Batch:
 
     begin: int
     count: int
-    records: bytes
+    records: memoryview
 
 
-def octets(payloads: Sequence[Any]) -> Sequence[str]:
-    """Return the bytes of payloads, see `encoded`, as texts in which a character stands for each."""
-    try:
-        # No character but the newline has its byte in UTF-8.
-        joined = "\n".join(payloads)
-    except TypeError:  # bytes, or what is no text yet
-        return [_octets(encoded(one)) for one in payloads]
-    if joined.isascii():
-        return payloads
-    parted = _octets(encoded(joined)).split("\n")
-    return parted if len(parted) == len(payloads) else [_octets(encoded(one)) for one in payloads]
+def octets(payloads: Sequence[Any]) -> Any:
+    """Return the bytes of payloads, see `encoded`, as a `pyarrow.LargeBinaryArray`."""
+    if isinstance(payloads, JsonTexts):
+        return payloads.octets()
+    if set(map(type, payloads)) == {str}:
+        return octets_of(payloads)
+    return pa.array(map(encoded, payloads), OCTETS)
 
 
 def batches(parts: Iterable[Part], limit: int) -> Iterator[Batch]:
-    """Yield the records of messages, as many together as fit; one that does not even fit alone is a batch, too.
+    """Yield the records of messages, many together; one that does not even fit alone is a batch, too.
 
     Parameters
     ----------
@@ -136,73 +125,107 @@ def batches(parts: Iterable[Part], limit: int) -> Iterator[Batch]:
     limit : int
         Bytes that a batch may have, before it is compressed.
     """
-    made: list[str] = []
-    begin, room = 0, limit - _HEADER_BYTES
+    for some in _some(parts):
+        records = _Records(some)
+        cuts = list(_cuts(records.most_bytes(), limit - _HEADER_BYTES))
+        made = records.made(cuts)
+        ends, values = bounds(made), memoryview(made.buffers()[2])
+        for begin, end in pairwise(cuts):
+            yield Batch(int(records.places[begin]), end - begin, values[ends[begin] : ends[end]])
+
+
+def _some(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    """Yield messages of parts in order, so many that their records are made together."""
+    some: list[Part] = []
+    room = _TOGETHER
     for part in parts:
-        some, places = part.messages, part.places
-        taken = slice(places.start, None, places.step)
-        some = replace(some, values=some.values[taken], numbers=some.numbers[taken])
-        lengths = list(map(len, some.values))
-        ends = list(accumulate(lengths, initial=0))
-        around = _around(some, max(lengths))
-        widths = _SMALL if max(lengths) + around <= len(_SMALL) else _VARINT
-        done, count = 0, len(places)
-        while done < count:
-            end = min(count, done + len(_SMALL) - len(made))
-            size = partial(_size, ends, around, done)
-            upto = bisect_right(range(end + 1), room, done + 1, end + 1, key=size) - 1
-            if not made:
-                begin, upto = part.start + places[done], max(upto, done + 1)
-            made += _records(some, range(done, upto), len(made), widths)
-            room -= size(upto)
-            done = upto
-            if done < count:
-                yield Batch(begin, len(made), "".join(made).encode("latin-1"))
-                made, room = [], limit - _HEADER_BYTES
-    if made:
-        yield Batch(begin, len(made), "".join(made).encode("latin-1"))
+        left = part.places
+        while left:
+            own, left = left[:room], left[room:]
+            some.append(replace(part, places=own))
+            room -= len(own)
+            if not room:
+                yield some
+                some, room = [], _TOGETHER
+    if some:
+        yield some
 
 
-def _size(ends: Sequence[int], around: int, done: int, upto: int) -> int:
-    """Return how many bytes the records from one place up to another have at most, with so many around each value."""
-    return ends[upto] - ends[done] + around * (upto - done)
+def _cuts(sizes: Any, room: int) -> Iterator[int]:
+    """Yield where batches begin that have room for so many bytes, and where the last of them ends."""
+    ends = sizes.cumsum()
+    begin, count = 0, len(sizes)
+    while begin < count:
+        yield begin
+        full = int(numpy.searchsorted(ends, room + (ends[begin - 1] if begin else 0), "right"))
+        begin = min(max(full, begin + 1), begin + _MOST)
+    yield count
 
 
-def _around(some: Messages, longest: int) -> int:
-    """Return how many bytes a record has at most besides its value, where that has so many."""
-    last = replace(some, values=["v" * longest], numbers=some.numbers[-1:])
-    (record,) = _records(last, range(1), len(_SMALL) - 1, _VARINT)
-    return len(record) - longest
+class _Records:
+    """The records of messages, as columns of what they are made of."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        counts = [len(part.places) for part in parts]
+        of_each = [part.messages for part in parts]
+        cuts = [slice(part.places.start, part.places.stop, part.places.step) for part in parts]
+        self.places = numpy.concatenate([part.start + _array(part.places) for part in parts])
+        values = _values([one.values[cut] for one, cut in zip(of_each, cuts, strict=True)])
+        numbers = numpy.concatenate([_array(one.numbers[cut]) for one, cut in zip(of_each, cuts, strict=True)])
+        texts = pa.array(numbers).cast(pa.large_string()).cast(OCTETS)
+        source = _repeated([one.source for one in of_each], counts)
+        key = _repeated([_NO_KEY if one.key is None else _varint(len(one.key)) + one.key for one in of_each], counts)
+        lengths, id_lengths = _lengths(values), _lengths(source) + _lengths(texts)
+        #: What follows the number of a record in its batch, and how many bytes.
+        self._pieces = (key, _varints(lengths), values, _BEFORE_ID, _varints(id_lengths), source, texts)
+        self._sizes = sum(map(_lengths, self._pieces), numpy.zeros(len(values), numpy.int64))
+
+    def most_bytes(self) -> Any:
+        """Return how many bytes each record has at most."""
+        bodies = self._sizes + len(_PLAIN) + _NUMBER_BYTES
+        return bodies + _widths(bodies)
+
+    def made(self, cuts: Sequence[int]) -> Any:
+        """Return the records, numbered anew from each cut; the first of them is 0 and the last where all end."""
+        numbers = numpy.concatenate([numpy.arange(end - begin) for begin, end in pairwise(cuts)])
+        sizes = self._sizes + len(_PLAIN) + _widths(numbers)
+        return joined(_varints(sizes), _PLAIN, _SMALL.take(pa.array(numbers)), *self._pieces)
 
 
-def _records(some: Messages, places: range, offset: int, widths: _Varints | Sequence[str]) -> list[str]:
-    """Return messages as records, the first of which is number `offset` of its batch; `widths` has all lengths."""
-    key = _NO_KEY if some.key is None else f"{_VARINT[len(some.key)]}{_octets(some.key)}"
-    made: list[str] = []
-    for before, rest in _ids(some.source, some.numbers[places.start : places.stop]):
-        values = some.values[places.start + len(made) : min(places.stop, places.start + len(made) + len(rest))]
-        numbers = _SMALL[offset + len(made) : offset + len(made) + len(values)]
-        bodies = [
-            f"{_PLAIN}{number}{key}{widths[len(value)]}{value}{before}{end}"
-            for number, value, end in zip(numbers, values, rest, strict=False)
-        ]
-        made += [f"{widths[len(body)]}{body}" for body in bodies]
-    return made
+def _values(parts: Sequence[Sequence[Any]]) -> Any:
+    if any(isinstance(part, JsonTexts) for part in parts):
+        return pa.concat_arrays(list(map(octets, parts)))
+    return octets(list(chain.from_iterable(parts)))
 
 
-def _ids(source: str, numbers: Sequence[int]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield how ids begin that follow one another, with what is before them in a record, and how each of them ends.
+def _array(numbers: Sequence[int]) -> Any:
+    if isinstance(numbers, range):
+        return numpy.arange(numbers.start, numbers.stop, numbers.step)
+    return numpy.asarray(numbers, numpy.int64)
 
-    Of numbers that run on, those of a block differ in their last digits only; the last of the blocks may have more ends
-    than numbers.
-    """
-    while numbers:
-        high, low = divmod(numbers[0], _BLOCK)
-        if high and isinstance(numbers, range):
-            begin, rest = f"{source}{high}", _DIGITS[low :: numbers.step]
-            yield f"{_BEFORE_ID}{_VARINT[len(begin) + len(rest[0])]}{begin}", rest
-        else:
-            ids = [f"{source}{number}" for number in numbers[:_BLOCK]]
-            rest = tuple(f"{_VARINT[len(id)]}{id}" for id in ids)
-            yield _BEFORE_ID, rest
-        numbers = numbers[len(rest) :]
+
+def _repeated(pieces: Sequence[bytes], counts: Sequence[int]) -> Any:
+    """Return each piece so many times, as octets; bytes where all are the same."""
+    if len(set(pieces)) == 1:
+        return pieces[0]
+    return pa.array(pieces, OCTETS).take(pa.array(numpy.repeat(numpy.arange(len(pieces)), counts)))
+
+
+def _lengths(piece: Any) -> Any:
+    return len(piece) if isinstance(piece, bytes) else pc.binary_length(piece).to_numpy()
+
+
+def _widths(numbers: Any) -> Any:
+    """Return how many bytes the format takes for numbers."""
+    return numpy.searchsorted(_WIDER, numbers, "right") + 1
+
+
+def _varints(numbers: Any) -> Any:
+    """Return an array of numbers from 0 on as the format writes them; bytes where all are the same."""
+    least, most = int(numbers.min()), int(numbers.max())
+    if least == most:
+        return _varint(least)
+    if most < _MOST:
+        return _SMALL.take(pa.array(numbers))
+    each = pa.array(numbers).dictionary_encode()
+    return pa.array(map(_varint, each.dictionary.to_pylist()), OCTETS).take(each.indices)

@@ -190,7 +190,9 @@ class KafkaWriter:
         """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
         begin, count, sent = 0, 0, None
         try:
-            for batch in batches(parts, self._limit):
+            made = batches(parts, self._limit)
+            # In a thread of its own, while the loop sends the one before.
+            while (batch := await asyncio.to_thread(next, made, None)) is not None:
                 # Brokers may refuse a batch and take the next: one is sent when the one before is there.
                 if sent is not None:
                     await sent

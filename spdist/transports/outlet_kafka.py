@@ -14,7 +14,7 @@ from itertools import groupby
 from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
 from spdist.transports.kafka_link import KafkaAccess
-from spdist.transports.kafka_records import Messages, octets
+from spdist.transports.kafka_records import Messages
 from spdist.transports.kafka_writer import KafkaWriter, Refused
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError, Surroundings
@@ -128,20 +128,18 @@ class _Waiting:
 
 def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | None]:
     """Return what deliveries are as messages, up to the first that names no partition, and what is wrong with that."""
-    each = [deliveries] if isinstance(deliveries, Deliveries) else (list(run) for _, run in groupby(deliveries, _place))
+    together = isinstance(deliveries, Deliveries)
+    runs = [deliveries] if together else [list(run) for _, run in groupby(deliveries, _place)]
     messages: list[Messages] = []
-    for run in each:
+    for run in runs:
         first = run[0]
         partition, key = first.options.get("partition.no", ""), first.options.get("key")
         if partition and not partition.isdecimal():
             return messages, f"'{partition}' is no partition"
-        numbers: Sequence[int] = (
-            [one.seq for one in run] if isinstance(run, list) else range(first.seq, first.seq + len(run))
-        )
-        payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
-        ids = f"{first.producer}:".encode().decode("latin-1")
+        numbers = range(first.seq, first.seq + len(run)) if together else [one.seq for one in run]
         place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
-        messages.append(Messages(*place, octets(payloads), ids, numbers, first.seq))
+        payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
+        messages.append(Messages(*place, payloads, f"{first.producer}:".encode(), numbers, first.seq))
     return messages, None
 
 

@@ -20,6 +20,7 @@ import tenacity
 
 from spdist.errors import TransportError
 from spdist.language.types import Schema
+from spdist.mapping.json_texts import JsonTexts
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing
 from spdist.transports.errors import append_error, error_entry
@@ -313,5 +314,9 @@ def _together(run: Sequence[Outgoing]) -> Sequence[Delivery]:
     first = run[0]
     if not isinstance(first, Deliveries):
         return [one for one in run if isinstance(one, Delivery)]
-    payloads = chain.from_iterable(one.payloads for one in run if isinstance(one, Deliveries))
-    return first if len(run) == 1 else replace(first, payloads=list(payloads))
+    if len(run) == 1:
+        return first
+    payloads = [one.payloads for one in run if isinstance(one, Deliveries)]
+    texts = [one for one in payloads if isinstance(one, JsonTexts)]
+    whole = JsonTexts.following(texts) if len(texts) == len(payloads) else list(chain.from_iterable(payloads))
+    return replace(first, payloads=whole)

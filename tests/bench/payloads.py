@@ -26,6 +26,7 @@ from spdist.mapping.columns import BatchReader, BatchWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
+from spdist.transports.kafka_records import octets
 from spdist.transports.payload import Events, Payload
 
 ROUNDS = 5
@@ -114,16 +115,18 @@ def of_json(count: int) -> None:
         return [payload for event in events for payload in writer.mapper.write((event,))]
 
     assert read() == read_each() == rows
-    assert writer.write(times, rows, failed) == write_each(events)
+    assert list(writer.write(times, rows, failed)) == write_each(events)
     show("json: read", count, best(read), best(read_each))
     show("json: average", count, best(lambda: averaging.batch(rows)), best(lambda: averaging.single(rows)))
-    show("json: write", count, best(lambda: writer.write(times, rows, failed)), best(lambda: write_each(events)))
+    show(
+        "json: write", count, best(lambda: octets(writer.write(times, rows, failed))), best(lambda: write_each(events))
+    )
 
     def whole_batches() -> None:
         for start in range(0, count, RECORD):
             read = reader.read(payloads[start : start + RECORD], 0, print, failed)[0]
             out = averaging.batch(read)
-            writer.write([ts for ts, _ in out], [row for _, row in out], failed)
+            octets(writer.write([ts for ts, _ in out], [row for _, row in out], failed))
 
     whole = best(whole_batches)
     show("json: whole", count, whole, best(lambda: write_each(averaging.single(read_each()))))

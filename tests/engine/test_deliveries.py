@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
+from spdist.operators.join import JoinPlan
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.delivery import Deliveries, Delivery, Outgoing
@@ -70,6 +72,36 @@ def test_options_that_differ_from_event_to_event_split_a_chunk() -> None:
     assert (second.options["publisher.url"], second.payload) == ("http://h/b", '{"event":{"k":"b","n":2}}')
     assert (first.stream, first.on_error, first.events) == ("O", "LOG", ())
     assert taken(app) == []
+
+
+JOIN = """define stream A (k string, n int); define stream B (k string, m int);
+@sink(type='kafka', bootstrap.servers='b:1', topic='t', @map(type='json')) define stream O (n int, m int);
+define stream P (n int, m int);
+from A#window.time(1 sec) join B#window.time(1 sec) on A.k == B.k select n, m insert into {};"""
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_one_event_of_a_join_finds_is_one_payload(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JoinPlan, "may_be_quiet", quiet)
+    app = hosted(JOIN.format("O"))
+    for stream, ts, number in [("A", 1, 1), ("B", 2, 5), ("A", 3, 2), ("B", 4, 6)]:
+        app.deliver(stream, [(ts, ("x", number))])
+    first, second, both = (one.payload for one in taken(app))
+    assert (first, second) == ('{"event":{"n":1,"m":5}}', '{"event":{"n":2,"m":5}}')
+    assert both == '[{"event":{"n":1,"m":6}},{"event":{"n":2,"m":6}}]'
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_one_event_of_a_join_finds_is_one_chunk_for_other_groups(
+    quiet: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JoinPlan, "may_be_quiet", quiet)
+    app = hosted(JOIN.format("P"))
+    chunks: list[Any] = []
+    app.subscribe_each("P", lambda ts, row: chunks.append([(ts, row)]), lambda arrivals: chunks.append([*arrivals]))
+    for stream, ts, number in [("A", 1, 1), ("A", 2, 2), ("B", 3, 5)]:
+        app.deliver(stream, [(ts, ("x", number))])
+    assert chunks == [[(3, (1, 5)), (3, (2, 5))]]
 
 
 def test_every_type_of_sink_is_collected_in_the_order_of_the_text() -> None:

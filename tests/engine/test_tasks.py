@@ -15,7 +15,7 @@ from spdist.errors import TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
 from spdist.transports.kafka_options import KafkaSettings
-from tests.engine.fake_app import assignment, island
+from tests.engine.fake_app import assignment, heard, island
 
 BROKERS = KafkaSettings("127.0.0.1:1")
 RECORD = Record("App.Out", 0, b"1", 1, "App", 0, 0)
@@ -39,9 +39,7 @@ def test_a_batch_is_full_where_others_must_be_waiting(tmp_path: Path) -> None:
     assert not packed.is_full({"b": 5})
 
 
-def test_the_next_batch_begins_before_all_is_published_and_waits_before_it_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_published_behind_is_there_when_it_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, may_send, sent = _Kept(settings(tmp_path)), threading.Event(), []
 
     def append(records: list[Record]) -> None:
@@ -52,7 +50,7 @@ def test_the_next_batch_begins_before_all_is_published_and_waits_before_it_is_du
     kept.publish(kept.shards(0), [RECORD], behind=True)
     assert not sent
     may_send.set()
-    kept.published()
+    kept.behind.end()
     assert sent == [RECORD]
     kept.close()
 
@@ -71,7 +69,7 @@ def test_what_could_not_be_published_is_put_out_again_by_shards_that_load_their_
     shard.island = island(INPUT, name="One")
     kept.publish(shards, [RECORD], behind=True)
     with pytest.raises(TransportError, match="no server"):
-        kept.published()
+        shards.process(1, [], heard({}), kept.behind)
     assert shard.island is None
     with pytest.raises(TransportError, match="no server"):
         kept.publish(shards, [RECORD])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,9 @@ from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import BatchReader, BatchWriter
+from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
+from spdist.transports.event_log import encoded
 
 _KINDS = ("string", "int", "long", "float", "double", "bool", "object")
 _schemas = st.lists(st.sampled_from(_KINDS), min_size=1, max_size=4).map(
@@ -208,7 +211,9 @@ def test_writing_a_batch(schema: Schema, options: dict[str, str], type: str, dat
         heard.append((number, chunk, str(error)))
 
     writer = BatchWriter(mapping)
-    assert writer.write([ts for ts, _ in events], [row for _, row in events], unwritten, chunks) == expected
+    made = writer.write([ts for ts, _ in events], [row for _, row in events], unwritten, chunks)
+    assert len(made) == len(expected)
+    assert [encoded(one) for one in made] == [encoded(one) for one in expected]
     assert heard == told
     assert writer.mapper.snapshot() == mapper.snapshot()
 
@@ -222,4 +227,35 @@ def test_writing_a_column(kind: str, data: st.DataObject) -> None:
     expected = [payload for row in rows for payload in sink_mapper(mapping).write(((0, row),))]
     writer = BatchWriter(mapping)
     assert writer.quick
-    assert writer.write([], rows, lambda *_: None) == expected
+    assert [encoded(one) for one in writer.write([], rows, lambda *_: None)] == [encoded(one) for one in expected]
+
+
+_shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(_shapes, min_size=1, max_size=3), st.data())
+def test_texts_that_follow_one_another(parts: list[list[int]], data: st.DataObject) -> None:
+    """Each part is given by the sizes of its chunks."""
+    schema = Schema.of([("a", "string"), ("b", "double"), ("c", "int")])
+    mapper = sink_mapper(setting(schema, "json", {}))
+    row = st.tuples(*(st.none() | _TYPICAL[kind] for kind in ("string", "double", "int")))
+    expected: list[bytes] = []
+    texts: list[JsonTexts] = []
+    for sizes in parts:
+        rows: list[Any] = []
+        chunks = []
+        for size in sizes:
+            own = data.draw(st.lists(row, min_size=size, max_size=size))
+            expected += map(encoded, mapper.write([(0, one) for one in own]))
+            chunks += [(len(rows), len(rows) + size)] if size > 1 else []
+            rows += own
+        texts.append(JsonTexts.grouped(schema, rows, chunks))
+    whole = JsonTexts.following(texts)
+    assert len(whole) == len(expected)
+    assert whole.octets().to_pylist() == list(map(encoded, whole)) == expected
+    cut = slice(*data.draw(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 9), st.integers(1, 3))))
+    assert list(map(encoded, whole[cut])) == expected[cut]
+    assert [encoded(whole[place]) for place in range(-len(whole), len(whole))] == expected * 2
+    with pytest.raises(IndexError):
+        whole[len(whole)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from spdist.engine.messages import mapped_topics
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.shards import Heard, HostedShards, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.state import Positions, StateStore
-from spdist.errors import FencedError
+from spdist.errors import FencedError, QueryFailedError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
@@ -56,18 +56,22 @@ def assigned(shards: int) -> Assignment:
 
 def sent(draw: random.Random) -> list[tuple[int, tuple[str, int]]]:
     now, found = 1_700_000_000_000, []
-    for _ in range(120):
+    for _ in range(300):
         now += draw.choice([0, 0, 1, 7, 30])
         found.append((now, (draw.choice("abcdef"), draw.randrange(50))))
     return found
 
 
 #: What may happen to a shard while it reads a batch.
-FATES = (None, None, None, None, "killed", "lost", "lost", "overtaken", "overtaken")
+FATES = (*[None] * 9, "killed", "lost", "lost", "overtaken", "overtaken")
 
 
 class Killed(BaseException):
     """The process is gone."""
+
+
+#: What may happen to it while it waits until what it has put out before is sent.
+FATES_OF_SENDING = (None, None, None, None, Killed, ConnectionError, ConnectionError, ConnectionError)
 
 
 def interrupted(
@@ -85,23 +89,48 @@ def interrupted(
         yield one
 
 
-def send(outputs: list[Record], published: list[Record]) -> None:
-    """Publish what a process has put out."""
-    published += outputs
-    outputs.clear()
+class Sending:
+    """What a process has put out in its last batch, and publishes while the next one runs."""
+
+    def __init__(self, published: list[Record], draw: random.Random) -> None:
+        self._published, self._draw = published, draw
+        self._left: list[Record] = []
+        #: What may happen to the next wait.
+        self.fates: tuple[type[BaseException] | None, ...] = (None,)
+
+    def begin(self, outputs: list[Any]) -> None:
+        self._left = [one for one in outputs if isinstance(one, Record)]
+
+    def is_over(self) -> bool:
+        if self._left and self._draw.random() < 0.3:
+            self._send(len(self._left))
+        return not self._left
+
+    def end(self) -> None:
+        fate = self._draw.choice(self.fates) if self._left else None
+        if fate is not None:
+            self.cut_off()
+            raise fate
+        self._send(len(self._left))
+
+    def cut_off(self) -> None:
+        """Publish some, and forget the rest."""
+        self._send(self._draw.randrange(len(self._left) + 1))
+        self._left = []
+
+    def _send(self, count: int) -> None:
+        self._published += self._left[:count]
+        del self._left[:count]
 
 
-def process(
-    number: int,
-    known: Heard,
-    published: list[Record],
-    host: HostedShards,
-    behind: list[Record],
-    reading: Iterable[tuple[int, Record]],
-) -> None:
-    """Run a batch, before which is published what the process has put out in the one before."""
-    outputs = host.process(number, reading, known, functools.partial(send, behind, published))
-    behind += [one for one in outputs if isinstance(one, Record)]
+class Process:
+    """One that hosts a shard."""
+
+    def __init__(self, host: HostedShards, sending: Sending) -> None:
+        self.host, self.sending = host, sending
+
+    def run(self, number: int, known: Heard, reading: Iterable[tuple[int, Record]]) -> None:
+        self.sending.begin(self.host.process(number, reading, known, self.sending))
 
 
 def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, kills: int) -> dict[str, list[Any]]:
@@ -121,16 +150,15 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
         mapped = mapped_topics([assignment], {TOPIC: "orders"}, LogTransport(directory / "topics"))
         router, at = Router(settings), lowest_positions(settings, kafka=True)[TOPIC][0]
         # Two processes for each shard, as Spark may move what one of them runs to the other.
+        islands, policy = island_maker(1000, False), SnapshotPolicy(segments=3)
         hosts = [
-            [HostedShards({n: one}, island_maker(1000, False), SnapshotPolicy(segments=3)) for _ in range(2)]
+            [Process(HostedShards({n: one}, islands, policy), Sending(published, draw)) for _ in range(2)]
             for n, one in enumerate(settings)
         ]
-        # What each process has put out in its last batch and may send while the next one runs.
-        behind: dict[HostedShards, list[Record]] = defaultdict(list)
         number = 0
         try:
             while at < len(rows) or not number:
-                end = at + draw.randrange(1, 40)
+                end = at + draw.randrange(1, 30)
                 arrivals = Arrivals(mapped)
                 batches = [wide(rows[at:end][begin : begin + 7]) for begin in range(0, len(rows[at:end]), 7)]
                 routed = list(router.route(arrivals.records(batches)))
@@ -139,21 +167,24 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
                     own = [(n, record) for n, record in routed if n == shard]
                     here, there = draw.sample(host, 2)
                     fate = draw.choice(FATES) if attempt < kills else None
-                    run = functools.partial(process, number, heard(positions), published)
-                    overtake = functools.partial(run, there, behind[there], own)
+                    known = heard(positions)
+                    overtake = functools.partial(there.run, number, known, own)
+                    for process in host:
+                        process.sending.fates = FATES_OF_SENDING if attempt < kills else (None,)
                     try:
-                        run(here, behind[here], interrupted(own, fate, overtake))
-                    except ConnectionError:
-                        run(here, behind[here], own)
-                    if draw.random() < 0.5:
-                        send(behind[here], published)
+                        here.run(number, known, interrupted(own, fate, overtake))
+                    except (ConnectionError, QueryFailedError):  # the other one's bears its shard's name
+                        for process in host:
+                            process.sending.fates = (None,)
+                        draw.choice(host).run(number, known, own)
                 at, number = min(end, len(rows)), number + 1
         except Killed:
-            for outputs in behind.values():
-                published += outputs[: draw.randrange(len(outputs) + 1)]
+            for process in chain.from_iterable(hosts):
+                process.sending.cut_off()
         else:
-            for outputs in behind.values():
-                published += outputs
+            for process in chain.from_iterable(hosts):
+                process.sending.fates = (None,)
+                process.sending.end()
     repeats, found = Repeats(), {}  # type: Repeats, dict[str, list[Any]]
     for record in published:
         skip = repeats.fresh(record)
@@ -173,7 +204,7 @@ def test_shards_killed_at_different_segments_give_what_one_machine_gives(
     expected: dict[str, list[Any]] = {}
     for ts, row in run_locally(f"@app:playback {BODY}", {"S": events})["Out"]:
         expected.setdefault(row[0], []).append((ts, row))
-    assert ran(shards, events, tmp_path, draw, kills=6) == expected
+    assert ran(shards, events, tmp_path, draw, kills=12) == expected
 
 
 def test_events_are_processed_before_their_batch_is_whole_and_leave_when_it_is_durable(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_messages_are_the_same_together_and_one_by_one(some: Deliveries, there: 
         messages, bad = messages_of(deliveries)
         assert bad is None
         return [
-            (one.topic, one.partition, one.key, value.encode("latin-1"), f"{one.source}{number}", turn)
+            (one.topic, one.partition, one.key, encoded(value), f"{one.source.decode()}{number}", turn)
             for one in behind(messages, there)
             for turn, (value, number) in enumerate(zip(one.values, one.numbers, strict=True), one.first)
         ]
