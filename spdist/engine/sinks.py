@@ -224,16 +224,16 @@ class _Together:
         return timeless if self._writer.quick else one
 
     def _many(self, arrivals: Sequence[Arrival]) -> None:
-        begin = len(self._rows)
         if not self._writer.quick:
             self._timestamps.extend([timestamp for timestamp, _ in arrivals])
-        self._rows.extend([row for _, row in arrivals])
-        if len(arrivals) > 1:
-            self._chunks.append((begin, begin + len(arrivals)))
+        self._chunk([row for _, row in arrivals])
 
     def _gathered(self, timestamp: int, rows: list[Row]) -> None:
         if not self._writer.quick:
             self._timestamps.extend([timestamp] * len(rows))
+        self._chunk(rows)
+
+    def _chunk(self, rows: list[Row]) -> None:
         if len(rows) > 1:
             begin = len(self._rows)
             self._chunks.append((begin, begin + len(rows)))

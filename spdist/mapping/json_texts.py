@@ -43,15 +43,14 @@ class JsonTexts(Sequence[str]):
         The attributes, at least one.
     rows : Sequence of tuple
         Their values; nobody changes them any more.
-    bounds : numpy.ndarray, optional
+    bounds : numpy.ndarray
         At which row each payload begins, and where the last one ends, ascending; a payload of several rows is an array.
-        Without it each row is a payload.
     """
 
-    def __init__(self, schema: Schema, rows: Sequence[tuple[Any, ...]], bounds: Any = None) -> None:
+    def __init__(self, schema: Schema, rows: Sequence[tuple[Any, ...]], bounds: Any) -> None:
         self._schema = schema
         self._rows = rows
-        self._bounds = numpy.arange(len(rows) + 1) if bounds is None else bounds
+        self._bounds = bounds
 
     @classmethod
     def grouped(cls, schema: Schema, rows: Sequence[tuple[Any, ...]], chunks: Sequence[tuple[int, int]]) -> JsonTexts:

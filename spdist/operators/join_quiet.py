@@ -25,7 +25,7 @@ from spdist.operators.expression import ExpressionWriter
 from spdist.operators.finding import Equality, StoredReader, conjuncts, equalities
 from spdist.operators.handlers import Flow, StreamProcessorPlan
 from spdist.operators.join_sides import ROWS, SidePlan
-from spdist.operators.junction import ObserverFailed, ReceiveMany, ReceiveOne, Straight
+from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight
 from spdist.operators.parameters import constant_values
 from spdist.operators.plans import Place, ReceiveEvents
 from spdist.operators.stores import Index
@@ -337,19 +337,10 @@ class _ValueReader(StoredReader):
 _TELL = ["if out:", "    if observers:", "        shown(out)", "    else:", "        insert(out)"]
 _TELL_ONE = [
     "if out:",
-    "    gather = None if observers else gatherer()",
-    "    tell = None if observers or gather is not None else watcher()",
-    "    if gather is not None:",
-    "        gather(ts, out)",
-    "    elif tell is None:",
-    "        out = [(ts, row) for row in out]",
-    "        (shown if observers else insert)(out)",
+    "    if observers:",
+    "        shown([(ts, row) for row in out])",
     "    else:",
-    "        try:",
-    "            for row in out:",
-    "                tell(ts, row)",
-    "        except Exception as error:",
-    "            raise ObserverFailed(error) from error",
+    "        gather(ts, out)",
 ]
 
 
@@ -429,9 +420,7 @@ class QuietJoin:
             "observers": plan.observers,
             "shown": self._shown,
             "insert": target.many,
-            "watcher": target.only_watched,
-            "gatherer": target.gatherer,
-            "ObserverFailed": ObserverFailed,
+            "gather": target.gather,
         }
         for position, (one, index) in enumerate(zip(held, indexes, strict=True)):
             if one is not None:

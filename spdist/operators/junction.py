@@ -98,14 +98,11 @@ class Straight(Protocol):
         ...
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
-        """Return the only one who gets the events, where that is an observer; else None.
-
-        He is told of single events: of those of a chunk only where there is no `gatherer`.
-        """
+        """Return the only one who gets the events, where that is an observer; else None."""
         ...
 
-    def gatherer(self) -> Gather | None:
-        """Return what takes chunks for the only one who gets the events, where he only gathers them; else None."""
+    def gather(self, timestamp: int, rows: list[Row]) -> None:
+        """Take the events of one chunk that all have the same timestamp."""
         ...
 
 
@@ -124,7 +121,7 @@ class Junction:
         Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
     """
 
-    __slots__ = ("_gathers", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
+    __slots__ = ("_gather", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
 
     def __init__(
         self,
@@ -141,7 +138,8 @@ class Junction:
         self._one: list[ReceiveOne] = []
         self._many: list[ReceiveMany] = []
         self._loops: list[LoopMaker | None] = []
-        self._gathers: list[Gather | None] = []
+        #: Of the only receiver.
+        self._gather: Gather | None = None
 
     def subscribe(
         self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None, gather: Gather | None = None
@@ -157,7 +155,7 @@ class Junction:
         gather : callable, optional
             Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
         """
-        self._gathers.append(gather)
+        self._gather = None if self._one else gather
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
@@ -185,13 +183,23 @@ class Junction:
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
         """Return the one who watches a stream that nobody else reads or watches: an observer, or who only gathers."""
-        if self.gatherer() is not None:
+        if self._gather is not None and not self.observers:
             return self._one[0]
         return self.observers[0] if len(self.observers) == 1 and not self._one else None
 
-    def gatherer(self) -> Gather | None:
-        """Return what takes chunks for the one who only gathers the events, where nobody else gets them."""
-        return self._gathers[0] if len(self._gathers) == 1 and not self.observers else None
+    def gather(self, timestamp: int, rows: list[Row]) -> None:
+        """Deliver the events of one chunk that all have the same timestamp."""
+        if not self._one:
+            try:
+                for observer in self.observers:
+                    for row in rows:
+                        observer(timestamp, row)
+            except Exception as error:
+                raise ObserverFailed(error) from error
+        elif self._gather is not None and not self.observers:
+            self._gather(timestamp, rows)
+        else:
+            self.many([(timestamp, row) for row in rows])
 
     def one(self, timestamp: int, row: Row) -> None:
         """Deliver one event."""

@@ -54,8 +54,9 @@ class TableWriter:
         """Return None: nobody watches a table (`spdist.operators.junction.Straight`)."""
         return None
 
-    def gatherer(self) -> None:
-        """Return None: nobody gathers."""
+    def gather(self, timestamp: int, rows: list[Row]) -> None:
+        """Take the events of one chunk that all have the same timestamp, one after the other."""
+        self.many([(timestamp, row) for row in rows])
 
     def many(self, arrivals: Sequence[Arrival]) -> None:
         """Take the events of one chunk, one after the other."""
