@@ -92,12 +92,12 @@ class Arrivals:
         now: int = batch.column("batch_time")[0].as_py()
         self.tick = max(self.tick, now)
         offsets, sent, values = (batch.column(name) for name in ("offset", "sent", "value"))
-        offsets, times = offsets.to_pylist(), users.timely(sent.to_pylist(), now)
-        self._reach(topic, partition, offsets[-1] + 1)
+        self._reach(topic, partition, offsets[-1].as_py() + 1)
         keys = None
         if "headers" in batch.schema.names and batch.column("headers").null_count == 0:
             keys = [beside[0]["value"] for beside in batch.column("headers").to_pylist()]
-        yield from users.records(Messages(topic, partition, offsets, times, values.fill_null(b""), keys))
+        messages = Messages(topic, partition, offsets, sent, values.fill_null(b""), keys)
+        yield from users.records(users.timely(messages, now))
 
 
 def _message(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spdist.errors import MappingError
 from spdist.mapping.base import MapSetting
@@ -21,7 +22,7 @@ from spdist.mapping.json_columns import ColumnReader
 from spdist.transports.base import Record
 from spdist.transports.inlet import NUMBERS_EACH
 from spdist.transports.paths import child
-from spdist.transports.payload import Events, Payload, since
+from spdist.transports.payload import Events, Payload, payload_columns, since
 from spdist.transports.rejects import Rejects
 
 __all__ = ["MOST_EVENTS", "Mapped", "Messages", "by_time", "cut"]
@@ -40,7 +41,7 @@ class Messages:
         Our name of the topic.
     partition : int
         Which partition.
-    offsets, times : list of int
+    offsets, times : pyarrow.Int64Array
         Of each message; times in ms.
     values : pyarrow.BinaryArray
         The payloads, none of them null.
@@ -50,8 +51,8 @@ class Messages:
 
     topic: str
     partition: int
-    offsets: list[int]
-    times: list[int]
+    offsets: Any
+    times: Any
     values: Any
     keys: list[bytes | None] | None = None
 
@@ -59,7 +60,8 @@ class Messages:
     def of(cls, topic: str, partition: int, listed: Sequence[tuple[int, int, bytes, bytes | None]]) -> Messages:
         """Return messages of which offset, time, payload and key are known one by one."""
         offsets, times, values, keys = (list(column) for column in zip(*listed, strict=True))
-        return cls(topic, partition, offsets, times, pa.array(values, pa.binary()), keys)
+        columns = (pa.array(offsets, pa.int64()), pa.array(times, pa.int64()), pa.array(values, pa.binary()))
+        return cls(topic, partition, *columns, keys)
 
 
 class Mapped:
@@ -89,12 +91,15 @@ class Mapped:
         self._payload = Payload(setting.schema)
         self._rejects = rejects
 
-    def timely(self, times: list[int], now: int) -> list[int]:
-        """Return the times of messages that are read at `now`, ms: none of them later where the app is live."""
-        if min(times) > 0 and not (self.live and max(times) > now):
-            return times
+    def timely(self, messages: Messages, now: int) -> Messages:
+        """Return messages, at least one, that are read at `now`, ms: none of them later where the app is live."""
+        within = pc.min_max(messages.times)
+        if within["min"].as_py() > 0 and not (self.live and within["max"].as_py() > now):
+            return messages
         # Very old brokers tell no times, and a clock that goes ahead must not take the app with it.
-        return [now if sent <= 0 or (self.live and sent > now) else sent for sent in times]
+        sent = messages.times.to_pylist()
+        times = [now if time <= 0 or (self.live and time > now) else time for time in sent]
+        return replace(messages, times=pa.array(times, pa.int64()))
 
     def records(self, messages: Messages) -> Iterator[Record]:
         """Yield the records of some messages, in order; none where there is no event in them."""
@@ -106,10 +111,13 @@ class Mapped:
                 yield from self._record(messages, part)
 
     def _events(self, messages: Messages, start: int, end: int) -> Events:
-        offsets, times = messages.offsets[start:end], messages.times[start:end]
-        rows, columns = self._columns.read(messages.values.slice(start, end - start))
+        given = (messages.times, messages.offsets, messages.values)
+        sent, numbers, values = (column.slice(start, end - start) for column in given)
+        rows, columns = self._columns.read(values)
+        times, offsets = sent.to_pylist(), numbers.to_pylist()
         if columns is not None or None not in rows:
             known: list[Any] = rows
+            columns = None if columns is None else payload_columns(sent, numbers, columns)
             return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, known, columns)
         events = Events()
         for number, row in enumerate(rows):
@@ -121,7 +129,8 @@ class Mapped:
 
     def _read(self, messages: Messages, number: int, events: Events) -> None:
         """Read one message with the mapping itself."""
-        offset, sent, value = messages.offsets[number], messages.times[number], messages.values[number].as_py()
+        given = (messages.offsets, messages.times, messages.values)
+        offset, sent, value = (column[number].as_py() for column in given)
         properties = {
             "topic": self._name,
             "partition": str(messages.partition),

@@ -45,6 +45,8 @@ COUNTERS = tuple(field.name for field in fields(Counters))
 _ROUTED_ROWS = 1000
 #: Objects made between two looks for those that only refer to each other.
 _LOOK_EACH = 50_000
+#: Batches between two looks at what has been set aside.
+_LOOK_AT_ALL_EACH = 500
 #: How long a thread that reads waits for the one that processes: it lets go of the interpreter's lock many times for
 #: less than the 5 ms that are usual.
 _TURN_S = 0.001
@@ -58,6 +60,7 @@ class _Kept:
     def __init__(self, settings: QuerySettings) -> None:
         # Almost nothing that a batch makes refers to itself: looking for that at each turn costs a third of the time.
         gc.set_threshold(_LOOK_EACH, 20, 100)
+        self._batches = 0
         sys.setswitchinterval(_TURN_S)
         self.settings = settings
         self.hosted: dict[int, HostedShards] = {}
@@ -83,6 +86,19 @@ class _Kept:
                 own, island_maker(settings.merge_wait_ms, settings.scripts, settings.datasources)
             )
         return self.hosted[partition]
+
+    def set_aside(self) -> None:
+        """Take what is there for what stays, at the beginning of a batch: nobody looks whether it refers to itself.
+
+        Spark's worker looks through all objects after each task, while nothing else can go on: a tenth of a second for
+        the modules alone, and more for the state. So it finds what the batch has made. Of what has been set aside that
+        which is only kept by itself is found once in many batches.
+        """
+        self._batches += 1
+        if self._batches % _LOOK_AT_ALL_EACH == 0:
+            gc.unfreeze()
+            gc.collect()
+        gc.freeze()
 
     def publish(self, shards: HostedShards, outputs: Sequence[Output], *, behind: bool = False) -> None:
         """Append the records that `shards` have put out, and send what their users' sinks have.
@@ -201,6 +217,7 @@ def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[
 
 
 def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterator[Any]:
+    kept.set_aside()
     number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
     shards = kept.shards(partition)
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import compress
-from math import copysign, isfinite
+from math import copysign
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -22,6 +23,7 @@ from spdist.language.types import Type
 from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import SURELY_REAL, BatchReader, Row
 from spdist.mapping.json_payloads import ENVELOPE
+from spdist.mapping.octets import OCTETS, bounds, joined
 
 __all__ = ["ARROW", "ColumnReader"]
 
@@ -74,16 +76,15 @@ class ColumnReader:
         payloads : pyarrow.BinaryArray
             What the transport received.
         """
-        texts: list[bytes] = payloads.to_pylist()
         try:
-            batch = self._parsed(texts)
+            batch = self._parsed(payloads)
             if batch is not None:
-                return self._sure(payloads, texts, batch)
+                return self._sure(payloads, batch)
         except (UnicodeDecodeError, pa.ArrowException):  # its parser takes any bytes for text
             pass
-        return self.reader.rows(texts), None
+        return self.reader.rows(payloads.to_pylist()), None
 
-    def _parsed(self, payloads: list[bytes]) -> Any:
+    def _parsed(self, payloads: Any) -> Any:
         """Return the columns of payloads that are one object each, all of the same form; None where it is not sure."""
         lines = _lines(payloads) if self._forms and len(payloads) >= FEW else None
         if lines is None:
@@ -102,7 +103,7 @@ class ColumnReader:
             return pa.RecordBatch.from_arrays(columns[0].flatten() if enveloped else columns, schema=self._schema)
         return None
 
-    def _sure(self, payloads: Any, texts: list[bytes], batch: Any) -> tuple[list[Row | None], Any]:
+    def _sure(self, payloads: Any, batch: Any) -> tuple[list[Row | None], Any]:
         """Return rows and columns, after a second look at each payload that the mapping may read otherwise."""
         columns = list(map(_narrowed, self._kinds, batch.columns))
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -111,14 +112,15 @@ class ColumnReader:
         doubtful: set[int] = set()
         whole = False
         for kind, column, read in zip(self._kinds, columns, values, strict=True):
-            there = read if not column.null_count else [value for value in read if value is not None]
-            if len(there) < len(read) or not _surely_alike(kind, there):
+            # Nulls are no numbers here.
+            numbers: Any = column.to_numpy(zero_copy_only=False) if kind in _REALS else None
+            if column.null_count or not _surely_alike(kind, numbers):
                 doubtful.update(_doubtful(kind, read))
-            whole = whole or (kind is Type.DOUBLE and True in map(float.is_integer, there))
+            whole = whole or (kind is Type.DOUBLE and bool((numbers == numpy.floor(numbers)).any()))
         if whole:
             doubtful.update(self._perhaps_whole(payloads))
         if doubtful:
-            again = self.reader.rows([texts[number] for number in doubtful])
+            again = self.reader.rows(payloads.take(pa.array(doubtful, pa.int64())).to_pylist())
             for number, row in zip(doubtful, again, strict=True):
                 if row != rows[number]:
                     rows[number], batch = row, None
@@ -132,21 +134,24 @@ class ColumnReader:
         return compress(range(len(payloads)), pc.match_substring_regex(payloads, self._odd).to_pylist())
 
 
-def _lines(payloads: list[bytes]) -> bytes | None:
+def _lines(payloads: Any) -> Any:
     """Return payloads as lines; None where one does not begin and end with braces, or holds a newline.
 
     A newline is in no text of JSON, and between a closing brace and an opening one there is one only between values
     that are in nothing. So each line holds one value or more, and one where there are as many values as lines.
     """
-    # Not by Arrow or numpy: each call that lets go of the interpreter's lock waits for it behind a busy thread.
-    lines, breaks = b"\n".join(payloads), len(payloads) - 1
-    whole = lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"}\n{") == breaks
-    return lines if whole and lines.count(b"\n") == breaks else None
+    lines = joined(payloads.cast(OCTETS), b"\n")
+    places = bounds(lines)
+    data = numpy.frombuffer(lines.buffers()[2], numpy.uint8, places[-1])
+    begins, ends = places[:-1], places[1:] - 1
+    if (ends - begins < len("{}")).any() or (data[begins] != ord("{")).any() or (data[ends - 1] != ord("}")).any():
+        return None
+    return data if numpy.count_nonzero(data == ord("\n")) == len(payloads) else None
 
 
 def _table(lines: Any, schema: Any) -> Any:
     return pyarrow.json.read_json(
-        pa.BufferReader(lines),
+        pa.BufferReader(pa.py_buffer(lines)),
         read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK),
         parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
     )
@@ -156,13 +161,12 @@ def _narrowed(kind: Type, column: Any) -> Any:
     return column.cast(pa.float32()).cast(pa.float64()) if kind is Type.FLOAT else column
 
 
-def _surely_alike(kind: Type, values: list[Any]) -> bool:
-    """Tell, quickly, whether no value is one of those that `_doubtful` yields."""
+def _surely_alike(kind: Type, numbers: Any) -> bool:
+    """Tell, quickly, whether no value is one of those that `_doubtful` yields; `numbers` is an array for reals."""
     if kind not in _REALS:
         return True
-    within = isfinite(sum(values)) and min(values) > -SURELY_REAL and max(values) < SURELY_REAL
-    signs = (copysign(1.0, value) for value in values if not value) if kind is Type.FLOAT and 0.0 in values else ()
-    return within and -1.0 not in signs
+    signed = kind is Type.FLOAT and numpy.signbit(numbers[numbers == 0]).any()
+    return bool(numpy.abs(numbers).max() < SURELY_REAL and not signed)
 
 
 def _doubtful(kind: Type, values: list[Any]) -> Iterator[int]:

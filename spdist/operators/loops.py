@@ -107,7 +107,8 @@ class LoopPlan:
 
     def event(self, current: SelectorWriter) -> list[str]:
         """Return what is done with the event ``new`` that came ``at`` its time."""
-        lines = ["ts, row = at, new"]
+        collects = self.window is not None and self.window.releases
+        lines = [] if collects and not self.filters else ["ts, row = at, new"]
         if self.filters:
             frame = Frame()
             writer = ExpressionWriter(

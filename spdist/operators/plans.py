@@ -122,6 +122,7 @@ class Plan:
         leaving: bool,
         filters: tuple[ast.Expression, ...] = (),
         falls_back: bool = True,
+        renews: bool = False,
     ) -> Selection:
         """Return how the query's results are computed."""
         return Selection(
@@ -139,6 +140,7 @@ class Plan:
             keyed=self.rate is not None and bool(self.checked.query.select.group_by),
             every_row=self.shows_snapshots,
             falls_back=falls_back,
+            renews=renews,
         )
 
     def sink(self, place: Place) -> Sink:

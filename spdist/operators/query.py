@@ -96,7 +96,12 @@ class SingleStreamPlan(Plan):
             last.pop()
         self.before, self.after = before, after
         self.chosen = self.selection(
-            self._reader, "row", self._leaving, filters, falls_back=not self.reads_window or self.events != "current"
+            self._reader,
+            "row",
+            self._leaving,
+            filters,
+            falls_back=not self.reads_window or self.events != "current",
+            renews=self.window is not None and not self._leaving and not after,
         )
         self.shared: dict[str, Any] = {}
 

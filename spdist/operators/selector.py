@@ -8,7 +8,7 @@ Source: io.siddhi.core.query.selector.QuerySelector, described in our own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.types import Schema
 from spdist.operators.aggregates import AggregateWriter, ResetWriter, Slots, aggregates_in
+from spdist.operators.arrangement import arrangement, swallows_one
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Event, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter, Reader
@@ -109,6 +110,8 @@ class Selection:
         Whether a chunk gives every row and its RESETs, for a snapshot: nothing is ordered or skipped by group then.
     falls_back : bool
         See `spdist.functions.aggregators.form_of`.
+    renews : bool
+        Whether chunks of events hold only current ones and RESETs: those of a window that releases batches.
     """
 
     title: str
@@ -125,6 +128,7 @@ class Selection:
     keyed: bool = False
     every_row: bool = False
     falls_back: bool = True
+    renews: bool = False
     bindings: Bindings = field(default_factory=Bindings)
 
     @cached_property
@@ -181,7 +185,8 @@ class SelectorWriter:
         self.clause = selection.clause
         self.form = form
         self.emission = emission or (f"emit_one({CURRENT}, ts, o)",)
-        self.kind = {"events": "kind", "gone": str(EXPIRED)}.get(form, str(CURRENT))
+        mixed = form == "events" and not selection.renews
+        self.kind = "kind" if mixed else str(EXPIRED if form == "gone" else CURRENT)
         self.skip = "return" if form == "one" else "continue"
         self.grouped = bool(self.clause.group_by)
         having = (self.clause.having,) if self.clause.having is not None else ()
@@ -192,6 +197,14 @@ class SelectorWriter:
         # Whether a chunk gives one result only, or one for each group.
         self.collapses = (self.aggregated or self.grouped) and not selection.every_row
         self.parameters = f"ts, {selection.row}"
+        self.parts = f"{'kind, ' if form == 'events' else ''}{self.parameters}"
+        self.swallows_one = swallows_one(self.clause, selection.every_row and self.grouped)
+        # Results may be computed at the end of a chunk, of the last event of each group, where nobody looks at them
+        # before that, and computing them could not fail.
+        alike = form in ("events", "arrivals") and self.kind == str(CURRENT) and self.clause.having is None
+        shown = self.collapses and (self.grouped or not self.swallows_one)
+        self.late = alike and shown and self._items_are_plain
+        self._settling: list[str] = []
         everywhere = "groups.values()" if self.grouped else "(totals,)"
         falls_back = selection.falls_back
         self.slots = Slots(selection.bindings, selection.leaving, "g", everywhere, falls_back=falls_back)
@@ -244,18 +257,24 @@ class SelectorWriter:
     def _function(self) -> list[str]:
         if self.form == "one":
             return [f"def take({self.parameters}):", *indent(self.event())]
-        loop = f"for {'kind, ' if self.form == 'events' else ''}{self.parameters} in chunk:"
+        loop = ["for event in chunk:", f"    {self.parts} = event"] if self.late else [f"for {self.parts} in chunk:"]
+        body = self.event()
         before, after = self._around()
-        return ["def take(chunk):", *indent(before), f"    {loop}", *indent(self.event(), 2), *indent(after)]
+        nothing = "newest = {}" if self.grouped else "newest = None"
+        if self.late:
+            before, after = [*before, nothing], [*self._settling, *after]
+        return ["def take(chunk):", *indent([*before, *loop, *indent(body), *after])]
 
     def _around(self) -> tuple[list[str], list[str]]:
         """Return what stands before the loop over a chunk, and what hands the results over after it."""
         if self.collapses and not self.grouped:
-            if self._shows_nothing_of_one:
+            if self.swallows_one:
                 return [], []
             return ["last = None"], ["if last is not None:", "    emit_one(*last)"]
         rows, empty = ("list(out.values())", "{}") if self.collapses else ("out", "[]")
-        arrange = self._arrangement()
+        snapshot = self.selection.every_row and self.grouped
+        scope = output_scope(self.selection.target, self.selection.output)
+        arrange = arrangement(self.clause, scope, snapshot)
         if arrange is None:
             return [f"out = {empty}"], ["if out:", f"    emit_many({rows})"]
         name = self.selection.bindings.bind(arrange, "arranged")
@@ -271,12 +290,15 @@ class SelectorWriter:
         frame = Frame()
         reader = self.selection.reader(frame, self.selection.bindings)
         lines = self._filtering(frame, reader)
-        if self.form == "events":
-            mark = len(lines)
+        mark = len(lines)  # a RESET must meet the conditions, too
         lines += self._grouping(frame, reader)
         expected = self._unless_expected()
         early = bool(expected) and self._items_are_plain and not self.having_aggregates
         items, updates = self._items(frame, reader)
+        if self.late:
+            self._settling = self._settled(items)
+            lines[mark:mark] = self._resetting() if self.form == "events" else []
+            return [*lines, *updates, f"newest{'[key]' if self.grouped else ''} = event"]
         row = self._row(items, frame, reader)
         having, refused = self._having()
         if self.form == "gone":
@@ -292,6 +314,18 @@ class SelectorWriter:
         if self.form == "events":
             lines[mark:mark] = self._resetting()
         return [*lines, *self._collecting()] or ["pass"]
+
+    def _settled(self, items: list[str]) -> list[str]:
+        """Return what computes the results of the newest events; `items` are those of an event."""
+        frame = Frame()
+        reader = self.selection.reader(frame, self.selection.bindings)
+        given = zip(self.clause.items, items, strict=True)
+        own = [reader.bare(i.expression) if isinstance(i.expression, ast.Variable) else text for i, text in given]
+        result = [*self._row(own, frame, reader), *self._collecting()]
+        if not self.grouped:
+            return ["if newest is not None:", *indent([f"{self.parts} = newest", *result])]
+        totals = ["g = groups[key]"] if self.totalled else []
+        return ["for key, event in newest.items():", *indent([f"{self.parts} = event", *totals, *result])]
 
     def _filtering(self, frame: Frame, reader: Reader) -> list[str]:
         lines = []
@@ -326,9 +360,8 @@ class SelectorWriter:
             writer = ExpressionWriter(reader, frame, self.selection.bindings, aggregates)
             text = reader.bare(expression) if isinstance(expression, ast.Variable) else writer.write(expression).text
             lines += [*frame.assignments(), *aggregates.updates()]
-            if not isinstance(expression, ast.Variable | ast.Literal) and any(
-                aggregates_in(later) for later in expressions[position + 1 :]
-            ):
+            before = not self.late and not isinstance(expression, ast.Variable | ast.Literal)
+            if before and any(aggregates_in(later) for later in expressions[position + 1 :]):
                 # In the order of the text: where this value fails, totals further on stay untouched.
                 lines.append(f"x{position} = {text}")
                 text = f"x{position}"
@@ -378,7 +411,7 @@ class SelectorWriter:
 
     def _forgetting(self) -> list[str]:
         """Return what drops a group whose last event has left."""
-        if not (self.grouped and self.totalled and self.form in ("events", "gone")):
+        if not (self.grouped and self.totalled and self.kind != str(CURRENT)):
             return []
         leaves = "" if self.form == "gone" else "kind and "
         return [f"if {leaves}{' and '.join(f'({e})' for e in self.slots.empty)}:", "    groups.pop(key, None)"]
@@ -395,7 +428,8 @@ class SelectorWriter:
             lines = [*strict, *self._asking()]
         if self.selection.every_row and not self.grouped:
             lines = [*lines, f"out.append(({RESET}, ts, ()))"]
-        return [f"if kind == {RESET}:", *indent([*lines, self.skip])]
+        settling = [*self._settling, "newest = {}" if self.grouped else "newest = None"] if self.late else []
+        return [f"if kind == {RESET}:", *indent([*settling, *lines, self.skip])]
 
     def _asking(self) -> list[str]:
         """Return what lets a RESET ask the aggregators that are updated only when asked."""
@@ -411,42 +445,15 @@ class SelectorWriter:
 
     # Handing over.
 
-    @property
-    def _shows_nothing_of_one(self) -> bool:
-        """Whether ``limit 0`` or an ``offset`` swallows a single result."""
-        offset = 0 if self.selection.every_row and self.grouped else _constant(self.clause.offset) or 0
-        return _constant(self.clause.limit) == 0 or offset > 0
-
     def _collecting(self) -> list[str]:
         result = f"({self.kind}, ts, o{', key' if self.selection.keyed else ''})"
         if self.form in ("one", "each"):
-            if self._shows_nothing_of_one:
+            if self.swallows_one:
                 return []
             return [f"emit_many([{result}])"] if self.selection.keyed else [*self.emission]
         if not self.collapses:
             return [f"out.append({result})"]
         return [f"out[key] = {result}" if self.grouped else f"last = {result}"]
-
-    def _arrangement(self) -> Callable[[list[Event]], list[Event]] | None:
-        limit, offset = _constant(self.clause.limit), _constant(self.clause.offset)
-        order = []
-        scope = output_scope(self.selection.target, self.selection.output)
-        for by in self.clause.order_by:
-            order.append((scope.resolve(by.variable).attribute, by.descending))
-        if self.selection.every_row and self.grouped:
-            # Siddhi arranges what is left over of the chunk, and only limits the results.
-            return None if limit is None else lambda events: events[:limit]
-        if not order and limit is None and not offset:
-            return None
-
-        def arranged(events: list[Event]) -> list[Event]:
-            if order:
-                events = _ordered(events, order)
-            if offset:
-                events = events[offset:]
-            return events if limit is None else _limited(events, limit)
-
-        return arranged
 
 
 def is_aggregator(expression: ast.Expression) -> bool:
@@ -454,43 +461,3 @@ def is_aggregator(expression: ast.Expression) -> bool:
     return isinstance(expression, ast.FunctionCall) and aggregates_in(
         ast.FunctionCall(expression.name, namespace=expression.namespace)
     )
-
-
-def _constant(expression: ast.Expression | None) -> int | None:
-    return int(expression.value) if isinstance(expression, ast.Literal) else None
-
-
-def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Event]:
-    """Sort stably, nulls last either way; events of different kinds that alternate are sorted only among themselves."""
-    runs: list[list[Event]] = []
-    for event in events:
-        if runs and runs[-1][0][0] == event[0]:
-            runs[-1].append(event)
-        else:
-            runs.append([event])
-    for run in runs:
-        for position, descending in reversed(order) if run[0][0] != RESET else ():
-            run.sort(key=_sort_key(position, descending), reverse=descending)
-    return [event for run in runs for event in run]
-
-
-def _sort_key(position: int, descending: bool) -> Callable[[Event], tuple[Any, ...]]:
-    def key(event: Event) -> tuple[Any, ...]:
-        value = event[2][position]
-        if value is None:
-            return (not descending,)
-        # NaN is greater than every number, as in Java's compareTo.
-        return (descending, value != value, 0 if value != value else value)
-
-    return key
-
-
-def _limited(events: list[Event], limit: int) -> list[Event]:
-    """Keep the first `limit` events; as in Siddhi expired ones count but are never cut."""
-    kept: list[Event] = []
-    counted = 0
-    for event in events:
-        if event[0] != CURRENT or counted < limit:
-            kept.append(event)
-            counted += event[0] != RESET
-    return kept

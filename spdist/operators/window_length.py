@@ -143,7 +143,7 @@ class LengthBatchWindow(Window):
     -----
     ``batch``: the open batch; ``before``: the one released last, kept where expired events are expected; where
     they are not but somebody looks into the window, all batches, for ever; ``reset``: the event that the next RESET
-    copies; ``count``: events in the open batch.
+    copies; ``count``: events in the open batch where they pass at once.
 
     Notes
     -----
@@ -157,11 +157,9 @@ class LengthBatchWindow(Window):
         """Return how events are collected in a loop; the last one of a batch is given to `one`."""
         if constants[0] < 1 or any(constants[1:]):
             return None
-        collect = ("    window.batch.append((at, new))", "    window.count += 1")
-        test = "if window.reset is not None and window.count + 1 < length:"
-        return WindowLoop(
-            ("length = window.length",), (test, *collect, "else:", "    window.one(at, new)"), releases=True
-        )
+        collect = ("if 0 < len(batch) < room:", "    batch.append((at, new))")
+        close = ("else:", "    window.one(at, new)", "    batch = window.batch")
+        return WindowLoop(("batch, room = window.batch, window.length - 1",), (*collect, *close), releases=True)
 
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
@@ -208,8 +206,7 @@ class LengthBatchWindow(Window):
         if self.reset is None:
             self.reset = row
         self.batch.append((timestamp, row))
-        self.count += 1
-        if self.count < self.length:
+        if len(self.batch) < self.length:
             return []
         chunk = self._closing()
         chunk += [(CURRENT, at, held) for at, held in self.batch]
@@ -221,7 +218,6 @@ class LengthBatchWindow(Window):
             else:
                 self.before += self.batch
         self.batch = []
-        self.count = 0
         return chunk
 
     def _stream(self, timestamp: int, row: Row) -> list[Event]:

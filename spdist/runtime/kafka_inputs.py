@@ -286,8 +286,7 @@ class UserReader:
         try:
             for at, sent, key, value in topics.messages(users.name, partition, offset):
                 mapped = self._mapped[topic]
-                (time,) = mapped.timely([sent], now_ms())
-                messages = Messages.of(topic, partition, [(at, time, value, key)])
+                messages = mapped.timely(Messages.of(topic, partition, [(at, sent, value, key)]), now_ms())
                 found += list(mapped.records(messages)) or [Record(topic, partition, b"", 0, offset=at)]
         finally:
             topics.close()

@@ -49,6 +49,7 @@ __all__ = [
     "Payload",
     "column_values",
     "pack_value",
+    "payload_columns",
     "since",
     "unpack_value",
 ]
@@ -77,8 +78,8 @@ _TAGGED = {b"spdist": b"tagged-json"}
 class Events:
     """Events of one stream in the order in which they were put out: parallel lists, explained in the module.
 
-    Where the attributes of the very same rows are there as an Arrow batch already, `columns` is that. Whatever changes
-    the rows cuts it alike or forgets it.
+    Where the very same events are there as the Arrow batch of a payload already, `columns` is that. Whatever changes
+    the events cuts it alike or forgets it.
     """
 
     at: list[int] = field(default_factory=list)
@@ -173,11 +174,9 @@ class Payload:
 
     def encode(self, events: Events) -> bytes:
         """Return `events` (at least one) as one payload."""
-        fields, arrays = self._own_columns(events)
         if events.columns is not None:
-            fields += events.columns.schema
-            arrays += events.columns.columns
-            return arrow_bytes(pa.record_batch(arrays, schema=pa.schema(fields)))
+            return arrow_bytes(events.columns)
+        fields, arrays = self._own_columns(events)
         if set(map(len, events.rows)) != {len(self.schema)}:
             raise ValueError(f"rows of {set(map(len, events.rows))} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
@@ -278,6 +277,20 @@ class Payload:
         kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
         fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
         return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
+
+
+def payload_columns(times: Any, orders: Any, attributes: Any) -> Any:
+    """Return the Arrow batch of events that each are a chunk of their own and are put out at their timestamps.
+
+    Parameters
+    ----------
+    times, orders : pyarrow.Int64Array
+        The timestamps, ms, and what numbers the events.
+    attributes : pyarrow.RecordBatch
+        Their values, as `spdist.mapping.json_columns.ColumnReader` returns them.
+    """
+    own = [pa.field(name, pa.int64(), nullable=False) for name in ("__ts", "__order")]
+    return pa.record_batch([times, orders, *attributes.columns], schema=pa.schema([*own, *attributes.schema]))
 
 
 def since(payload: bytes, order: int) -> bytes:

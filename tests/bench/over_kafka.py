@@ -216,7 +216,7 @@ class Bench:
                 first = (time.monotonic(), read)
             if time.monotonic() > deadline:
                 sys.exit(f"{self.workload.name}: only {read:,} of {self.count:,} events after {PATIENCE_S:.0f} s")
-            pace.wait(0.02)
+            pace.wait(0.1)
         began, before = first or (deadline - PATIENCE_S, 0)
         return (read - before) / (time.monotonic() - began)
 

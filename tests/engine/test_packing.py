@@ -204,7 +204,8 @@ def test_messages_read_by_columns_travel_as_those_columns() -> None:
     listed = [(offset, 5, json.dumps(event(offset)).encode(), None) for offset in range(5)]
     (record,) = mapped().records(Messages.of(TOPIC, 0, listed))
     assert record.events is not None
-    assert record.events.columns.to_pylist() == [event(offset)["event"] for offset in range(5)]
+    expected = [{"__ts": 5, "__order": offset} | event(offset)["event"] for offset in range(5)]
+    assert record.events.columns.to_pylist() == expected
     assert list(Payload(SCHEMA).decode(record.value)) == list(record.events)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,33 @@ def test_what_could_not_be_published_is_put_out_again_by_shards_that_load_their_
         kept.publish(shards, [RECORD])
     kept.publish(shards, [RECORD], behind=True)
     kept.close()  # it has been told to end, and says nothing
+
+
+def test_what_only_keeps_itself_is_found_once_in_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spdist.engine.tasks._LOOK_AT_ALL_EACH", 3)
+    kept, kin = _Kept(settings(tmp_path)), type("Kin", (), {})()
+    kin.itself, there = kin, weakref.ref(kin)
+    try:
+        kept.set_aside()
+        del kin
+        # As Spark's worker does after each task: it does not look at what stays.
+        gc.collect()
+        kept.set_aside()
+        assert there() is not None
+        kept.set_aside()
+        assert there() is None
+    finally:
+        gc.unfreeze()
+
+
+def test_what_a_batch_makes_is_looked_at(tmp_path: Path) -> None:
+    kept = _Kept(settings(tmp_path))
+    try:
+        kept.set_aside()
+        kin = type("Kin", (), {})()
+        kin.itself, there = kin, weakref.ref(kin)
+        del kin
+        gc.collect()
+        assert there() is None
+    finally:
+        gc.unfreeze()

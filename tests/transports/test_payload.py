@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spdist.errors import MappingError
 from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema
-from spdist.transports.payload import Events, Payload, pack_value, unpack_value
+from spdist.transports.payload import Events, Payload, pack_value, payload_columns, unpack_value
 
 ALL_TYPES = Schema.of(
     [("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "bool"), ("o", "object")]
@@ -44,7 +44,8 @@ PAIR = Schema.of([("s", "string"), ("i", "int")])
 
 def with_columns() -> Events:
     events = Events.of([(1000 + n, (f"s{n}", n)) for n in range(4)])
-    events.columns = pa.record_batch([["s0", "s1", "s2", "s3"], pa.array(range(4), pa.int32())], names=["s", "i"])
+    attributes = pa.record_batch([["s0", "s1", "s2", "s3"], pa.array(range(4), pa.int32())], names=["s", "i"])
+    events.columns = payload_columns(pa.array(events.ts), pa.array(events.order), attributes)
     return events
 
 
@@ -55,7 +56,8 @@ def test_columns_that_are_there_are_the_payload() -> None:
         assert part.columns.num_rows == end - begin
         assert Payload(PAIR).decode(Payload(PAIR).encode(part)) == part
         assert part.rows == events.rows[begin:end]
-    events.columns = events.columns.set_column(0, "s", pa.array(["other"] * 4))
+    place = events.columns.schema.get_field_index("s")
+    events.columns = events.columns.set_column(place, "s", pa.array(["other"] * 4))
     assert Payload(PAIR).decode(Payload(PAIR).encode(events)).rows[1] == ("other", 1)
 
 

@@ -1,0 +1,93 @@
+"""``order by``, ``limit`` and ``offset``: which of a chunk's results are put out, and in what order.
+
+Source: io.siddhi.core.query.selector.QuerySelector, described in our own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spdist.language import ast
+from spdist.language.scope import Scope
+from spdist.operators.base import CURRENT, RESET, Event
+
+__all__ = ["arrangement", "swallows_one"]
+
+Arrange = Callable[[list[Event]], list[Event]]
+
+
+def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool) -> Arrange | None:
+    """Return what arranges the results of a chunk; None where they stay as they are.
+
+    Parameters
+    ----------
+    clause : ast.Selection
+        What the text says.
+    scope : Scope
+        Of the results' attributes.
+    snapshot : bool
+        Whether the results are those of all groups at a moment.
+    """
+    limit, offset = _constant(clause.limit), _constant(clause.offset)
+    order = [(scope.resolve(by.variable).attribute, by.descending) for by in clause.order_by]
+    if snapshot:
+        # Siddhi arranges what is left over of the chunk, and only limits the results.
+        return None if limit is None else lambda events: events[:limit]
+    if not order and limit is None and not offset:
+        return None
+
+    def arranged(events: list[Event]) -> list[Event]:
+        if order:
+            events = _ordered(events, order)
+        if offset:
+            events = events[offset:]
+        return events if limit is None else _limited(events, limit)
+
+    return arranged
+
+
+def _constant(expression: ast.Expression | None) -> int | None:
+    return int(expression.value) if isinstance(expression, ast.Literal) else None
+
+
+def swallows_one(clause: ast.Selection, snapshot: bool) -> bool:
+    """Tell whether ``limit 0`` or an ``offset`` swallows a single result; see `arrangement`."""
+    offset = 0 if snapshot else _constant(clause.offset) or 0
+    return _constant(clause.limit) == 0 or offset > 0
+
+
+def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Event]:
+    """Sort stably, nulls last either way; events of different kinds that alternate are sorted only among themselves."""
+    runs: list[list[Event]] = []
+    for event in events:
+        if runs and runs[-1][0][0] == event[0]:
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    for run in runs:
+        for position, descending in reversed(order) if run[0][0] != RESET else ():
+            run.sort(key=_sort_key(position, descending), reverse=descending)
+    return [event for run in runs for event in run]
+
+
+def _sort_key(position: int, descending: bool) -> Callable[[Event], tuple[Any, ...]]:
+    def key(event: Event) -> tuple[Any, ...]:
+        value = event[2][position]
+        if value is None:
+            return (not descending,)
+        # NaN is greater than every number, as in Java's compareTo.
+        return (descending, value != value, 0 if value != value else value)
+
+    return key
+
+
+def _limited(events: list[Event], limit: int) -> list[Event]:
+    """Keep the first `limit` events; as in Siddhi expired ones count but are never cut."""
+    kept: list[Event] = []
+    counted = 0
+    for event in events:
+        if event[0] != CURRENT or counted < limit:
+            kept.append(event)
+            counted += event[0] != RESET
+    return kept
