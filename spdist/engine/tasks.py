@@ -60,7 +60,6 @@ class _Kept:
     def __init__(self, settings: QuerySettings) -> None:
         # Almost nothing that a batch makes refers to itself: looking for that at each turn costs a third of the time.
         gc.set_threshold(_LOOK_EACH, 20, 100)
-        self._batches = 0
         sys.setswitchinterval(_TURN_S)
         self.settings = settings
         self.hosted: dict[int, HostedShards] = {}
@@ -86,19 +85,6 @@ class _Kept:
                 own, island_maker(settings.merge_wait_ms, settings.scripts, settings.datasources)
             )
         return self.hosted[partition]
-
-    def set_aside(self) -> None:
-        """Take what is there for what stays, at the beginning of a batch: nobody looks whether it refers to itself.
-
-        Spark's worker looks through all objects after each task, while nothing else can go on: a tenth of a second for
-        the modules alone, and more for the state. So it finds what the batch has made. Of what has been set aside that
-        which is only kept by itself is found once in many batches.
-        """
-        self._batches += 1
-        if self._batches % _LOOK_AT_ALL_EACH == 0:
-            gc.unfreeze()
-            gc.collect()
-        gc.freeze()
 
     def publish(self, shards: HostedShards, outputs: Sequence[Output], *, behind: bool = False) -> None:
         """Append the records that `shards` have put out, and send what their users' sinks have.
@@ -175,6 +161,19 @@ def _kept(settings: QuerySettings) -> _Kept:
     return _KEPT[settings.checkpoint]
 
 
+def _set_aside(batch: int) -> None:
+    """Take what is there for what stays, at the beginning of a batch: nobody looks whether it refers to itself.
+
+    Spark's worker looks through all objects after each task, while nothing else can go on: a tenth of a second for the
+    modules alone, and more for the state. So it finds what the batch has made. Of what has been set aside that which is
+    only kept by itself is found once in many batches.
+    """
+    if batch and batch % _LOOK_AT_ALL_EACH == 0:
+        gc.unfreeze()
+        gc.collect()
+    gc.freeze()
+
+
 def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     """Run one batch of all shards in a task: records to segments, state and topics; yield the counters."""
     arrow_without_pandas()
@@ -217,8 +216,8 @@ def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[
 
 
 def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterator[Any]:
-    kept.set_aside()
     number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
+    _set_aside(number)
     shards = kept.shards(partition)
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
 

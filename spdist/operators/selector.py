@@ -198,13 +198,16 @@ class SelectorWriter:
         self.collapses = (self.aggregated or self.grouped) and not selection.every_row
         self.parameters = f"ts, {selection.row}"
         self.parts = f"{'kind, ' if form == 'events' else ''}{self.parameters}"
-        self.swallows_one = swallows_one(self.clause, selection.every_row and self.grouped)
+        #: Whether a chunk gives all groups as they are at a moment.
+        self.snapshot = selection.every_row and self.grouped
+        self.swallows_one = swallows_one(self.clause, self.snapshot)
         # Results may be computed at the end of a chunk, of the last event of each group, where nobody looks at them
         # before that, and computing them could not fail.
         alike = form in ("events", "arrivals") and self.kind == str(CURRENT) and self.clause.having is None
         shown = self.collapses and (self.grouped or not self.swallows_one)
         self.late = alike and shown and self._items_are_plain
         self._settling: list[str] = []
+        self._no_newest = "newest = {}" if self.grouped else "newest = None"
         everywhere = "groups.values()" if self.grouped else "(totals,)"
         falls_back = selection.falls_back
         self.slots = Slots(selection.bindings, selection.leaving, "g", everywhere, falls_back=falls_back)
@@ -260,9 +263,8 @@ class SelectorWriter:
         loop = ["for event in chunk:", f"    {self.parts} = event"] if self.late else [f"for {self.parts} in chunk:"]
         body = self.event()
         before, after = self._around()
-        nothing = "newest = {}" if self.grouped else "newest = None"
         if self.late:
-            before, after = [*before, nothing], [*self._settling, *after]
+            before, after = [*before, self._no_newest], [*self._settling, *after]
         return ["def take(chunk):", *indent([*before, *loop, *indent(body), *after])]
 
     def _around(self) -> tuple[list[str], list[str]]:
@@ -272,9 +274,8 @@ class SelectorWriter:
                 return [], []
             return ["last = None"], ["if last is not None:", "    emit_one(*last)"]
         rows, empty = ("list(out.values())", "{}") if self.collapses else ("out", "[]")
-        snapshot = self.selection.every_row and self.grouped
         scope = output_scope(self.selection.target, self.selection.output)
-        arrange = arrangement(self.clause, scope, snapshot)
+        arrange = arrangement(self.clause, scope, self.snapshot)
         if arrange is None:
             return [f"out = {empty}"], ["if out:", f"    emit_many({rows})"]
         name = self.selection.bindings.bind(arrange, "arranged")
@@ -428,7 +429,7 @@ class SelectorWriter:
             lines = [*strict, *self._asking()]
         if self.selection.every_row and not self.grouped:
             lines = [*lines, f"out.append(({RESET}, ts, ()))"]
-        settling = [*self._settling, "newest = {}" if self.grouped else "newest = None"] if self.late else []
+        settling = [*self._settling, self._no_newest] if self.late else []
         return [f"if kind == {RESET}:", *indent([*settling, *lines, self.skip])]
 
     def _asking(self) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from spdist.engine.query import KafkaInput, QuerySettings
 from spdist.engine.shards import ShardSettings
 from spdist.engine.state import StateStore
-from spdist.engine.tasks import _Kept
+from spdist.engine.tasks import _Kept, _set_aside
 from spdist.errors import TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
@@ -79,27 +79,26 @@ def test_what_could_not_be_published_is_put_out_again_by_shards_that_load_their_
     kept.close()  # it has been told to end, and says nothing
 
 
-def test_what_only_keeps_itself_is_found_once_in_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_keeps_itself_is_found_once_in_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spdist.engine.tasks._LOOK_AT_ALL_EACH", 3)
-    kept, kin = _Kept(settings(tmp_path)), type("Kin", (), {})()
+    kin = type("Kin", (), {})()
     kin.itself, there = kin, weakref.ref(kin)
     try:
-        kept.set_aside()
+        _set_aside(1)
         del kin
         # As Spark's worker does after each task: it does not look at what stays.
         gc.collect()
-        kept.set_aside()
+        _set_aside(2)
         assert there() is not None
-        kept.set_aside()
+        _set_aside(3)
         assert there() is None
     finally:
         gc.unfreeze()
 
 
-def test_what_a_batch_makes_is_looked_at(tmp_path: Path) -> None:
-    kept = _Kept(settings(tmp_path))
+def test_what_a_batch_makes_is_looked_at() -> None:
     try:
-        kept.set_aside()
+        _set_aside(1)
         kin = type("Kin", (), {})()
         kin.itself, there = kin, weakref.ref(kin)
         del kin
