@@ -2,7 +2,7 @@
 
 SQLite for the managers of one machine, PostgreSQL, MySQL or MariaDB for several. Two rules:
 
-* time is the **database's**: every timestamp is written by the statement itself (`database_now`);
+* time is the **database's**: every timestamp comes from its clock (`database_now`);
 * cluster state is written only **under a term**: in the same transaction the leader row is locked and must still
   have the writer's term and node id, otherwise nothing is written (`StaleTermError`).
 
@@ -282,15 +282,17 @@ class CoordinationStore:
         def work(connection: Connection) -> None:
             self._fence(connection, term, node_id)
             mine = (_DEPLOYMENT.c.group_id == self.group_id) & (_DEPLOYMENT.c.name == deployment.name)
+            # Asked once: PostgreSQL reads its clock each time that a statement names it.
+            now = connection.scalar(select(database_now()))
             row = {
                 "text": deployment.text,
                 "version": deployment.version,
                 "desired": deployment.desired.value,
                 "term": term,
-                "updated_ms": database_now(),
+                "updated_ms": now,
             }
             if connection.execute(update(_DEPLOYMENT).where(mine).values(**row)).rowcount == 0:
-                new = {"group_id": self.group_id, "name": deployment.name, "created_ms": database_now()}
+                new = {"group_id": self.group_id, "name": deployment.name, "created_ms": now}
                 connection.execute(insert(_DEPLOYMENT).values(**new, **row))
 
         self._write(work)

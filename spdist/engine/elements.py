@@ -9,6 +9,7 @@ from spdist.engine.home import Home
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp, CheckedPartition
 from spdist.language.scope import undefined
+from spdist.operators.join_quiet import QuietJoin
 from spdist.operators.named_window import NamedWindow
 from spdist.operators.partition import PartitionPlan, PartitionRuntime
 from spdist.operators.plans import QueryInstance, QueryPlan, without_kinds
@@ -66,11 +67,12 @@ class Elements:
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
         loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
+        take_parts = element.take_parts if isinstance(element, QuietJoin) else None
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
             else:
-                self._home.junction(stream_id).subscribe(one, many, loops.get(stream_id))
+                self._home.junction(stream_id).subscribe(one, many, loops.get(stream_id), take_parts=take_parts)
         for window_id, receive in element.event_receivers.items():
             self.window(window_id).subscribe(receive)
 

@@ -18,7 +18,7 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import ObserverFailed
+from spdist.operators.junction import ObserverFailed, StreamPart
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
@@ -211,6 +211,18 @@ class HostedApp(LocalApp):
                 one(time, row)
         except ObserverFailed as failed:
             raise failed.cause from None
+
+    def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
+        last = max(int(part.times[-1]) for part in parts.values())
+        if self._heap and self._heap[0][0] <= last:
+            return False
+        takers = {self._home.junction(stream).takes_parts() for stream in parts}
+        take = takers.pop()
+        if takers or take is None or not take(parts):
+            return False
+        self._clock.now = max(self._clock.now, last)
+        return True
 
     def subscribe_each(
         self, stream: str, one: Callable[[int, Row], None], many: Callable[[Sequence[Arrival]], None]

@@ -312,8 +312,11 @@ class Island:
         mixed = self._merge.mixed()
         if mixed is None:
             return False
-        if len(mixed.run):
-            self._run.through_mixed(app, mixed.streams, mixed.run, app.clock, self._firing)
+        if not len(mixed.numbers):
+            return True
+        parts = mixed.parts()
+        if parts is None or not app.deliver_parts(parts):
+            self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
         return True
 
     @property

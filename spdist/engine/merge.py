@@ -21,10 +21,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
+
+import numpy
 
 from spdist.engine.straight import Key, as_run
 from spdist.operators.base import Arrival
+from spdist.operators.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 from spdist.transports.paths import next_sibling, sort_key
@@ -71,10 +75,44 @@ class _Waiting(NamedTuple):
 
 
 class Mixed(NamedTuple):
-    """Runs of several channels as one: what causes what, in order, and of which stream each event is."""
+    """Runs of several channels as one.
 
-    run: Events
-    streams: list[str]
+    Parameters
+    ----------
+    channels : list of (str, Events)
+        What is due of each channel, and its stream.
+    numbers : numpy.ndarray
+        In which order all of them are due: numbers of the events of all channels, one channel after the other.
+    """
+
+    channels: list[tuple[str, Events]]
+    numbers: Any
+
+    def run(self) -> Events:
+        """Return the events in the order in which they are due."""
+        due = Events()
+        for _, events in self.channels:
+            due.extend(events)
+        return due.picked(self.numbers.tolist())
+
+    def streams(self) -> list[str]:
+        """Return the stream of each event of `run`."""
+        streams = [stream for stream, events in self.channels for _ in range(len(events))]
+        return [streams[number] for number in self.numbers.tolist()]
+
+    def parts(self) -> dict[str, StreamPart] | None:
+        """Return the events of each stream; None unless all are due at their timestamps, and each has one channel."""
+        named = [(stream, events) for stream, events in self.channels if len(events)]
+        if len(dict(named)) < len(named) or any(events.at != events.ts for _, events in named):
+            return None
+        ranks = numpy.empty_like(self.numbers)
+        ranks[self.numbers] = numpy.arange(len(ranks))
+        made, start = {}, 0
+        for stream, events in named:
+            end = start + len(events)
+            made[stream] = StreamPart(numpy.array(events.ts, numpy.int64), ranks[start:end], events.rows)
+            start = end
+        return made
 
 
 class _Run(NamedTuple):
@@ -206,14 +244,17 @@ class Merge:
         first = runs[0].path[0]
         if any(run.path.count(first) != len(run) for run in runs):
             return None
-        due, streams = Events(), []  # type: Events, list[str]
+        channels = []
         for channel in self._by_rank:
+            events = Events()
             for one in _due_runs(channel, self.reached):
-                due.extend(one.run)
-                streams += [channel.stream] * len(one.run)
-        keys = list(zip(due.at, due.order, strict=True))
-        numbers = sorted(range(len(keys)), key=keys.__getitem__)
-        return Mixed(due.picked(numbers), [streams[n] for n in numbers])
+                events.extend(one.run)
+            channels.append((channel.stream, events))
+        at, order = (
+            numpy.fromiter(chain.from_iterable(getattr(events, name) for _, events in channels), numpy.int64)
+            for name in ("at", "order")
+        )
+        return Mixed(channels, numpy.lexsort((order, at)))
 
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.

@@ -113,12 +113,12 @@ class Mapped:
     def _events(self, messages: Messages, start: int, end: int) -> Events:
         given = (messages.times, messages.offsets, messages.values)
         sent, numbers, values = (column.slice(start, end - start) for column in given)
+        rows: Any
         rows, columns = self._columns.read(values)
         times, offsets = sent.to_pylist(), numbers.to_pylist()
         if columns is not None or None not in rows:
-            known: list[Any] = rows
             columns = None if columns is None else payload_columns(sent, numbers, columns)
-            return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, known, columns)
+            return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, rows, columns)
         events = Events()
         for number, row in enumerate(rows):
             if row is not None:

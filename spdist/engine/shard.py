@@ -22,7 +22,11 @@ __all__ = ["Shard", "SnapshotPolicy"]
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """When a snapshot is taken: after so many segments, or so many bytes of payload in them, since the last one."""
+    """When a snapshot is taken: after so many segments, or so many bytes of payload in them, since the last one.
+
+    A snapshot that is larger than `payload_bytes` is followed by as many bytes as it has: what has to be loaded at most
+    doubles, and what snapshots cost stays in proportion to what comes.
+    """
 
     segments: int = 500
     payload_bytes: int = 16 * 1024 * 1024
@@ -97,7 +101,8 @@ class Shard:
     @property
     def is_due(self) -> bool:
         """Whether it is time for a snapshot, which needs that all has been published."""
-        return self._segments >= self._policy.segments or self._payload_bytes >= self._policy.payload_bytes
+        enough = max(self._policy.payload_bytes, self._snapshot_bytes)
+        return self._segments >= self._policy.segments or self._payload_bytes >= enough
 
     def process(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> list[Output]:
         """Make batch number `batch` (from 0) part of the state and return what is to be published and delivered for it.

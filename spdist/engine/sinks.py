@@ -5,7 +5,7 @@ Source: io.siddhi.core.stream.output.sink.Sink, SinkMapper, described in our own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from spdist.engine.home import Home
@@ -14,7 +14,9 @@ from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import BatchWriter
+from spdist.mapping.json_texts import together
 from spdist.mapping.mappers import sink_mapper
+from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.templates import Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.distribution import distribution
@@ -207,8 +209,11 @@ class _Together:
         self._rows: list[Row] = []
         #: Begin and end of what came as a chunk of several events.
         self._chunks: list[tuple[int, int]] = []
+        #: Payloads of events that came before those.
+        self._parts: list[Sequence[Any]] = []
         self._next = 0
-        home.junction(stream.name).subscribe(self._collector(), self._many, gather=self._gathered)
+        pick = self._picked if self._writer.quick else None
+        home.junction(stream.name).subscribe(self._collector(), self._many, gather=self._gathered, pick=pick)
         outbox.ask(self._made)
 
     def _collector(self) -> Callable[[int, Row], None]:
@@ -239,14 +244,23 @@ class _Together:
             self._chunks.append((begin, begin + len(rows)))
         self._rows.extend(rows)
 
+    def _picked(self, rows: PickedRows, bounds: Any) -> None:
+        self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
+
+    def _written(self) -> Iterator[Sequence[Any]]:
+        """Make payloads of the events that have come one by one since it was done last."""
+        if self._rows:
+            try:
+                yield self._writer.write(self._timestamps, self._rows.copy(), self._failed, self._chunks)
+            finally:
+                for collected in (self._timestamps, self._rows, self._chunks):
+                    collected.clear()
+
     def _made(self) -> Deliveries | None:
-        if not self._rows:
+        parts, self._parts = [*self._parts, *self._written()], []
+        if not parts:
             return None
-        try:
-            payloads = self._writer.write(self._timestamps, self._rows.copy(), self._failed, self._chunks)
-        finally:
-            for collected in (self._timestamps, self._rows, self._chunks):
-                collected.clear()
+        payloads = together(parts)
         first, self._next = self._next, self._next + len(payloads)
         return Deliveries(*self._place, payloads, self._producer, first) if payloads else None
 

@@ -7,13 +7,14 @@ timer fires.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from operator import length_hint
 from typing import Protocol, runtime_checkable
 
 from spdist.operators.base import Arrival, Row
+from spdist.operators.junction import StreamPart
 from spdist.transports.paths import child, sort_key
 from spdist.transports.payload import TIMER, Events
 
@@ -59,6 +60,13 @@ class RunsApp(Protocol):
         self, streams: Sequence[str], times: Iterator[int], due: Sequence[int], rows: Sequence[Row], around: Around
     ) -> None:
         """Deliver events of several streams; as `deliver_each`, with the stream and the time of delivery of each."""
+        ...
+
+    def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Deliver events of several streams, by stream, all at once, where what reads them takes them so.
+
+        Tells whether it has: if not, nothing has changed.
+        """
         ...
 
     def runs(self, stream: str) -> bool:

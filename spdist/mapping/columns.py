@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy
 import orjson
 
 from spdist.errors import MappingError
@@ -23,6 +24,7 @@ from spdist.mapping.csv_payloads import CsvSource
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
+from spdist.mapping.picked_rows import PickedRows
 
 __all__ = ["SURELY_REAL", "BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
 
@@ -270,6 +272,18 @@ class BatchWriter:
                 made += self._write(begin, events[begin:end], unwritten)
             done = end
         return made
+
+    def chunks(self, rows: PickedRows, bounds: Any) -> Sequence[Any]:
+        """Return the payloads of many chunks, at least one, where the writer is `quick`.
+
+        Parameters
+        ----------
+        rows : PickedRows
+            The events.
+        bounds : numpy.ndarray
+            At which of them each chunk begins, and where the last one ends.
+        """
+        return JsonTexts(self._schema, rows, bounds if self._groups else numpy.arange(len(rows) + 1))
 
     def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
         try:

@@ -9,7 +9,7 @@ by `BatchReader`, whose result holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from math import copysign
 from typing import Any
@@ -24,6 +24,7 @@ from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import SURELY_REAL, BatchReader, Row
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.octets import OCTETS, bounds, joined
+from spdist.mapping.read_rows import ReadRows
 
 __all__ = ["ARROW", "ColumnReader"]
 
@@ -54,13 +55,15 @@ class ColumnReader:
 
     State
     -----
-    That of the mapping: ``reader.mapper``; and which form the last payloads had, for speed alone.
+    That of the mapping: ``reader.mapper``; and for speed alone which form the last payloads had, and whether somebody
+    has looked at rows one by one.
     """
 
     def __init__(self, setting: MapSetting) -> None:
         self.reader = BatchReader(setting)
         self._kinds = setting.schema.types
         self._forms: list[tuple[Any, bool]] = []
+        self._wants_rows = False
         if self.reader.plain:
             self._schema = pa.schema([pa.field(name, ARROW[kind]) for name, kind in setting.schema])
             within = pa.schema([pa.field(ENVELOPE, pa.struct(list(self._schema)))])
@@ -68,7 +71,7 @@ class ColumnReader:
             doubles = "|".join(re.escape(name) for name, kind in setting.schema if kind is Type.DOUBLE)
             self._odd = rf'\\|"({doubles})"[ \t\r]*:[ \t\r]*-?[0-9]+[ \t\r]*[,}}]'
 
-    def read(self, payloads: Any) -> tuple[list[Row | None], Any]:
+    def read(self, payloads: Any) -> tuple[Sequence[Row | None], Any]:
         """Return the rows, as `BatchReader.rows` does, and the attributes' columns where Arrow has read the same.
 
         Parameters
@@ -80,7 +83,7 @@ class ColumnReader:
             batch = self._parsed(payloads)
             if batch is not None:
                 return self._sure(payloads, batch)
-        except (UnicodeDecodeError, pa.ArrowException):  # its parser takes any bytes for text
+        except pa.ArrowException:
             pass
         return self.reader.rows(payloads.to_pylist()), None
 
@@ -103,28 +106,34 @@ class ColumnReader:
             return pa.RecordBatch.from_arrays(columns[0].flatten() if enveloped else columns, schema=self._schema)
         return None
 
-    def _sure(self, payloads: Any, batch: Any) -> tuple[list[Row | None], Any]:
+    def _sure(self, payloads: Any, batch: Any) -> tuple[Sequence[Row | None], Any]:
         """Return rows and columns, after a second look at each payload that the mapping may read otherwise."""
         columns = list(map(_narrowed, self._kinds, batch.columns))
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        values = [column.to_pylist() for column in columns]
-        rows: list[Row | None] = list(zip(*values, strict=True))
+        # Its parser takes any bytes for text, and rows are made where nobody could go back.
+        batch.validate(full=True)
         doubtful: set[int] = set()
         whole = False
-        for kind, column, read in zip(self._kinds, columns, values, strict=True):
+        for kind, column in zip(self._kinds, columns, strict=True):
             # Nulls are no numbers here.
             numbers: Any = column.to_numpy(zero_copy_only=False) if kind in _REALS else None
             if column.null_count or not _surely_alike(kind, numbers):
-                doubtful.update(_doubtful(kind, read))
+                doubtful.update(_doubtful(kind, column.to_pylist()))
             whole = whole or (kind is Type.DOUBLE and bool((numbers == numpy.floor(numbers)).any()))
         if whole:
             doubtful.update(self._perhaps_whole(payloads))
-        if doubtful:
-            again = self.reader.rows(payloads.take(pa.array(doubtful, pa.int64())).to_pylist())
-            for number, row in zip(doubtful, again, strict=True):
-                if row != rows[number]:
-                    rows[number], batch = row, None
+        rows = ReadRows(batch, self._want_rows)
+        if self._wants_rows or doubtful:
+            rows.make()
+        again = self.reader.rows(payloads.take(pa.array(doubtful, pa.int64())).to_pylist()) if doubtful else []
+        unlike = {number: row for number, row in zip(doubtful, again, strict=True) if row != rows[number]}
+        if unlike:
+            return [unlike.get(number, row) for number, row in enumerate(rows)], None
         return rows, batch
+
+    def _want_rows(self) -> None:
+        """Make rows where they are read from now on, beside those who look at them."""
+        self._wants_rows = True
 
     def _perhaps_whole(self, payloads: Any) -> Iterator[int]:
         """Yield where a double may be written as a whole number, which the mapping does not take.

@@ -21,8 +21,9 @@ import pyarrow as pa
 from spdist.language.types import Schema, Type
 from spdist.mapping.json_payloads import ENVELOPE, json_text
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of, octets_within
+from spdist.mapping.picked_rows import PickedRows
 
-__all__ = ["JsonTexts"]
+__all__ = ["JsonTexts", "together"]
 
 _NULL = type(None)
 #: Java writes positive numbers from the one up to the other without an exponent, and zero.
@@ -64,7 +65,7 @@ class JsonTexts(Sequence[str]):
     @classmethod
     def following(cls, parts: Sequence[JsonTexts]) -> JsonTexts:
         """Return the payloads of several, at least one, all of the same attributes, as those of one."""
-        rows = list(chain.from_iterable(one._rows for one in parts))
+        rows = _following([one._rows for one in parts])
         starts = accumulate((len(one._rows) for one in parts), initial=0)
         bounds = [one._bounds[:-1] + start for one, start in zip(parts, starts, strict=False)]
         return cls(parts[0]._schema, rows, numpy.concatenate([*bounds, [len(rows)]]))
@@ -109,13 +110,29 @@ class JsonTexts(Sequence[str]):
         return octets_within(bounds(events)[self._bounds], events.buffers()[2])
 
 
+def together(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Return the payloads of several sequences, at least one, as one; texts of the same attributes stay unmade."""
+    if len(parts) == 1:
+        return parts[0]
+    texts = [one for one in parts if isinstance(one, JsonTexts)]
+    return JsonTexts.following(texts) if len(texts) == len(parts) else list(chain.from_iterable(parts))
+
+
+def _following(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Sequence[tuple[Any, ...]]:
+    picked = [part for part in parts if isinstance(part, PickedRows)]
+    return PickedRows.following(picked) if len(picked) == len(parts) else list(chain.from_iterable(parts))
+
+
 def _columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
     """Return the events of rows as pieces that are to be joined."""
     pieces: list[Any] = []
     before = f'{{"{ENVELOPE}":{{'
     for number, (name, kind) in enumerate(schema):
         end = "}" if number == len(schema) - 1 else ","
-        opening, values, closing = _column(kind, [row[number] for row in rows], end)
+        picked = rows.column(number) if isinstance(rows, PickedRows) else ([row[number] for row in rows], None)
+        opening, values, closing = _column(kind, picked[0], end)
+        if picked[1] is not None:
+            values = values.take(pa.array(picked[1]))
         pieces += (f"{before}{json.dumps(name)}:{opening}".encode(), values)
         before = closing
     return (*pieces, (before + "}").encode())

@@ -55,36 +55,60 @@ _MAKERS: dict[int, Callable[[Any], Any]] = {
 }
 
 
-def _parts(value: Any) -> Any:
-    """Return plain data that `value` can be made of again."""
-    if isinstance(value, HashMap):
-        # In the order in which keys came: that of the iteration follows from it and from the capacity.
-        return [value.capacity, value.history()]
-    if isinstance(value, Opaque):
-        return [value.java_class, value.text]
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**64 else str(value)
-    # Sets in one order, so that equal states are equal bytes whatever the order in which a process iterates.
-    return sorted(value, key=_pack) if type(value) in (set, frozenset) else list(value)
+class _Encoder:
+    """Packs one state. What lies in something that the format does not know is packed by itself, level by level.
+
+    State
+    -----
+    The packers of all levels: each begins with a buffer that takes longer to get than most values to pack.
+    """
+
+    def __init__(self) -> None:
+        self._packers: list[msgpack.Packer] = []
+        self._level = 0
+
+    def pack(self, value: Any) -> bytes:
+        """Return `value` as bytes."""
+        if self._level == len(self._packers):
+            self._packers.append(msgpack.Packer(default=self._extend, strict_types=True, use_bin_type=True))
+        self._level += 1
+        try:
+            packed: bytes = self._packers[self._level - 1].pack(value)
+        finally:
+            self._level -= 1
+        return packed
+
+    def _extend(self, value: Any) -> msgpack.ExtType:
+        if type(value) is tuple:
+            return _known_kind(_TUPLE, self.pack(list(value)))
+        code = _CODES.get(type(value))
+        if code is None:
+            raise StateError(
+                f"a value of type {type(value).__name__} cannot be part of stored state",
+                hint="object attributes may hold strings, numbers, booleans, lists, tuples, sets and dictionaries",
+            )
+        return _known_kind(code, self.pack(self._parts(value)))
+
+    def _parts(self, value: Any) -> Any:
+        """Return plain data that `value` can be made of again."""
+        if isinstance(value, HashMap):
+            # In the order in which keys came: that of the iteration follows from it and from the capacity.
+            return [value.capacity, value.history()]
+        if isinstance(value, Opaque):
+            return [value.java_class, value.text]
+        if isinstance(value, Decimal):
+            return str(value)
+        if isinstance(value, float):
+            return float(value)
+        if isinstance(value, int):
+            return int(value) if -(2**63) <= value < 2**64 else str(value)
+        # Sets in one order, so that equal states are equal bytes whatever the order in which a process iterates.
+        return sorted(value, key=self.pack) if type(value) in (set, frozenset) else list(value)
 
 
-def _pack(value: Any) -> bytes:
-    packed: bytes = msgpack.packb(value, default=_extend, strict_types=True, use_bin_type=True)
-    return packed
-
-
-def _extend(value: Any) -> msgpack.ExtType:
-    code = _CODES.get(type(value))
-    if code is None:
-        raise StateError(
-            f"a value of type {type(value).__name__} cannot be part of stored state",
-            hint="object attributes may hold strings, numbers, booleans, lists, tuples, sets and dictionaries",
-        )
-    return msgpack.ExtType(code, _pack(_parts(value)))
+def _known_kind(code: int, data: bytes) -> msgpack.ExtType:
+    """Return a value of a kind that is one: nothing is left to check."""
+    return msgpack.ExtType._make((code, data))
 
 
 def _revive(code: int, data: bytes) -> Any:
@@ -113,7 +137,7 @@ def encode(value: Any) -> bytes:
         The value holds something else.
     """
     try:
-        return _MAGIC + bytes([VERSION]) + _pack(value)
+        return _MAGIC + bytes([VERSION]) + _Encoder().pack(value)
     except (OverflowError, ValueError, TypeError) as error:
         raise StateError(f"state cannot be stored: {error}") from error
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spdist.functions.forms import Code
@@ -19,13 +18,15 @@ from spdist.language import ast
 from spdist.language.expressions import type_of
 from spdist.language.scope import Scope
 from spdist.language.types import Type
-from spdist.operators.base import CURRENT, Arrival, Row
+from spdist.operators.base import CURRENT, Arrival
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter
 from spdist.operators.finding import Equality, StoredReader, conjuncts, equalities
 from spdist.operators.handlers import Flow, StreamProcessorPlan
+from spdist.operators.join_held import Held
+from spdist.operators.join_runs import join_runs
 from spdist.operators.join_sides import ROWS, SidePlan
-from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight
+from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight, TakeParts
 from spdist.operators.parameters import constant_values
 from spdist.operators.plans import Place, ReceiveEvents
 from spdist.operators.stores import Index
@@ -37,79 +38,6 @@ __all__ = ["QuietJoin", "quiet_join"]
 
 #: Later than every event: a side whose `latest` it is hands each event over.
 _ALWAYS_LATE = 2**63
-_NEVER = -(2**63)
-
-
-@dataclass(slots=True)
-class _Held:
-    """What a side holds.
-
-    State
-    -----
-    ``events``: as the window would hold them, and those that are over and not taken off yet; ``rows``: the same rows by
-    key, or of each row the only value that is `wanted` of it; ``latest``: greatest timestamp so far.
-    """
-
-    side: SidePlan
-    attributes: tuple[int, ...]
-    wanted: int | None
-    size: int
-    timed: bool
-    events: deque[Arrival]
-    rows: dict[Any, deque[Any]]
-    latest: list[int]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.events.clear()
-        self.rows.clear()
-        self.latest[0] = _NEVER
-
-    def over(self, now: int) -> None:
-        """Take off what is over at `now`."""
-        while self.timed and self.events and self.events[0][0] + self.size <= now:
-            key = self._key(self.events.popleft()[1])
-            if key is not None:
-                self.rows[key].popleft()
-                if not self.rows[key]:
-                    del self.rows[key]
-
-    def take(self, events: Sequence[Arrival]) -> None:
-        """Hold `events` and nothing else."""
-        self.clear()
-        self.events.extend(events)
-        for _, row in events:
-            key = self._key(row)
-            if key is not None:
-                self.rows.setdefault(key, deque()).append(row if self.wanted is None else row[self.wanted])
-
-    def _key(self, row: Row) -> Any:
-        if len(self.attributes) == 1:
-            return row[self.attributes[0]]
-        key = tuple(row[attribute] for attribute in self.attributes)
-        return None if None in key else key
-
-    def wake_ups(self) -> list[int]:
-        """Return when the window would wake: once for each timestamp."""
-        return list(dict.fromkeys(timestamp + self.size for timestamp, _ in self.events))
-
-    def snapshot(self, now: int) -> Any:
-        """Return the state as the window would."""
-        self.over(now)
-        events = deque(self.events)
-        return [events, self.latest[0], self.wake_ups()] if self.timed else events
-
-    def restore(self, state: Any, now: int) -> bool:
-        """Take over the state of a window; tells whether it is one that needs no timer."""
-        if not self.timed:
-            self.take(state)
-            return True
-        events, latest, due = state
-        self.take(events)
-        self.latest[0] = latest
-        times = [timestamp for timestamp, _ in events]
-        ordered = times == sorted(times) and all(time + self.size > now for time in times)
-        return ordered and due == self.wake_ups() and (not times or times[-1] == latest)
 
 
 def quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | None:
@@ -128,7 +56,7 @@ def quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | No
     if target is None or not _is_quiet(plan):
         return None
     writers = [_Writer(plan, side) for side in plan.sides]
-    held: list[_Held | None] = []
+    held: list[Held | None] = []
     for side in plan.sides:
         attributes = tuple(equality.attribute for equality in writers[1 - side.position].keys)
         held.append(_held(side, attributes, writers[1 - side.position].wanted))
@@ -151,13 +79,13 @@ def _fed(plan: JoinPlan, place: Place) -> bool:
     return any(side.kind == "stream" and place.is_fed(side.source.stream_id) for side in plan.sides)
 
 
-def _held(side: SidePlan, attributes: tuple[int, ...], wanted: int | None) -> _Held | None:
+def _held(side: SidePlan, attributes: tuple[int, ...], wanted: int | None) -> Held | None:
     if side.call is None or side.call.id not in ("time", "length") or not attributes:
         return None
     size = constant_values(side.call.args)[0]
     if side.call.id == "length" and size <= 0:
         return None
-    return _Held(side, attributes, wanted, size, side.call.id == "time", deque(), {}, [_NEVER])
+    return Held(side.position, attributes, wanted, size, side.call.id == "time")
 
 
 def _is_quiet(plan: JoinPlan) -> bool:
@@ -213,7 +141,7 @@ class _Writer:
         used = {own.attribute for own in map(scope.resolve, named) if own.source == self.other}
         return used.pop() if len(used) == 1 and items else None
 
-    def can_look(self, other: _Held | None, stores: Mapping[str, Any]) -> bool:
+    def can_look(self, other: Held | None, stores: Mapping[str, Any]) -> bool:
         """Tell whether the side finds its partners by key, or never finds any."""
         against = self.plan.sides[self.other]
         if against.kind == "table":
@@ -221,7 +149,7 @@ class _Writer:
             return index is not None and set(index.attributes) == {e.attribute for e in self.keys}
         return against.call is None or other is not None
 
-    def source(self, held: Sequence[_Held | None], index: Index | None, bindings: Bindings) -> list[str]:
+    def source(self, held: Sequence[Held | None], index: Index | None, bindings: Bindings) -> list[str]:
         """Return the functions ``one`` and ``many`` of this side."""
         own, other = held[self.own], held[self.other]
         looking = self._looking(other, index, bindings, "{row}") if self.side.triggers else []
@@ -252,7 +180,7 @@ class _Writer:
             *indent(many),
         ]
 
-    def _looking(self, other: _Held | None, index: Index | None, bindings: Bindings, form: str) -> list[str]:
+    def _looking(self, other: Held | None, index: Index | None, bindings: Bindings, form: str) -> list[str]:
         """Return what adds an event's results to ``out``, each written as `form` says."""
         around, inside = Frame(), Frame()
         outer = self.plan.reader(around, bindings)
@@ -344,8 +272,8 @@ _TELL_ONE = [
 ]
 
 
-def _late(held: _Held) -> list[str]:
-    p = held.side.position
+def _late(held: Held) -> list[str]:
+    p = held.position
     return [
         f"if ts < latest{p}[0] or ts + {held.size} <= now:",
         f"    return slow({p}, arrivals)",
@@ -353,7 +281,7 @@ def _late(held: _Held) -> list[str]:
     ]
 
 
-def _key_of(held: _Held, row: str) -> tuple[str, str]:
+def _key_of(held: Held, row: str) -> tuple[str, str]:
     """Return source of a row's key, and of the condition under which it has one."""
     if len(held.attributes) == 1:
         return f"{row}[{held.attributes[0]}]", "key is not None"
@@ -361,8 +289,8 @@ def _key_of(held: _Held, row: str) -> tuple[str, str]:
     return f"({parts})", "None not in key"
 
 
-def _holding(held: _Held, row: str) -> list[str]:
-    p = held.side.position
+def _holding(held: Held, row: str) -> list[str]:
+    p = held.position
     key, has_key = _key_of(held, row)
     kept = row if held.wanted is None else f"{row}[{held.wanted}]"
     lines = [f"events{p}.append((ts, {row}))", f"key = {key}", f"if {has_key}:"]
@@ -373,13 +301,13 @@ def _holding(held: _Held, row: str) -> list[str]:
     return [*lines, f"if len(events{p}) > {held.size}:", *indent(_dropping(held))]
 
 
-def _taking_off(held: _Held) -> list[str]:
-    p = held.side.position
+def _taking_off(held: Held) -> list[str]:
+    p = held.position
     return [f"while events{p} and events{p}[0][0] + {held.size} <= now:", *indent(_dropping(held))]
 
 
-def _dropping(held: _Held) -> list[str]:
-    p = held.side.position
+def _dropping(held: Held) -> list[str]:
+    p = held.position
     key, has_key = _key_of(held, "gone")
     lines = [f"gone = events{p}.popleft()[1]", f"key = {key}", f"if {has_key}:", f"    under = rows{p}[key]"]
     return [*lines, "    if len(under) > 1:", "        under.popleft()", "    else:", f"        del rows{p}[key]"]
@@ -399,7 +327,7 @@ class QuietJoin:
         plan: JoinPlan,
         place: Place,
         eager: JoinQuery,
-        held: list[_Held | None],
+        held: list[Held | None],
         indexes: list[Index | None],
         writers: list[_Writer],
         target: Straight,
@@ -435,6 +363,11 @@ class QuietJoin:
             if side.kind == "stream":
                 flow = side.entry(Flow(made[f"one{side.position}"], made[f"many{side.position}"]), place.clock)
                 self.receivers[side.source.stream_id] = (flow.one, flow.many)
+        runs = None
+        if not any(writer.tests for writer in writers):
+            runs = join_runs(plan, held, [writer.keys for writer in writers], target, place.clock, self.off)
+        #: Takes many events of both sides at once; None where they must come one by one.
+        self.take_parts: TakeParts | None = None if runs is None else runs.take
 
     def _shown(self, arrivals: list[Arrival]) -> None:
         self.sink.many([(CURRENT, timestamp, row) for timestamp, row in arrivals])

@@ -9,14 +9,26 @@ Source: io.siddhi.core.stream.StreamJunction, described in our own words.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from spdist.mapping.picked_rows import PickedRows
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import error_text
 
-__all__ = ["Drive", "Failures", "Junction", "Loop", "LoopMaker", "ObserverFailed", "Straight"]
+__all__ = [
+    "Drive",
+    "Failures",
+    "Junction",
+    "Loop",
+    "LoopMaker",
+    "ObserverFailed",
+    "Pick",
+    "Straight",
+    "StreamPart",
+    "TakeParts",
+]
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +36,34 @@ ReceiveOne = Callable[[int, Row], None]
 ReceiveMany = Callable[[Sequence[Arrival]], None]
 #: Takes the rows of events that are one chunk and have the same timestamp, at least one.
 Gather = Callable[[int, list[Row]], None]
+#: Takes many chunks: their rows, and at which row each chunk begins and the last one ends, as an int64 array.
+Pick = Callable[[PickedRows, Any], None]
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """What is of one stream among events of several that are due at their timestamps, each a chunk of its own.
+
+    Parameters
+    ----------
+    times : numpy.ndarray
+        Their timestamps, ms, int64; they never fall.
+    ranks : numpy.ndarray
+        Which of all the events each is, int64, ascending.
+    rows : Sequence of tuple
+        Their values.
+    """
+
+    times: Any
+    ranks: Any
+    rows: Sequence[Row]
+
+
+#: Takes events of several streams at once, by stream, given that no timer is due before the last of them; tells whether
+#: it has: if not, nothing has changed.
+TakeParts = Callable[[Mapping[str, StreamPart]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +143,10 @@ class Straight(Protocol):
         """Take the events of one chunk that all have the same timestamp."""
         ...
 
+    def picker(self) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+        ...
+
 
 class Junction:
     """One stream of a running app.
@@ -121,7 +163,7 @@ class Junction:
         Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
     """
 
-    __slots__ = ("_gather", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
+    __slots__ = ("_at_once", "_gather", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
 
     def __init__(
         self,
@@ -140,9 +182,16 @@ class Junction:
         self._loops: list[LoopMaker | None] = []
         #: Of the only receiver.
         self._gather: Gather | None = None
+        self._at_once: tuple[Pick | None, TakeParts | None] = (None, None)
 
     def subscribe(
-        self, one: ReceiveOne, many: ReceiveMany, loop: LoopMaker | None = None, gather: Gather | None = None
+        self,
+        one: ReceiveOne,
+        many: ReceiveMany,
+        loop: LoopMaker | None = None,
+        gather: Gather | None = None,
+        pick: Pick | None = None,
+        take_parts: TakeParts | None = None,
     ) -> None:
         """Add a receiver, after those already there.
 
@@ -154,8 +203,13 @@ class Junction:
             Makes what takes many single events faster than `one` does.
         gather : callable, optional
             Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
+        pick : callable, optional
+            Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
+        take_parts : callable, optional
+            Takes many events of this and of other streams at once.
         """
         self._gather = None if self._one else gather
+        self._at_once = (None, None) if self._one else (pick, take_parts)
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
@@ -186,6 +240,14 @@ class Junction:
         if self._gather is not None and not self.observers:
             return self._one[0]
         return self.observers[0] if len(self.observers) == 1 and not self._one else None
+
+    def picker(self) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+        return None if self.observers else self._at_once[0]
+
+    def takes_parts(self) -> TakeParts | None:
+        """Return what takes many events of this stream and of others at once, where the only receiver does."""
+        return None if self.observers else self._at_once[1]
 
     def gather(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""

@@ -16,11 +16,12 @@ from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
 from spdist.operators.arguments import prepared_window
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
+from spdist.operators.batch_runs import BatchRuns, batch_runs
 from spdist.operators.codegen import Bindings, Frame, when_needed
 from spdist.operators.expression import Reader, unsupported
 from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
 from spdist.operators.join import JoinPlan
-from spdist.operators.junction import LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.loops import LoopPlan
 from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
@@ -33,6 +34,7 @@ from spdist.operators.readers import ElementReader, RowReader
 from spdist.operators.selector import SelectorState, Sink
 from spdist.operators.sequence_loops import sequence_loop
 from spdist.operators.stores import Store
+from spdist.operators.window_length import LengthBatchWindow
 
 __all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "StateQuery", "plan_query"]
 
@@ -131,6 +133,11 @@ class SingleStreamPlan(Plan):
         if self.after or self.events != "current" or self.chosen.conditions_aggregate or self.rate is not None:
             return None
         return LoopPlan(self.chosen, filters, window) if window is not None or self.window is None else None
+
+    @cached_property
+    def batches(self) -> BatchRuns | None:
+        """How many batches of the window are added up at once; None where they are not."""
+        return batch_runs(self)
 
     def instance(self, place: Place) -> SingleStreamQuery:
         """Return a new instance."""
@@ -265,7 +272,13 @@ class SingleStreamQuery:
     def loops(self) -> Mapping[str, LoopMaker]:
         """What takes many single events of a stream faster than `receivers` do, by stream id."""
         plan = self.plan.loop
-        return {} if plan is None else {self.plan.inputs[0]: lambda drive: plan.loop(self, self.sink, drive)}
+        return {} if plan is None else {self.plan.inputs[0]: lambda drive: self._loop(plan, drive)}
+
+    def _loop(self, plan: LoopPlan, drive: Drive) -> Loop:
+        plain = plan.loop(self, self.sink, drive)
+        if self.plan.batches is None or not isinstance(self.window, LengthBatchWindow):
+            return plain
+        return self.plan.batches.around(plain, self.window, self.sink, drive)
 
     def start(self) -> None:
         """Begin: a rate limit by time and stream processors count from now."""

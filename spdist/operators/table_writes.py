@@ -54,6 +54,9 @@ class TableWriter:
         """Return None: nobody watches a table (`spdist.operators.junction.Straight`)."""
         return None
 
+    def picker(self) -> None:
+        """Return None: a table holds rows."""
+
     def gather(self, timestamp: int, rows: list[Row]) -> None:
         """Take the events of one chunk that all have the same timestamp, one after the other."""
         self.many([(timestamp, row) for row in rows])

@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Protocol
 
 import tenacity
 
 from spdist.errors import TransportError
 from spdist.language.types import Schema
-from spdist.mapping.json_texts import JsonTexts
+from spdist.mapping.json_texts import together
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing
 from spdist.transports.errors import append_error, error_entry
@@ -316,7 +315,4 @@ def _together(run: Sequence[Outgoing]) -> Sequence[Delivery]:
         return [one for one in run if isinstance(one, Delivery)]
     if len(run) == 1:
         return first
-    payloads = [one.payloads for one in run if isinstance(one, Deliveries)]
-    texts = [one for one in payloads if isinstance(one, JsonTexts)]
-    whole = JsonTexts.following(texts) if len(texts) == len(payloads) else list(chain.from_iterable(payloads))
-    return replace(first, payloads=whole)
+    return replace(first, payloads=together([one.payloads for one in run if isinstance(one, Deliveries)]))

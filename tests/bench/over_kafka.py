@@ -37,7 +37,7 @@ from tests.runtime.host_settings import settings_in
 #: Time of the first event, ms: topics do not take times before 1970.
 START_MS = 1_600_000_000_000
 #: Workloads that put out many events for one: fewer events do.
-WIDE = {"join_time_windows": 10, "join_time_windows_1k": 2}
+WIDE = {"join_time_windows": 10}
 #: Those that Siddhi scans for: for it so many fewer do again.
 SLOW = {"join_time_windows": 5, "join_time_windows_1k": 5, "pattern_every": 5}
 PATIENCE_S = 240.0

@@ -128,8 +128,10 @@ def _read(schema: Schema, sent: list[bytes], before: int = 0) -> Any:
     mapping = _setting(schema)
     # An array that is a part of a longer one, which would be something else as a whole.
     payloads = pa.array([b"{"] * before + sent + [b"}\n"], pa.binary()).slice(before, len(sent))
-    rows, columns = ColumnReader(mapping).read(payloads)
-    assert len(rows) == len(sent)
+    read, columns = ColumnReader(mapping).read(payloads)
+    assert len(read) == len(sent)
+    rows = list(read)
+    assert read[1:-1] == rows[1:-1]
     for row, payload in zip(rows, sent, strict=True):
         if row is not None:
             assert repr([row]) == repr(_one_by_one(mapping, payload)), payload
@@ -232,3 +234,10 @@ def test_other_mappings_have_no_columns() -> None:
     assert ColumnReader(text).read(pa.array([b'{"price":1.5,"a":"x"}'], pa.binary())) == ([None], None)
     objects = _setting(Schema.of([("a", "object")]))
     assert ColumnReader(objects).read(pa.array([b'{"a":1}'], pa.binary())) == ([None], None)
+
+
+@pytest.mark.parametrize("octets", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xe2\x82"])
+def test_what_is_no_text_is_left_to_the_mapping(octets: bytes) -> None:
+    """Arrow's parser takes it, and rows are made later."""
+    schema = Schema.of([("a", "string"), ("b", "string")])
+    assert _read(schema, [b'{"event":{"a":"x","b":"y"}}', b'{"event":{"a":"x","b":"' + octets + b'"}}']) is None

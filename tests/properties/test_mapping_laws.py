@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import BatchReader, BatchWriter
 from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
+from spdist.mapping.picked_rows import PickedRows
 from spdist.transports.event_log import encoded
 
 _KINDS = ("string", "int", "long", "float", "double", "bool", "object")
@@ -230,19 +233,32 @@ def test_writing_a_column(kind: str, data: st.DataObject) -> None:
     assert [encoded(one) for one in writer.write([], rows, lambda *_: None)] == [encoded(one) for one in expected]
 
 
+@st.composite
+def picked(draw: st.DrawFn, rows: list[Any]) -> PickedRows:
+    """The same rows of three values, the first two from one source, in any order and among others."""
+    sources: list[list[Any]] = [[(row[1], row[0]) for row in rows], [(row[2],) for row in rows]]
+    places = []
+    for source in sources:
+        source += draw(st.lists(st.sampled_from(source), max_size=8))
+        order = draw(st.permutations(range(len(source))))
+        source[:] = [source[place] for place in order]
+        places.append(numpy.array([order.index(place) for place in range(len(rows))]))
+    return PickedRows(sources, places, [(0, 1), (0, 0), (1, 0)])
+
+
 _shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(_shapes, min_size=1, max_size=3), st.data())
-def test_texts_that_follow_one_another(parts: list[list[int]], data: st.DataObject) -> None:
-    """Each part is given by the sizes of its chunks."""
+@given(st.lists(_shapes, min_size=1, max_size=3), st.sampled_from([[False], [True], [False, True]]), st.data())
+def test_texts_that_follow_one_another(parts: list[list[int]], picks: list[bool], data: st.DataObject) -> None:
+    """Each part is given by the sizes of its chunks; `picks`: whether some are picked from the rows of others."""
     schema = Schema.of([("a", "string"), ("b", "double"), ("c", "int")])
     mapper = sink_mapper(setting(schema, "json", {}))
     row = st.tuples(*(st.none() | _TYPICAL[kind] for kind in ("string", "double", "int")))
     expected: list[bytes] = []
     texts: list[JsonTexts] = []
-    for sizes in parts:
+    for sizes, pick in zip(parts, cycle(picks), strict=False):
         rows: list[Any] = []
         chunks = []
         for size in sizes:
@@ -250,7 +266,7 @@ def test_texts_that_follow_one_another(parts: list[list[int]], data: st.DataObje
             expected += map(encoded, mapper.write([(0, one) for one in own]))
             chunks += [(len(rows), len(rows) + size)] if size > 1 else []
             rows += own
-        texts.append(JsonTexts.grouped(schema, rows, chunks))
+        texts.append(JsonTexts.grouped(schema, data.draw(picked(rows)) if pick else rows, chunks))
     whole = JsonTexts.following(texts)
     assert len(whole) == len(expected)
     assert whole.octets().to_pylist() == list(map(encoded, whole)) == expected

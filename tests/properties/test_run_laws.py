@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
+from itertools import islice, zip_longest
 from unittest.mock import patch
 
 import pytest
@@ -11,12 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spdist.engine import intake, merge
-from spdist.engine.hosted import build_island
+from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island
 from spdist.engine.straight import as_run
 from spdist.language.types import Schema
+from spdist.operators import join_runs
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
+from spdist.transports.delivery import Deliveries
 from spdist.transports.outside import mark
 from spdist.transports.payload import TIMER, Events, Payload
 
@@ -56,7 +58,9 @@ _events = st.lists(
 _unusual = st.sampled_from(["", "", "", "late", "late", "timer", "chunk", "paths"])
 
 
-def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A") -> Island:
+def assigned(
+    app: str, strategy: Strategy = Strategy.FIELD_GROUPING, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A"
+) -> Assignment:
     streams = "".join(f"define stream {name} (id string, v int); " for name in (*reads, "Out", "Two"))
     key = "id" if strategy is Strategy.FIELD_GROUPING else None
     outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in ("Out", "Two"))
@@ -64,7 +68,11 @@ def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1"
         outputs = outputs[:1]
     text = f"@app:playback {streams}{app}"
     inputs = tuple(AssignedInput(stream, f"App.{stream}", (0,), producers) for stream in reads)
-    return build_island(Assignment("App-g-1", "App", "App-g", text, True, inputs, outputs), 100)
+    return Assignment("App-g-1", "App", "App-g", text, True, inputs, outputs)
+
+
+def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A") -> Island:
+    return build_island(assigned(app, strategy, producers, reads), 100)
 
 
 Steps = list[tuple[int, int, int, bytes, str | None, int | None]]
@@ -170,6 +178,45 @@ def test_runs_of_two_streams_give_what_single_events_give(
     with patch.object(merge, "as_run", return_value=None), patch.object(merge, "_gather"):
         expected = course(app, strategy, sent, together, cut, "AB")
     assert course(app, strategy, sent, together, cut, "AB") == expected
+
+
+_SINK = "@sink(type='kafka', bootstrap.servers='b:1', topic='t', @map(type='json')) "
+_JOINS = (
+    "from A#window.time(15) as x join B#window.time(25) as y on x.id == y.id select x.id as id, x.v as v, y.v as w ",
+    "from A#window.length(3) as x join B#window.time(25) as y on x.id == y.id select y.v as v, x.id as id, 1 as one ",
+    "from A#window.length(3) as x join B#window.length(4) as y on y.v == x.v and x.id == y.id select x.id as id ",
+    "from A#window.time(15) as x left outer join B#window.time(25) as y on x.id == y.id select y.id as id, x.v as v ",
+    "from A#window.time(9) as x full outer join B#window.length(2) as y on x.id == y.id select y.v as w, x.v as v ",
+    "from A#window.time(25) as x unidirectional join B#window.time(15) as y on x.id == y.id select x.v as v, y.v as w ",
+    "from A#window.time(25) as x right outer join B#window.time(15) as y on x.id == y.id select x.v as v, y.v as w ",
+    "from A[v > 0]#window.time(25) as x join B#window.time(15) as y on x.id == y.id select x.v as v, y.v as w ",
+    "from A#window.time(25) as x join B#window.time(15) as y on x.id == y.id and x.v < y.v select x.v as v, y.v as w ",
+    "from A#window.time(25) as x join B#window.time(15) as y on x.v == y.v and x.v == y.v select x.id as a ",
+)
+
+
+def delivered(outputs: list[object]) -> list[object]:
+    """With what sinks deliver as single payloads."""
+    return [single for one in outputs for single in (one if isinstance(one, Deliveries) else [one])]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(_JOINS), _events, _events, st.booleans(), st.data())
+def test_joins_of_many_events_at_once_give_what_single_events_give(
+    join: str, left: Steps, right: Steps, grouped: bool, data: st.DataObject
+) -> None:
+    size, together, cut = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 6)), data.draw(st.integers(0, 6))
+    late = data.draw(st.sampled_from(["", "", "late"]))
+    fed = [records(own, size, late, f"App.{stream}") for stream, own in zip("AB", (left, right), strict=True)]
+    sent = [record for pair in zip_longest(*fed) for record in pair if record is not None]
+    sink = _SINK.replace("@map(", "@map(" if grouped else "@map(event.grouping.enabled='false', ")
+    app = f"{join} insert into J;"
+    results = ", ".join(f"{name} {kind.value}" for name, kind in checked_app(assigned(app, reads="AB")).streams["J"])
+    app = f"{sink} define stream J ({results}); {app}"
+    with patch.object(join_runs, "FEWEST", 10**9):
+        expected = delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB"))
+    with patch.object(join_runs, "FEWEST", 0):
+        assert delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB")) == expected
 
 
 def test_runs_of_two_streams_are_one_run() -> None:

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spdist.engine.hosted import build_island
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import FencedError
-from spdist.planning.topology import AssignedInput
+from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.payload import Events, Payload
 from tests.engine.fake_app import SCHEMA, island
@@ -253,3 +254,34 @@ def test_a_batch_that_is_repeated_gives_the_same_again(tmp_path: Path) -> None:
         done = shard.process(batch, records, 0, after)
         assert shard.process(batch, [], 0, after) == done
         shard.island = None  # another process goes on
+
+
+def test_what_snapshots_cost_stays_in_proportion_to_what_comes(tmp_path: Path) -> None:
+    """Of a state that holds all that has come."""
+    text = (
+        "@app:playback define stream A (key string, value long); "
+        "from A#window.length(100000) select key, value insert all events into Out;"
+    )
+    written: list[int] = []
+
+    class Counting(StateStore):
+        def save_snapshot(self, number: int, state: bytes) -> None:
+            written.append(len(state))
+            super().save_snapshot(number, state)
+
+    store, reads = Counting(tmp_path), (AssignedInput("A", "App.A", (0,), ("f",)),)
+    assignment = Assignment("App-g-1", "App", "App-g", text, True, reads, ())
+    policy = SnapshotPolicy(payload_bytes=2_000)
+    shard = Shard(store, store.open("only"), lambda: build_island(assignment, 100), policy)
+    came = 0
+    for batch in range(200):
+        first = 10 * batch
+        events = Events.of([(100 + number, (f"k{number}", number)) for number in range(first, first + 10)], first)
+        value = Payload(SCHEMA).encode(events)
+        came += len(value)
+        shard.process(
+            batch, [Record("App.A", 0, value, 10, "f", first, 109 + first, batch)], 0, {"App.A": {0: batch + 1}}
+        )
+    assert 2 < len(written) < came / policy.payload_bytes / 3
+    assert written == sorted(written)
+    assert sum(written) < 3 * came
