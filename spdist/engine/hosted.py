@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import ObserverFailed, StreamPart
+from spdist.operators.junction import ObserverFailed, StreamPart, TakeParts
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
@@ -212,14 +212,21 @@ class HostedApp(LocalApp):
         except ObserverFailed as failed:
             raise failed.cause from None
 
+    def takes_parts(self, streams: Iterable[str]) -> bool:
+        """Tell whether what reads these streams may take their events all at once."""
+        return self._taker(streams) is not None
+
+    def _taker(self, streams: Iterable[str]) -> TakeParts | None:
+        takers = {self._home.junction(stream).takes_parts() for stream in streams}
+        return takers.pop() if len(takers) == 1 else None
+
     def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
         """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
         last = max(int(part.times[-1]) for part in parts.values())
         if self._heap and self._heap[0][0] <= last:
             return False
-        takers = {self._home.junction(stream).takes_parts() for stream in parts}
-        take = takers.pop()
-        if takers or take is None or not take(parts):
+        take = self._taker(parts)
+        if take is None or not take(parts):
             return False
         self._clock.now = max(self._clock.now, last)
         return True

@@ -314,7 +314,7 @@ class Island:
             return False
         if not len(mixed.numbers):
             return True
-        parts = mixed.parts()
+        parts = mixed.parts() if app.takes_parts({stream for stream, count in mixed.channels if count}) else None
         if parts is None or not app.deliver_parts(parts):
             self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
         return True

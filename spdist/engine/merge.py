@@ -21,7 +21,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy
@@ -79,38 +78,39 @@ class Mixed(NamedTuple):
 
     Parameters
     ----------
-    channels : list of (str, Events)
-        What is due of each channel, and its stream.
+    due : Events
+        What is due, one channel after the other.
+    channels : list of (str, int)
+        The stream of each channel, and how many of the events are its.
     numbers : numpy.ndarray
-        In which order all of them are due: numbers of the events of all channels, one channel after the other.
+        In which order all of them are due.
     """
 
-    channels: list[tuple[str, Events]]
+    due: Events
+    channels: list[tuple[str, int]]
     numbers: Any
 
     def run(self) -> Events:
         """Return the events in the order in which they are due."""
-        due = Events()
-        for _, events in self.channels:
-            due.extend(events)
-        return due.picked(self.numbers.tolist())
+        return self.due.picked(self.numbers.tolist())
 
     def streams(self) -> list[str]:
         """Return the stream of each event of `run`."""
-        streams = [stream for stream, events in self.channels for _ in range(len(events))]
+        streams = [stream for stream, count in self.channels for _ in range(count)]
         return [streams[number] for number in self.numbers.tolist()]
 
     def parts(self) -> dict[str, StreamPart] | None:
         """Return the events of each stream; None unless all are due at their timestamps, and each has one channel."""
-        named = [(stream, events) for stream, events in self.channels if len(events)]
-        if len(dict(named)) < len(named) or any(events.at != events.ts for _, events in named):
+        named = [(stream, count) for stream, count in self.channels if count]
+        if len(dict(named)) < len(named) or self.due.at != self.due.ts:
             return None
         ranks = numpy.empty_like(self.numbers)
         ranks[self.numbers] = numpy.arange(len(ranks))
+        times = numpy.array(self.due.ts, numpy.int64)
         made, start = {}, 0
-        for stream, events in named:
-            end = start + len(events)
-            made[stream] = StreamPart(numpy.array(events.ts, numpy.int64), ranks[start:end], events.rows)
+        for stream, count in named:
+            end = start + count
+            made[stream] = StreamPart(times[start:end], ranks[start:end], self.due.rows[start:end])
             start = end
         return made
 
@@ -244,17 +244,14 @@ class Merge:
         first = runs[0].path[0]
         if any(run.path.count(first) != len(run) for run in runs):
             return None
-        channels = []
+        due, channels = Events(), []
         for channel in self._by_rank:
-            events = Events()
+            before = len(due)
             for one in _due_runs(channel, self.reached):
-                events.extend(one.run)
-            channels.append((channel.stream, events))
-        at, order = (
-            numpy.fromiter(chain.from_iterable(getattr(events, name) for _, events in channels), numpy.int64)
-            for name in ("at", "order")
-        )
-        return Mixed(channels, numpy.lexsort((order, at)))
+                due.extend(one.run)
+            channels.append((channel.stream, len(due) - before))
+        at, order = numpy.array(due.at, numpy.int64), numpy.array(due.order, numpy.int64)
+        return Mixed(due, channels, numpy.lexsort((order, at)))
 
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.

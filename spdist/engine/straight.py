@@ -7,7 +7,7 @@ timer fires.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from operator import length_hint
@@ -60,6 +60,10 @@ class RunsApp(Protocol):
         self, streams: Sequence[str], times: Iterator[int], due: Sequence[int], rows: Sequence[Row], around: Around
     ) -> None:
         """Deliver events of several streams; as `deliver_each`, with the stream and the time of delivery of each."""
+        ...
+
+    def takes_parts(self, streams: Iterable[str]) -> bool:
+        """Tell whether what reads these streams may take their events all at once."""
         ...
 
     def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:

@@ -84,10 +84,8 @@ class BatchRuns:
             return plain
 
         def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
-            found = None
-            if isinstance(rows, ReadRows) and not drive.heap:
-                found = self._found(rows, length - len(window.batch) if window.batch else 0, length)
-            if not isinstance(rows, ReadRows) or found is None:
+            begin = length - len(window.batch) if window.batch else 0
+            if not isinstance(rows, ReadRows) or drive.heap or (found := self._found(rows, begin, length)) is None:
                 plain(timestamps, rows)
                 return
             times = iter(timestamps)

@@ -79,8 +79,6 @@ class _Encoder:
         return packed
 
     def _extend(self, value: Any) -> msgpack.ExtType:
-        if type(value) is tuple:
-            return _known_kind(_TUPLE, self.pack(list(value)))
         code = _CODES.get(type(value))
         if code is None:
             raise StateError(
@@ -91,6 +89,8 @@ class _Encoder:
 
     def _parts(self, value: Any) -> Any:
         """Return plain data that `value` can be made of again."""
+        if type(value) is tuple:  # most of what there is
+            return list(value)
         if isinstance(value, HashMap):
             # In the order in which keys came: that of the iteration follows from it and from the capacity.
             return [value.capacity, value.history()]

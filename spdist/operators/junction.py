@@ -163,7 +163,19 @@ class Junction:
         Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
     """
 
-    __slots__ = ("_at_once", "_gather", "_loops", "_many", "_one", "failures", "fault", "id", "keep", "observers")
+    __slots__ = (
+        "_gather",
+        "_loops",
+        "_many",
+        "_one",
+        "_pick",
+        "_take_parts",
+        "failures",
+        "fault",
+        "id",
+        "keep",
+        "observers",
+    )
 
     def __init__(
         self,
@@ -182,7 +194,8 @@ class Junction:
         self._loops: list[LoopMaker | None] = []
         #: Of the only receiver.
         self._gather: Gather | None = None
-        self._at_once: tuple[Pick | None, TakeParts | None] = (None, None)
+        self._pick: Pick | None = None
+        self._take_parts: TakeParts | None = None
 
     def subscribe(
         self,
@@ -208,8 +221,10 @@ class Junction:
         take_parts : callable, optional
             Takes many events of this and of other streams at once.
         """
-        self._gather = None if self._one else gather
-        self._at_once = (None, None) if self._one else (pick, take_parts)
+        only = not self._one
+        self._gather = gather if only else None
+        self._pick = pick if only else None
+        self._take_parts = take_parts if only else None
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
@@ -243,11 +258,11 @@ class Junction:
 
     def picker(self) -> Pick | None:
         """Return what takes many chunks at once, where the only one who gets the events does; else None."""
-        return None if self.observers else self._at_once[0]
+        return None if self.observers else self._pick
 
     def takes_parts(self) -> TakeParts | None:
         """Return what takes many events of this stream and of others at once, where the only receiver does."""
-        return None if self.observers else self._at_once[1]
+        return None if self.observers else self._take_parts
 
     def gather(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""
