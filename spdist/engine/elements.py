@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spdist.engine.home import Home
+from spdist.engine.rows import count_rows
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp, CheckedPartition
 from spdist.language.scope import undefined
@@ -67,12 +68,12 @@ class Elements:
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
         loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
-        take_parts = element.take_parts if isinstance(element, QuietJoin) else None
+        at_once = element.at_once if isinstance(element, SingleStreamQuery | PartitionRuntime | QuietJoin) else None
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
             else:
-                self._home.junction(stream_id).subscribe(one, many, loops.get(stream_id), take_parts=take_parts)
+                self._home.junction(stream_id).subscribe(one, many, loops.get(stream_id), at_once=at_once)
         for window_id, receive in element.event_receivers.items():
             self.window(window_id).subscribe(receive)
 
@@ -94,6 +95,15 @@ class Elements:
             "queries": {name: query.snapshot() for name, query in self._queries.items()},
             "partitions": [partition.snapshot() for partition in self._partitions],
         }
+
+    def held_rows(self) -> int:
+        """Return how many rows the queries and partitions hold; see `count_rows`."""
+        held = 0
+        elements: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
+        for element in elements:
+            known = element.held_rows if isinstance(element, SingleStreamQuery | PartitionRuntime) else None
+            held += count_rows(element.snapshot()) if known is None else known
+        return held
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a snapshot."""

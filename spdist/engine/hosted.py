@@ -18,7 +18,7 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import ObserverFailed, StreamPart, TakeParts
+from spdist.operators.junction import ObserverFailed, Pick, StreamPart, TakesParts
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
@@ -216,25 +216,30 @@ class HostedApp(LocalApp):
         """Tell whether what reads these streams may take their events all at once."""
         return self._taker(streams) is not None
 
-    def _taker(self, streams: Iterable[str]) -> TakeParts | None:
-        takers = {self._home.junction(stream).takes_parts() for stream in streams}
+    def _taker(self, streams: Iterable[str]) -> TakesParts | None:
+        takers = {self._home.junction(stream).at_once() for stream in streams}
         return takers.pop() if len(takers) == 1 else None
 
     def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
         """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
         last = max(int(part.times[-1]) for part in parts.values())
-        if self._heap and self._heap[0][0] <= last:
-            return False
-        take = self._taker(parts)
-        if take is None or not take(parts):
+        taker = self._taker(parts)
+        if taker is None or self._timers.is_due(last, taker.timer) or not taker.take(parts):
             return False
         self._clock.now = max(self._clock.now, last)
         return True
 
     def subscribe_each(
-        self, stream: str, one: Callable[[int, Row], None], many: Callable[[Sequence[Arrival]], None]
+        self,
+        stream: str,
+        one: Callable[[int, Row], None],
+        many: Callable[[Sequence[Arrival]], None],
+        pick: Pick | None = None,
     ) -> None:
-        """Call `one` with each event that is put out alone, and `many` with each other chunk, as `subscribe_chunks`."""
+        """Call `one` with each event that is put out alone, and `many` with each other chunk, as `subscribe_chunks`.
+
+        Where many chunks are put out at once `pick` is called, where there is one.
+        """
         if stream == ANSWERS:
             self._answer = many
             return
@@ -245,7 +250,7 @@ class HostedApp(LocalApp):
             else:
                 many([(timestamp, row) for row in rows])
 
-        self._home.junction(stream).subscribe(one, many, gather=gather)
+        self._home.junction(stream).subscribe(one, many, gather=gather, pick=pick)
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with each chunk of a stream, after the stream's queries."""

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from spdist.engine.intake import Intake
+from spdist.engine.merge import part_of
 from spdist.engine.publish import Publisher
 from spdist.engine.rows import HoldsRows
-from spdist.engine.straight import Run, RunsApp
+from spdist.engine.straight import NO_EVENTS, Run, RunsApp
 from spdist.errors import StateError
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
@@ -132,7 +133,7 @@ class Island:
         for position, stream in enumerate(self._publisher.streams):
             put = self._collector(stream)
             if isinstance(app, RunsApp):
-                app.subscribe_each(stream, self._run.collector(position, put), put)
+                app.subscribe_each(stream, self._run.collector(position, put), put, self._run.picker(position))
             else:
                 app.subscribe_chunks(stream, put)
 
@@ -301,8 +302,12 @@ class Island:
 
     def _deliver_runs(self) -> None:
         if (only := self._only) is not None:
+            app, stream = only
+            at_once = app.takes_parts((stream,))
             for events in self._merge.runs():
-                self._run.through(*only, events, self.app.clock, self._firing)
+                now = self.app.clock
+                if not (at_once and self._run.through_at_once(app, {stream: part_of(events)}, events, now)):
+                    self._run.through(app, stream, events, now, self._firing)
 
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
@@ -315,7 +320,8 @@ class Island:
         if not len(mixed.numbers):
             return True
         parts = mixed.parts() if app.takes_parts({stream for stream, count in mixed.channels if count}) else None
-        if parts is None or not app.deliver_parts(parts):
+        causes = mixed.causes() if self._publisher.streams else NO_EVENTS
+        if parts is None or not self._run.through_at_once(app, parts, causes, app.clock):
             self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
         return True
 

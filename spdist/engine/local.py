@@ -299,7 +299,7 @@ class LocalApp:
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
-        return count_rows([[store.snapshot() for store in self._stores.values()], self._elements.snapshot()])
+        return count_rows([store.snapshot() for store in self._stores.values()]) + self._elements.held_rows()
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state by that of a snapshot; the app goes on from there.

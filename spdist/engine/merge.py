@@ -33,7 +33,7 @@ from spdist.transports.base import NO_CLOCK
 from spdist.transports.paths import next_sibling, sort_key
 from spdist.transports.payload import TIMER, Events
 
-__all__ = ["ChannelKey", "Merge", "Mixed", "Released"]
+__all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
@@ -99,6 +99,15 @@ class Mixed(NamedTuple):
         streams = [stream for stream, count in self.channels for _ in range(count)]
         return [streams[number] for number in self.numbers.tolist()]
 
+    def causes(self) -> Events:
+        """Return when each event is due, its order, path and timestamp, in the order in which they are due."""
+        numbers = self.numbers.tolist()
+        made = Events()
+        for own, came in ((made.at, self.due.at), (made.order, self.due.order), (made.ts, self.due.ts)):
+            own += [came[n] for n in numbers]
+        made.path += [self.due.path[n] for n in numbers]
+        return made
+
     def parts(self) -> dict[str, StreamPart] | None:
         """Return the events of each stream; None unless all are due at their timestamps, and each has one channel."""
         named = [(stream, count) for stream, count in self.channels if count]
@@ -113,6 +122,12 @@ class Mixed(NamedTuple):
             made[stream] = StreamPart(times[start:end], ranks[start:end], self.due.rows[start:end])
             start = end
         return made
+
+
+def part_of(events: Events) -> StreamPart:
+    """Return the events of an only stream, which are a run."""
+    stamps = None if events.at == events.ts else numpy.array(events.ts, numpy.int64)
+    return StreamPart(numpy.array(events.at, numpy.int64), numpy.arange(len(events)), events.rows, stamps)
 
 
 class _Run(NamedTuple):

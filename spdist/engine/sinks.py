@@ -17,6 +17,7 @@ from spdist.mapping.columns import BatchWriter
 from spdist.mapping.json_texts import together
 from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.picked_rows import PickedRows
+from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.templates import Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.distribution import distribution
@@ -213,7 +214,9 @@ class _Together:
         self._parts: list[Sequence[Any]] = []
         self._next = 0
         pick = self._picked if self._writer.quick else None
-        home.junction(stream.name).subscribe(self._collector(), self._many, gather=self._gathered, pick=pick)
+        home.junction(stream.name).subscribe(
+            self._collector(), self._many, gather=self._gathered, pick=pick, picks_timers=True
+        )
         outbox.ask(self._made)
 
     def _collector(self) -> Callable[[int, Row], None]:
@@ -244,7 +247,7 @@ class _Together:
             self._chunks.append((begin, begin + len(rows)))
         self._rows.extend(rows)
 
-    def _picked(self, rows: PickedRows, bounds: Any) -> None:
+    def _picked(self, rows: PickedRows | ReadRows, bounds: Any, _causes: Any) -> None:
         self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
 
     def _written(self) -> Iterator[Sequence[Any]]:

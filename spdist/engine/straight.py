@@ -11,20 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from operator import length_hint
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import StreamPart
+from spdist.operators.junction import Pick, StreamPart
 from spdist.transports.paths import child, sort_key
 from spdist.transports.payload import TIMER, Events
 
-__all__ = ["Around", "Key", "Run", "RunsApp", "as_run"]
+__all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "as_run"]
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
 #: Given what lets time pass until timers are due, returns what is to be called instead.
 Around = Callable[[Callable[[int], None]], Callable[[int], None]]
-_NO_EVENTS = Events()
+NO_EVENTS = Events()
 
 
 @runtime_checkable
@@ -78,9 +80,16 @@ class RunsApp(Protocol):
         ...
 
     def subscribe_each(
-        self, stream: str, one: Callable[[int, Row], None], many: Callable[[Sequence[Arrival]], None]
+        self,
+        stream: str,
+        one: Callable[[int, Row], None],
+        many: Callable[[Sequence[Arrival]], None],
+        pick: Pick | None = None,
     ) -> None:
-        """Have `one` called with each event that is put out alone, and `many` with each other chunk."""
+        """Have `one` called with each event that is put out alone, `many` with each other chunk, or `pick` with many.
+
+        That is where they are put out at once, for events of `deliver_parts`.
+        """
         ...
 
 
@@ -137,7 +146,7 @@ class Run:
         #: Whether an event of a run is being processed, and no timer.
         self.on = False
         self._puts = [_Put(events) for events in published]
-        self._causes = _NO_EVENTS
+        self._causes = NO_EVENTS
         self._times: Iterator[int] = iter(())
         self._since = 0
         self._left = -1
@@ -170,6 +179,47 @@ class Run:
         deliver = app.deliver_mixed
         self._go(events, now, timers, lambda times, around: deliver(streams, times, events.at, events.rows, around))
 
+    def through_at_once(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Events, now: int) -> bool:
+        """Deliver the events of a run at once, where that is the same; tells whether they were.
+
+        Parameters
+        ----------
+        app : RunsApp
+            Takes them.
+        parts : Mapping of str to StreamPart
+            The events.
+        causes : Events
+            When each is due, its order, path and timestamp.
+        now : int
+            The app's clock, ms.
+        """
+        self._causes, self._since = causes, now
+        try:
+            return app.deliver_parts(parts)
+        finally:
+            self._causes = NO_EVENTS
+
+    def picker(self, position: int) -> Pick:
+        """Return what takes what the events of a run put out at once to a stream."""
+        into = self._puts[position].events
+
+        def pick(rows: Sequence[Row], bounds: Any, causes: Any) -> None:
+            counts = numpy.diff(bounds)
+            places = numpy.arange(len(rows)) - numpy.repeat(bounds[:-1], counts)
+            which = numpy.repeat(causes, counts).tolist()
+            at, order, path, stamps = self._causes.at, self._causes.order, self._causes.path, self._causes.ts
+            times = [at[number] for number in which]
+            into.columns = None
+            into.at += times if times[0] >= self._since else [max(self._since, time) for time in times]
+            into.order += [order[number] for number in which]
+            numbers = places.tolist()
+            into.path += [child(path[number], place) for number, place in zip(which, numbers, strict=True)]
+            into.chunk += numbers
+            into.ts += [stamps[number] for number in which]
+            into.rows += rows
+
+        return pick
+
     def _go(
         self, events: Events, now: int, timers: Callable[[bool], None], deliver: Callable[[Iterator[int], Around], None]
     ) -> None:
@@ -193,7 +243,7 @@ class Run:
         finally:
             self.on = False
         self.settle()
-        self._causes = _NO_EVENTS
+        self._causes = NO_EVENTS
 
     def collector(self, position: int, otherwise: Callable[[Sequence[Arrival]], None]) -> Callable[[int, Row], None]:
         """Return what takes an event that is put out alone to a stream; `otherwise` does outside of a run."""

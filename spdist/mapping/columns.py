@@ -25,6 +25,7 @@ from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.picked_rows import PickedRows
+from spdist.mapping.read_rows import ReadRows
 
 __all__ = ["SURELY_REAL", "BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
 
@@ -273,12 +274,12 @@ class BatchWriter:
             done = end
         return made
 
-    def chunks(self, rows: PickedRows, bounds: Any) -> Sequence[Any]:
+    def chunks(self, rows: PickedRows | ReadRows, bounds: Any) -> Sequence[Any]:
         """Return the payloads of many chunks, at least one, where the writer is `quick`.
 
         Parameters
         ----------
-        rows : PickedRows
+        rows : PickedRows or ReadRows
             The events.
         bounds : numpy.ndarray
             At which of them each chunk begins, and where the last one ends.

@@ -24,20 +24,10 @@ from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import SURELY_REAL, BatchReader, Row
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.octets import OCTETS, bounds, joined
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.read_rows import ARROW, ReadRows
 
-__all__ = ["ARROW", "ColumnReader"]
+__all__ = ["ColumnReader"]
 
-#: SiddhiQL type → how its values travel. A float travels with 64 bits: where a double was cast to float, Siddhi does
-#: not round it, and the next group must not see another number.
-ARROW: dict[Type, Any] = {
-    Type.STRING: pa.string(),
-    Type.INT: pa.int32(),
-    Type.LONG: pa.int64(),
-    Type.FLOAT: pa.float64(),
-    Type.DOUBLE: pa.float64(),
-    Type.BOOL: pa.bool_(),
-}
 #: Of fewer payloads a call of Arrow costs more than it saves.
 FEW = 512
 #: Bytes that Arrow parses at a time; what is longer than that by itself is refused.

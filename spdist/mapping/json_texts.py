@@ -22,6 +22,7 @@ from spdist.language.types import Schema, Type
 from spdist.mapping.json_payloads import ENVELOPE, json_text
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of, octets_within
 from spdist.mapping.picked_rows import PickedRows
+from spdist.mapping.read_rows import ReadRows
 
 __all__ = ["JsonTexts", "together"]
 
@@ -120,7 +121,12 @@ def together(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
 
 def _following(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Sequence[tuple[Any, ...]]:
     picked = [part for part in parts if isinstance(part, PickedRows)]
-    return PickedRows.following(picked) if len(picked) == len(parts) else list(chain.from_iterable(parts))
+    if len(picked) == len(parts):
+        return PickedRows.following(picked)
+    read = [part for part in parts if isinstance(part, ReadRows)]
+    if len(read) == len(parts):
+        return ReadRows.following(read)
+    return list(chain.from_iterable(parts))
 
 
 def _columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
@@ -129,7 +135,10 @@ def _columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
     before = f'{{"{ENVELOPE}":{{'
     for number, (name, kind) in enumerate(schema):
         end = "}" if number == len(schema) - 1 else ","
-        picked = rows.column(number) if isinstance(rows, PickedRows) else ([row[number] for row in rows], None)
+        if isinstance(rows, PickedRows | ReadRows):
+            picked = rows.column(number)
+        else:
+            picked = [row[number] for row in rows], None
         opening, values, closing = _column(kind, picked[0], end)
         if picked[1] is not None:
             values = values.take(pa.array(picked[1]))
@@ -138,8 +147,21 @@ def _columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
     return (*pieces, (before + "}").encode())
 
 
-def _column(kind: Type, column: Sequence[Any], end: str) -> tuple[str, Any, str]:
-    """Return the values of a column as the json mapping writes them, `end` behind each, and what is around each."""
+def _column(kind: Type, column: Any, end: str) -> tuple[str, Any, str]:
+    """Return the values of a column as the json mapping writes them, `end` behind each, and what is around each.
+
+    The column is a sequence, or an Arrow array.
+    """
+    if isinstance(column, pa.Array):
+        if not column.null_count and pa.types.is_floating(column.type):
+            return _reals(kind, column.to_numpy(), end)
+        if not column.null_count and pa.types.is_integer(column.type):
+            return "", _elements(orjson.dumps(column.to_numpy(), option=orjson.OPT_SERIALIZE_NUMPY), end), ""
+        if not column.null_count and pa.types.is_string(column.type):
+            texts = column.cast(pa.large_string()).cast(OCTETS)
+            if _needs_no_escape(texts):
+                return '"', texts, f'"{end}'
+        column = column.to_pylist()
     types = set(map(type, column))
     if types == {str}:
         texts = octets_of(column)
@@ -164,9 +186,9 @@ def _needs_no_escape(texts: Any) -> bool:
     return not ((characters < ord(" ")) | (characters == ord('"')) | (characters == ord("\\"))).any()
 
 
-def _reals(kind: Type, column: Sequence[float], end: str) -> tuple[str, Any, str]:
+def _reals(kind: Type, column: Any, end: str) -> tuple[str, Any, str]:
     """Return real numbers as Java writes them: where it writes plain decimals, orjson writes the same."""
-    exact = values = numpy.asarray(array("d", column))
+    exact = values = column if isinstance(column, numpy.ndarray) else numpy.asarray(array("d", column))
     if kind is Type.FLOAT:
         with numpy.errstate(over="ignore"):
             values = exact.astype(numpy.float32)
@@ -178,7 +200,7 @@ def _reals(kind: Type, column: Sequence[float], end: str) -> tuple[str, Any, str
     unusual = numpy.flatnonzero(~plain & numpy.isfinite(exact))
     texts = _elements(written, end)
     if len(unusual):
-        said = (_unusual(kind, column[place], texts[place].as_py()[:-1].decode()) for place in unusual.tolist())
+        said = (_unusual(kind, float(exact[place]), texts[place].as_py()[:-1].decode()) for place in unusual.tolist())
         which = numpy.arange(len(column))
         which[unusual] = range(len(column), len(column) + len(unusual))
         texts = pa.concat_arrays([texts, octets_of([one + end for one in said])]).take(pa.array(which))

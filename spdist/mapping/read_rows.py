@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, overload
 
+import numpy
 import pyarrow as pa
 
-__all__ = ["ReadRows"]
+from spdist.language.types import Type
+
+__all__ = ["ARROW", "ReadRows"]
 
 Row = tuple[Any, ...]
+
+#: SiddhiQL type → how its values travel. A float travels with 64 bits: where a double was cast to float, Siddhi does
+#: not round it, and the next group must not see another number.
+ARROW: dict[Type, Any] = {
+    Type.STRING: pa.string(),
+    Type.INT: pa.int32(),
+    Type.LONG: pa.int64(),
+    Type.FLOAT: pa.float64(),
+    Type.DOUBLE: pa.float64(),
+    Type.BOOL: pa.bool_(),
+}
+_PYTHON = {Type.STRING: str, Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
 
 
 class ReadRows(Sequence[Row]):
@@ -34,6 +49,53 @@ class ReadRows(Sequence[Row]):
         self._wanted = wanted
         self._rows: list[Row] | None = None
 
+    @classmethod
+    def of(cls, rows: Sequence[Row], kinds: Sequence[Type], attributes: Collection[int]) -> ReadRows | None:
+        """Return some attributes of rows as columns, the others as nulls; None where a value is not of its type.
+
+        Parameters
+        ----------
+        rows : Sequence of tuple
+            At least one.
+        kinds : Sequence of Type
+            Of all attributes.
+        attributes : collection of int
+            Those that are wanted.
+        """
+        columns = []
+        for number, kind in enumerate(kinds):
+            arrow = ARROW.get(kind, pa.null())
+            if number not in attributes:
+                columns.append(pa.nulls(len(rows), arrow))
+                continue
+            values = [row[number] for row in rows]
+            if kind not in _PYTHON or not set(map(type, values)) <= {_PYTHON[kind], type(None)}:
+                return None
+            try:
+                columns.append(pa.array(values, arrow))
+            except (pa.ArrowException, ValueError, OverflowError):  # half a character, or too large
+                return None
+        return cls(_batch(columns), lambda: None)
+
+    @classmethod
+    def following(cls, parts: Sequence[ReadRows]) -> ReadRows:
+        """Return the rows of several, at least one, that have columns of the same types, as those of one."""
+        chunks = zip(*(part._columns.columns for part in parts), strict=True)
+        return cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
+
+    def selecting(self, columns: Sequence[int | numpy.ndarray[Any, Any]]) -> ReadRows:
+        """Return rows whose values are attributes of these, or numbers that are given for each row."""
+        made = [self._columns.column(one) if isinstance(one, int) else pa.array(one) for one in columns]
+        return ReadRows(_batch(made), lambda: None)
+
+    def cut(self, begin: int, end: int) -> ReadRows:
+        """Return rows that follow one another, as columns."""
+        return ReadRows(self._columns.slice(begin, end - begin), lambda: None)
+
+    def at(self, places: Any) -> ReadRows:
+        """Return the rows at `places`, a `numpy.ndarray`."""
+        return ReadRows(self._columns.take(pa.array(places)), lambda: None)
+
     def make(self) -> None:
         """Make all rows now: where it is known that they are wanted."""
         self._rows = _rows(self._columns)
@@ -49,12 +111,12 @@ class ReadRows(Sequence[Row]):
     @overload
     def __getitem__(self, place: int) -> Row: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | list[Row]:
-        """Return a row, or some of them."""
+    def __getitem__(self, place: slice) -> Sequence[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
+        """Return a row, or some of them; nobody is told when only those are made."""
         if self._rows is None and isinstance(place, slice) and place.step in (None, 1):
             begin, end, _ = place.indices(len(self))
-            return _rows(self._columns.slice(begin, max(end - begin, 0)))
+            return self.cut(begin, max(begin, end))
         return self._made()[place]
 
     def __eq__(self, other: object) -> bool:
@@ -63,23 +125,27 @@ class ReadRows(Sequence[Row]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def picked(self, attribute: int, places: Any) -> list[Any]:
-        """Return the values of an attribute in the rows at `places`, a `numpy.ndarray`."""
-        values: list[Any] = self._columns.column(attribute).take(pa.array(places)).to_pylist()
-        return values
-
     def numbers(self, attribute: int, begin: int, end: int) -> Any:
         """Return the numbers of an attribute in some rows as a `numpy.ndarray`; None where there is a null."""
         column = self._column(attribute, begin, end)
         return None if column.null_count else column.to_numpy()
 
-    def codes(self, attribute: int, begin: int, end: int) -> tuple[Any, int] | None:
-        """Return numbers from 0 on that tell an attribute's values apart, and how many; None where there is a null."""
+    def codes(self, attribute: int, begin: int, end: int) -> tuple[Any, Any] | None:
+        """Return numbers from 0 on for an attribute's values, and which value each is; None where there is a null."""
         column = self._column(attribute, begin, end)
         if column.null_count:
             return None
         coded = column.dictionary_encode()
-        return coded.indices.to_numpy(), len(coded.dictionary)
+        return coded.indices.to_numpy(), coded.dictionary
+
+    def values(self, attribute: int, begin: int, end: int) -> Any:
+        """Return the values of an attribute in some rows as an Arrow array; None where there is a null."""
+        column = self._column(attribute, begin, end)
+        return None if column.null_count else column
+
+    def column(self, number: int) -> tuple[Any, None]:
+        """Return the values of an attribute as an Arrow array; see `spdist.mapping.picked_rows.PickedRows.column`."""
+        return self._columns.column(number), None
 
     def _column(self, attribute: int, begin: int, end: int) -> Any:
         return self._columns.column(attribute).slice(begin, end - begin)
@@ -90,6 +156,10 @@ class ReadRows(Sequence[Row]):
             self.make()
         assert self._rows is not None
         return self._rows
+
+
+def _batch(columns: Sequence[Any]) -> Any:
+    return pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns)))))
 
 
 def _rows(columns: Any) -> list[Row]:

@@ -151,6 +151,12 @@ class Timers:
         timer = entry[-1]
         return bool(timer.due) and timer.due[0] == entry[0]
 
+    def is_due(self, time: int, but: Timer | None) -> bool:
+        """Tell whether a timer is due at or before `time`, other than the one that is given."""
+        if not self.heap or self.heap[0][0] > time:
+            return False
+        return any(entry[0] <= time and entry[-1] is not but and self._is_live(entry) for entry in self.heap)
+
     def fire_until(self, time: int) -> None:
         """Wake everything due at or before `time`, in order, with the clock at each due time.
 

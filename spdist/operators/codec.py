@@ -21,6 +21,8 @@ __all__ = ["VERSION", "decode", "encode"]
 VERSION = 1
 
 _MAGIC = b"spdist-state"
+#: JSON can say half a character, so texts can hold it.
+_HALVES = "surrogatepass"
 _TUPLE, _DEQUE, _SET, _FROZENSET = 1, 2, 3, 4
 _LONG, _FLOAT, _MAP, _JSON_OBJECT, _JSON_ARRAY, _OPAQUE, _DECIMAL, _INTEGER, _HASH_SET = range(5, 14)
 _CODES: dict[type, int] = {
@@ -58,19 +60,40 @@ _MAKERS: dict[int, Callable[[Any], Any]] = {
 class _Encoder:
     """Packs one state. What lies in something that the format does not know is packed by itself, level by level.
 
+    Parameters
+    ----------
+    errors : str
+        What is done with half a character in a text, as in `str.encode`.
+
     State
     -----
     The packers of all levels: each begins with a buffer that takes longer to get than most values to pack.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, errors: str = "strict") -> None:
+        self._errors = errors
         self._packers: list[msgpack.Packer] = []
         self._level = 0
 
+    def whole(self, value: Any) -> bytes:
+        """Return `value` as bytes of a state, which may be many."""
+        packer = self._packer(autoreset=False)
+        packer.pack(value)
+        return b"".join((_MAGIC, bytes([VERSION]), packer.getbuffer()))
+
+    def _packer(self, autoreset: bool) -> msgpack.Packer:
+        return msgpack.Packer(
+            default=self._extend,
+            strict_types=True,
+            use_bin_type=True,
+            unicode_errors=self._errors,
+            autoreset=autoreset,
+        )
+
     def pack(self, value: Any) -> bytes:
-        """Return `value` as bytes."""
+        """Return what is within a state as bytes."""
         if self._level == len(self._packers):
-            self._packers.append(msgpack.Packer(default=self._extend, strict_types=True, use_bin_type=True))
+            self._packers.append(self._packer(autoreset=True))
         self._level += 1
         try:
             packed: bytes = self._packers[self._level - 1].pack(value)
@@ -119,7 +142,10 @@ def _revive(code: int, data: bytes) -> Any:
 
 
 def _unpack(data: bytes) -> Any:
-    return msgpack.unpackb(data, ext_hook=_revive, strict_map_key=False, raw=False)
+    try:
+        return msgpack.unpackb(data, ext_hook=_revive, strict_map_key=False, raw=False)
+    except UnicodeDecodeError:
+        return msgpack.unpackb(data, ext_hook=_revive, strict_map_key=False, raw=False, unicode_errors=_HALVES)
 
 
 def encode(value: Any) -> bytes:
@@ -137,7 +163,10 @@ def encode(value: Any) -> bytes:
         The value holds something else.
     """
     try:
-        return _MAGIC + bytes([VERSION]) + _Encoder().pack(value)
+        try:
+            return _Encoder().whole(value)
+        except UnicodeEncodeError:  # seldom, and slower for all texts
+            return _Encoder(_HALVES).whole(value)
     except (OverflowError, ValueError, TypeError) as error:
         raise StateError(f"state cannot be stored: {error}") from error
 

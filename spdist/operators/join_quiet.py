@@ -26,7 +26,7 @@ from spdist.operators.handlers import Flow, StreamProcessorPlan
 from spdist.operators.join_held import Held
 from spdist.operators.join_runs import join_runs
 from spdist.operators.join_sides import ROWS, SidePlan
-from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight, TakeParts
+from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight, TakesParts
 from spdist.operators.parameters import constant_values
 from spdist.operators.plans import Place, ReceiveEvents
 from spdist.operators.stores import Index
@@ -367,7 +367,7 @@ class QuietJoin:
         if not any(writer.tests for writer in writers):
             runs = join_runs(plan, held, [writer.keys for writer in writers], target, place.clock, self.off)
         #: Takes many events of both sides at once; None where they must come one by one.
-        self.take_parts: TakeParts | None = None if runs is None else runs.take
+        self.at_once: TakesParts | None = runs
 
     def _shown(self, arrivals: list[Arrival]) -> None:
         self.sink.many([(CURRENT, timestamp, row) for timestamp, row in arrivals])

@@ -112,12 +112,24 @@ class JoinRuns:
         self._clock = clock
         self._off = off
 
+    @property
+    def timer(self) -> None:
+        """There is none."""
+        return
+
     def take(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Take events of both sides at once; see `spdist.operators.junction.TakeParts`."""
+        """Take events of both sides at once; see `spdist.operators.junction.TakesParts`."""
         pick = self._target.picker()
         own = [parts.get(side.source.stream_id, _NOTHING) for side in self._sides]
         count = sum(len(part.times) for part in own)
-        if pick is None or self._off or self._observers or count < max(FEWEST, sum(len(h.events) for h in self._held)):
+        late = any(part.stamps is not None for part in own)
+        if (
+            pick is None
+            or self._off
+            or self._observers
+            or late
+            or count < max(FEWEST, sum(len(h.events) for h in self._held))
+        ):
             return False
         first = min(part.times[0] for part in own if len(part.times))
         if first < max(self._clock.now, *(held.latest[0] for held in self._held)):
@@ -130,9 +142,9 @@ class JoinRuns:
         last = max(part.times[-1] for part in own if len(part.times))
         for held, all in zip(self._held, (left, right), strict=True):
             _hold(held, all, last)
-        picked, bounds = self._picked(count, (left, right), found)
+        picked, bounds, causes = self._picked(count, (left, right), found)
         if len(picked):
-            pick(picked, bounds)
+            pick(picked, bounds, causes)
         return True
 
     def _all(self, parts: Sequence[StreamPart]) -> list[_All]:
@@ -163,8 +175,8 @@ class JoinRuns:
             first[alone], counts[alone] = size, 1
         return _Found(counts, first, partners)
 
-    def _picked(self, count: int, sides: Sequence[_All], found: Sequence[_Found]) -> tuple[PickedRows, Any]:
-        """Return all results in the order of the events that cause them, and where those of each begin."""
+    def _picked(self, count: int, sides: Sequence[_All], found: Sequence[_Found]) -> tuple[PickedRows, Any, Any]:
+        """Return all results in the order of the events that cause them, where those of each begin, and which it is."""
         counts = numpy.zeros(count, numpy.int64)
         for own, one in zip(sides, found, strict=True):
             counts[own.part.ranks] = one.counts
@@ -177,8 +189,8 @@ class JoinRuns:
             places[position][into] = numpy.repeat(own.held + numpy.arange(len(one.counts)), one.counts)
             if len(within):
                 places[1 - position][into] = one.partners[within + numpy.repeat(one.first, one.counts)]
-        bounds = numpy.append(0, ends[counts > 0])
-        return PickedRows([own.rows for own in sides], places, self._columns), bounds
+        bounds, causes = numpy.append(0, ends[counts > 0]), numpy.flatnonzero(counts)
+        return PickedRows([own.rows for own in sides], places, self._columns), bounds, causes
 
 
 def join_runs(

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from spdist.mapping.picked_rows import PickedRows
-from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.mapping.read_rows import ReadRows
+from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.faults import error_text
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
     "Pick",
     "Straight",
     "StreamPart",
-    "TakeParts",
+    "TakesParts",
 ]
 
 log = logging.getLogger(__name__)
@@ -36,34 +37,49 @@ ReceiveOne = Callable[[int, Row], None]
 ReceiveMany = Callable[[Sequence[Arrival]], None]
 #: Takes the rows of events that are one chunk and have the same timestamp, at least one.
 Gather = Callable[[int, list[Row]], None]
-#: Takes many chunks: their rows, and at which row each chunk begins and the last one ends, as an int64 array.
-Pick = Callable[[PickedRows, Any], None]
+#: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; and likewise
+#: which of the events that were taken at once has caused each, ascending. Rows have the timestamps of those.
+Pick = Callable[[PickedRows | ReadRows, Any, Any], None]
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """What is of one stream among events of several that are due at their timestamps, each a chunk of its own.
+    """What is of one stream among events of one or several, each a chunk of its own.
 
     Parameters
     ----------
     times : numpy.ndarray
-        Their timestamps, ms, int64; they never fall.
+        When they are due, ms, int64; they never fall.
     ranks : numpy.ndarray
         Which of all the events each is, int64, ascending.
     rows : Sequence of tuple
         Their values.
+    stamps : numpy.ndarray, optional
+        Their timestamps where some are late; else they are due at those.
     """
 
     times: Any
     ranks: Any
     rows: Sequence[Row]
+    stamps: Any = None
 
 
-#: Takes events of several streams at once, by stream, given that no timer is due before the last of them; tells whether
-#: it has: if not, nothing has changed.
-TakeParts = Callable[[Mapping[str, StreamPart]], bool]
+class TakesParts(Protocol):
+    """What takes events of one or several streams at once."""
+
+    @property
+    def timer(self) -> Timer | None:
+        """The timer that it sets for events that come one by one, and does without where it takes them at once."""
+        ...
+
+    def take(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Take events, by stream, given that no other timer is due before the last of them.
+
+        Tells whether it has: if not, nothing has changed but its own form.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +159,11 @@ class Straight(Protocol):
         """Take the events of one chunk that all have the same timestamp."""
         ...
 
-    def picker(self) -> Pick | None:
-        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+    def picker(self, by_timer: bool = False) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None.
+
+        Where a timer puts them out no event has caused them.
+        """
         ...
 
 
@@ -164,12 +183,13 @@ class Junction:
     """
 
     __slots__ = (
+        "_at_once",
         "_gather",
         "_loops",
         "_many",
         "_one",
         "_pick",
-        "_take_parts",
+        "_picks_timers",
         "failures",
         "fault",
         "id",
@@ -195,7 +215,8 @@ class Junction:
         #: Of the only receiver.
         self._gather: Gather | None = None
         self._pick: Pick | None = None
-        self._take_parts: TakeParts | None = None
+        self._picks_timers = False
+        self._at_once: TakesParts | None = None
 
     def subscribe(
         self,
@@ -204,7 +225,8 @@ class Junction:
         loop: LoopMaker | None = None,
         gather: Gather | None = None,
         pick: Pick | None = None,
-        take_parts: TakeParts | None = None,
+        picks_timers: bool = False,
+        at_once: TakesParts | None = None,
     ) -> None:
         """Add a receiver, after those already there.
 
@@ -218,13 +240,16 @@ class Junction:
             Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
         pick : callable, optional
             Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
-        take_parts : callable, optional
+        picks_timers : bool
+            Whether `pick` also takes what timers put out, and then looks at no causes.
+        at_once : TakesParts, optional
             Takes many events of this and of other streams at once.
         """
         only = not self._one
         self._gather = gather if only else None
         self._pick = pick if only else None
-        self._take_parts = take_parts if only else None
+        self._picks_timers = picks_timers
+        self._at_once = at_once if only else None
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
@@ -256,13 +281,16 @@ class Junction:
             return self._one[0]
         return self.observers[0] if len(self.observers) == 1 and not self._one else None
 
-    def picker(self) -> Pick | None:
-        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
-        return None if self.observers else self._pick
+    def picker(self, by_timer: bool = False) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None.
 
-    def takes_parts(self) -> TakeParts | None:
+        Where a timer puts them out no event has caused them.
+        """
+        return None if self.observers or (by_timer and not self._picks_timers) else self._pick
+
+    def at_once(self) -> TakesParts | None:
         """Return what takes many events of this stream and of others at once, where the only receiver does."""
-        return None if self.observers else self._take_parts
+        return None if self.observers else self._at_once
 
     def gather(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""

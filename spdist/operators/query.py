@@ -15,13 +15,14 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
 from spdist.operators.arguments import prepared_window
+from spdist.operators.at_once import AtOnce
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.batch_runs import BatchRuns, batch_runs
 from spdist.operators.codegen import Bindings, Frame, when_needed
 from spdist.operators.expression import Reader, unsupported
 from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
 from spdist.operators.join import JoinPlan
-from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
 from spdist.operators.loops import LoopPlan
 from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
@@ -33,8 +34,12 @@ from spdist.operators.processors import Processors
 from spdist.operators.readers import ElementReader, RowReader
 from spdist.operators.selector import SelectorState, Sink
 from spdist.operators.sequence_loops import sequence_loop
+from spdist.operators.sliding_runs import SlidingRuns, sliding_plan, window_state
+from spdist.operators.sliding_totals import SlidingPlan, Slots
 from spdist.operators.stores import Store
-from spdist.operators.window_length import LengthBatchWindow
+from spdist.operators.time_batch_runs import TimeBatchRuns
+from spdist.operators.window_length import LengthBatchWindow, LengthWindow
+from spdist.operators.window_time import TimeBatchWindow, TimeWindow
 
 __all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "StateQuery", "plan_query"]
 
@@ -139,6 +144,11 @@ class SingleStreamPlan(Plan):
         """How many batches of the window are added up at once; None where they are not."""
         return batch_runs(self)
 
+    @cached_property
+    def sliding(self) -> SlidingPlan | None:
+        """How what is in the window is added up by columns; None where it is not, or in a partition."""
+        return sliding_plan(self) if self.checked.partition is None else None
+
     def instance(self, place: Place) -> SingleStreamQuery:
         """Return a new instance."""
         return SingleStreamQuery(self, place)
@@ -218,6 +228,13 @@ class SingleStreamQuery:
         else:
             self.processors = plan.processors(place)
             assert self._flow is not None
+        self._runs: AtOnce | None = None
+        window = self.window
+        if plan.batches is not None and isinstance(window, TimeBatchWindow) and not window.passes_current:
+            self._runs = TimeBatchRuns(plan.batches, plan.inputs[0], window, self.totals, self.sink, place.clock)
+        if plan.sliding is not None and isinstance(self.window, LengthWindow | TimeWindow):
+            plain = _OneByOne(plan.sliding, self.totals, self.window)
+            self._runs = SlidingRuns(plan.sliding, plan.inputs[0], plain, self.sink, place.clock)
 
     def _release(self, events: list[Event]) -> None:
         release = self._behind.events
@@ -258,7 +275,20 @@ class SingleStreamQuery:
     @cached_property
     def receivers(self) -> Mapping[str, tuple[ReceiveOne, ReceiveMany]]:
         """What the stream that the query reads delivers to."""
-        return {} if self.plan.reads_window else {self.plan.inputs[0]: (self._flow.one, self._flow.many)}
+        if self.plan.reads_window:
+            return {}
+        receivers = self._flow.one, self._flow.many
+        return {self.plan.inputs[0]: receivers if self._runs is None else self._runs.receivers(*receivers)}
+
+    @property
+    def at_once(self) -> TakesParts | None:
+        """What takes many events at once, where something does."""
+        return self._runs
+
+    @property
+    def held_rows(self) -> int | None:
+        """How many rows are held as columns; None where it is to be seen from the state."""
+        return None if self._runs is None else self._runs.held_rows
 
     @cached_property
     def event_receivers(self) -> Mapping[str, ReceiveEvents]:
@@ -276,6 +306,8 @@ class SingleStreamQuery:
 
     def _loop(self, plan: LoopPlan, drive: Drive) -> Loop:
         plain = plan.loop(self, self.sink, drive)
+        if self._runs is not None:
+            return self._runs.around(plain)
         if self.plan.batches is None or not isinstance(self.window, LengthBatchWindow):
             return plain
         return self.plan.batches.around(plain, self.window, self.sink, drive)
@@ -287,17 +319,53 @@ class SingleStreamQuery:
 
     def snapshot(self) -> Any:
         """Return the totals, the window's content and what the rate limit and stream processors hold."""
+        columns = None if self._runs is None else self._runs.snapshot()
+        if columns is not None:
+            return columns
         window = None if self.window is None else self.window.snapshot()
         return [self.totals.snapshot(), window, self.limit.snapshot(), self.processors.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
+        columns = state if isinstance(state, dict) else None
+        if self._runs is not None:
+            self._runs.restore(columns)
+        if columns is not None:
+            return
         totals, window, limit, processors = state
         self.processors.restore(processors)
         self.totals.restore(totals)
         if self.window is not None:
             self.window.restore(window)
         self.limit.restore(limit)
+
+
+class _OneByOne:
+    """Totals and window of a query outside of partitions (`spdist.operators.sliding_runs.OneByOne`)."""
+
+    def __init__(self, plan: SlidingPlan, totals: SelectorState, window: LengthWindow | TimeWindow) -> None:
+        self._plan = plan
+        self._totals = totals
+        self._window = window
+        self.timer = window.timer if isinstance(window, TimeWindow) else None
+
+    def give(self) -> tuple[Slots, list[Arrival]]:
+        """Return the totals and the events held."""
+        slots = dict(self._totals.groups) if self._plan.keys else {(): list(self._totals.totals)}
+        return slots, list(self._window.held)
+
+    def forget(self) -> None:
+        """Hold nothing, and wait for nothing."""
+        self._totals.groups.clear()
+        self._window.restore(window_state(self._plan, ()))
+
+    def keep(self, slots: Slots, events: list[Arrival]) -> None:
+        """Take totals and events over."""
+        if self._plan.keys:
+            self._totals.groups.update(slots)
+        else:
+            self._totals.totals[:] = slots[()]
+        self._window.restore(window_state(self._plan, events))
 
 
 def _no_timer(*_: Any) -> Any:

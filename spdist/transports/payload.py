@@ -36,7 +36,7 @@ from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObj
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event
 from spdist.mapping.columns import Failed
-from spdist.mapping.json_columns import ARROW
+from spdist.mapping.read_rows import ARROW
 from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.outside import OutsideReader, is_marked, read_marked
 from spdist.transports.paths import child

@@ -53,6 +53,11 @@ def test_special_reals_survive() -> None:
     assert repr(decode(encode([float("nan"), float("inf"), -0.0]))) == "[nan, inf, -0.0]"
 
 
+def test_half_a_character_survives() -> None:
+    state = {"\ud800": [("a\udfff", 1)], "k": deque(["\ud800", {"\udbff"}, "é"])}
+    assert decode(encode(state)) == state
+
+
 def test_equal_sets_are_equal_bytes_in_every_process() -> None:
     program = (
         "from spdist.operators.codec import encode\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.rescale import establish, rescale
 from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker
@@ -17,7 +18,9 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.transports.base import Record
+from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
+from tests.properties import test_run_laws
 from tests.properties.test_sharding_laws import SPLIT, WHOLE, Result, by_key, fed, run
 
 CHECKED = check(parse(WHOLE.text), catalog(), WHOLE.text)
@@ -87,6 +90,29 @@ def test_an_instance_that_is_rescaled_puts_out_the_same(seed: int, tmp_path: Pat
     whole = run(WHOLE, fed(seed), tmp_path / "whole", None)
     layouts = [[1, 3, 1], [3, 1, 2, 5, 1], [2, 3], [1, 1, 4, 3]][seed % 4]
     assert rescaled(seed, layouts, tmp_path) == whole
+
+
+@pytest.mark.parametrize("window", ["length(3)", "time(500)"])
+def test_a_state_in_columns_is_split_as_others_are(window: str) -> None:
+    query = f"from A#window.{window} select id, avg(v) as a, sum(v) as s insert into Out;"
+    app = f"partition with (id of A) begin {query} end;"
+    steps = [(1, 0, 1, b"\0", f"k{n * 7 % 30}", n) for n in range(1000)]
+    sent = test_run_laws.records(steps, 400, "")
+    plan = test_run_laws.assigned(app)
+    islands = [build_island(plan, 100) for _ in range(2)]
+    islands[0].process([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), sent[0], sent[1]], 0)
+    states = [islands[0].snapshot()]
+    assert b"sliding" in states[0]
+    for count in (3, 1):
+        states = rescale(states, checked_app(plan), plan, count)
+        assert not any(b"sliding" in state for state in states)
+    islands[1].restore(states[0])
+    shown = []
+    for island in islands:
+        outputs = [one for one in island.process([sent[2]], 0) if isinstance(one, Record) and one.value]
+        payload = Payload(island.schemas["Out"])
+        shown.append([payload.decode(one.value).rows for one in outputs])
+    assert shown[0] == shown[1] != []
 
 
 def test_keys_are_spread_over_the_shards(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from spdist.engine import intake, merge
 from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island
-from spdist.engine.straight import as_run
+from spdist.engine.straight import Run, as_run
 from spdist.language.types import Schema
-from spdist.operators import join_runs
+from spdist.operators import join_runs, sliding_runs
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
@@ -61,7 +61,8 @@ _unusual = st.sampled_from(["", "", "", "late", "late", "timer", "chunk", "paths
 def assigned(
     app: str, strategy: Strategy = Strategy.FIELD_GROUPING, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A"
 ) -> Assignment:
-    streams = "".join(f"define stream {name} (id string, v int); " for name in (*reads, "Out", "Two"))
+    results = {"Out": "id string, a double, s long"} if "avg(" in app else {}
+    streams = "".join(f"define stream {n} ({results.get(n, 'id string, v int')}); " for n in (*reads, "Out", "Two"))
     key = "id" if strategy is Strategy.FIELD_GROUPING else None
     outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in ("Out", "Two"))
     if "into Two" not in app:
@@ -217,6 +218,56 @@ def test_joins_of_many_events_at_once_give_what_single_events_give(
         expected = delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB"))
     with patch.object(join_runs, "FEWEST", 0):
         assert delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB")) == expected
+
+
+_RESULTS = "id, avg(v) as a, sum(v) as s"
+_SLIDING = (
+    f"from A#window.length(3) select {_RESULTS} group by id insert into Out;",
+    f"from A#window.time(15) select {_RESULTS} group by id insert into Out;",
+    f"partition with (id of A) begin from A#window.length(2) select {_RESULTS} insert into Out; end;",
+    f"partition with (id of A) begin from A#window.time(15) select {_RESULTS} insert into Out; end; "
+    "from B select id, v insert into Two;",
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([*((one, "A") for one in _SLIDING[:3]), (_SLIDING[3], "AB"), (_PAIRS[2], "AB")]),
+    st.sampled_from([Strategy.ROUND_ROBIN, Strategy.FIELD_GROUPING]),
+    _events,
+    _events,
+    st.data(),
+)
+def test_what_is_put_out_at_once_is_published_as_one_by_one(
+    chosen: tuple[str, str], strategy: Strategy, left: Steps, right: Steps, data: st.DataObject
+) -> None:
+    app, reads = chosen
+    size, together, cut = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 6)), data.draw(st.integers(0, 6))
+    unusual = data.draw(_unusual)
+    fed = [records(own, size, unusual, f"App.{name}") for name, own in zip(reads, (left, right), strict=False)]
+    sent = [record for pair in zip_longest(*fed) for record in pair if record is not None]
+    with patch.object(join_runs, "FEWEST", 10**9), patch.object(sliding_runs, "FEWEST", 10**9):
+        expected = course(app, strategy, sent, together, cut, reads)
+    with patch.object(join_runs, "FEWEST", 0), patch.object(sliding_runs, "FEWEST", 0):
+        assert course(app, strategy, sent, together, cut, reads)[:-1] == expected[:-1]
+
+
+@pytest.mark.parametrize("app", _SLIDING[:3])
+def test_what_late_events_put_out_at_once_keeps_their_timestamps(app: str) -> None:
+    steps: Steps = [(1, 7 if n % 5 == 3 else 0, 1, b"\0", "xy"[n % 2], n % 4) for n in range(30)]
+    sent = records(steps, 10, "late")
+    expected = course(app, Strategy.ROUND_ROBIN, sent, 1, 0)
+    with patch.object(sliding_runs, "FEWEST", 0):
+        assert course(app, Strategy.ROUND_ROBIN, sent, 1, 0)[:-1] == expected[:-1]
+
+
+def test_what_is_published_at_once() -> None:
+    one = island(_SLIDING[0], Strategy.ROUND_ROBIN)
+    sent = records([(1, 0, 1, b"", "x", n) for n in range(600)], 300, "")
+    with patch.object(Run, "through", side_effect=AssertionError("one by one")):
+        for record in (Record("App.A", 0, b"", 0, "App-f-1", 0, 990), *sent):
+            one.process([record], 0)
+    assert one.events_out == 600
 
 
 def test_runs_of_two_streams_are_one_run() -> None:

@@ -1,0 +1,79 @@
+"""What is common to those who take many events of a query at once, and keep its state in columns meanwhile."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from spdist.operators.base import Row, Timer
+from spdist.operators.junction import Loop, ReceiveMany, ReceiveOne
+
+__all__ = ["AtOnce"]
+
+
+class AtOnce(ABC):
+    """Takes events at once (`spdist.operators.junction.TakesParts`); who takes them one by one finds a plain state.
+
+    State
+    -----
+    ``ahead``: whether there is something in columns that the query has not.
+    """
+
+    ahead = False
+
+    @property
+    @abstractmethod
+    def timer(self) -> Timer | None:
+        """The timer of the window."""
+
+    @property
+    @abstractmethod
+    def held_rows(self) -> int | None:
+        """How many events are held; None where that is to be seen from the plain state."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Give what is in columns back to the query, for events that go one by one; it is not `ahead` any more."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any] | None:
+        """Return the state as plain data; None where the query has it."""
+
+    @abstractmethod
+    def restore(self, stored: dict[str, Any] | None) -> None:
+        """Take over the state of a snapshot, or none."""
+
+    @abstractmethod
+    def take(self, parts: Any) -> bool:
+        """Take events; see `spdist.operators.junction.TakesParts`."""
+
+    def around(self, loop: Loop) -> Loop:
+        """Return a loop that settles before it begins."""
+
+        def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
+            if self.ahead:
+                self.settle()
+            loop(timestamps, rows)
+
+        return take
+
+    def receivers(self, one: ReceiveOne, many: ReceiveMany) -> tuple[ReceiveOne, ReceiveMany]:
+        """Return receivers that settle before they receive."""
+
+        def settled_one(timestamp: int, row: Row) -> None:
+            if self.ahead:
+                self.settle()
+            one(timestamp, row)
+
+        return settled_one, self.settled(many)
+
+    def settled(self, call: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a function that settles before it is called."""
+
+        def settled(given: Any) -> None:
+            if self.ahead:
+                self.settle()
+            call(given)
+
+        return settled

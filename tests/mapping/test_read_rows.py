@@ -1,0 +1,80 @@
+"""Rows as columns: made of rows, of others, put behind one another, and looked at in part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from spdist.language.types import Schema, Type
+from spdist.mapping.json_texts import JsonTexts
+from spdist.mapping.read_rows import ReadRows
+
+KINDS = (Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.BOOL)
+NAMES = Schema.of(zip("abcdef", (kind.value for kind in KINDS), strict=True))
+ROWS: list[Any] = [
+    ("x", 1, 2**40, 0.5, 1e-9, True),
+    ('"é\\', -(2**31), -(2**63), -0.0, 1e300, False),
+    (None, None, None, None, None, None),
+    ("", 0, 0, 3.25, 12345678.5, True),
+]
+
+
+def made(rows: list[Any]) -> ReadRows:
+    found = ReadRows.of(rows, KINDS, range(6))
+    assert found is not None
+    return found
+
+
+def test_rows_as_columns_are_the_same_rows() -> None:
+    assert repr(list(made(ROWS))) == repr(ROWS)
+    assert list(ReadRows.following([made(ROWS), made(ROWS[1:])])) == [*ROWS, *ROWS[1:]]
+    assert list(made(ROWS)[1:3]) == ROWS[1:3]
+    assert made(ROWS)[3] == ROWS[3]
+
+
+def test_what_nobody_wants_is_null() -> None:
+    found = ReadRows.of([("x", [1]), ("y", [2])], (Type.STRING, Type.OBJECT), {0})
+    assert found is not None
+    assert list(found) == [("x", None), ("y", None)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Type.OBJECT, "x"),
+        (Type.STRING, "\ud800"),
+        (Type.STRING, 1),
+        (Type.INT, 2**31),
+        (Type.LONG, 2**63),
+        (Type.LONG, True),
+        (Type.DOUBLE, 1),
+        (Type.BOOL, 1),
+    ],
+)
+def test_values_that_are_not_of_their_type_stay_where_they_are(kind: Type, value: Any) -> None:
+    assert ReadRows.of([(None,), (value,)], (kind,), {0}) is None
+
+
+def test_rows_of_attributes_and_numbers() -> None:
+    shown = made(ROWS).selecting([1, numpy.arange(4), 0, numpy.array([0.5, 1.5, -0.0, 4.0])])
+    expected = [(1, 0, "x", 0.5), (-(2**31), 1, '"é\\', 1.5), (None, 2, None, -0.0), (0, 3, "", 4.0)]
+    assert repr(list(shown)) == repr(expected)
+
+
+def test_numbers_and_values_are_there_where_there_is_no_null() -> None:
+    rows = made(ROWS)
+    assert rows.numbers(2, 0, 2).tolist() == [2**40, -(2**63)]
+    assert rows.numbers(2, 0, 3) is None
+    assert rows.values(0, 3, 4).to_pylist() == [""]
+    assert rows.values(0, 2, 4) is None
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:2], ROWS[3:], [ROWS[0], ROWS[3]]])
+def test_columns_are_written_as_rows_are(rows: list[Any]) -> None:
+    bounds = numpy.arange(len(rows) + 1)
+    assert list(JsonTexts(NAMES, made(rows), bounds)) == list(JsonTexts(NAMES, rows, bounds))
+    twice = JsonTexts.following([JsonTexts(NAMES, made(rows), bounds)] * 2)
+    assert list(twice) == list(JsonTexts(NAMES, rows, bounds)) * 2
+    assert list(twice[1:]) == list(twice)[1:]

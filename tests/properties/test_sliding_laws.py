@@ -1,0 +1,276 @@
+"""Sliding windows of many events at once put out what they put out one event after the other, whatever lies between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any
+from unittest.mock import patch
+
+import numpy
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spdist.engine.hosted import HostedApp
+from spdist.extension import catalog
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.mapping.read_rows import ReadRows
+from spdist.operators import sliding_held, sliding_runs, sliding_totals, time_batch_runs
+from spdist.operators.junction import StreamPart
+from spdist.operators.running_totals import Steps
+from spdist.transports.delivery import Deliveries
+
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("w", pa.int64()), ("b", pa.bool_())])
+STREAM = "define stream A (k string, n int, v double, w long, b bool); "
+SINK = "@sink(type='kafka', bootstrap.servers='b:1', topic='t', @map(type='json')) define stream O ({}); "
+BATCHES = ["timeBatch(1)", "timeBatch(20)", "timeBatch(300)", "timeBatch(50, 7)"]
+WINDOWS = ["length(1)", "length(3)", "length(50)", "time(1)", "time(20)", "time(300)"]
+SELECTIONS = [
+    "select k, avg(v) as a, sum(w) as s, sum(v) as t group by k",
+    "select sum(v) as s, count() as c, avg(n) as a, b",
+    "select count() as c",
+    "select n, b, avg(w) as a, sum(n) as s, count() as c group by n, b",
+    "select w, k, count() as c, sum(v) as s group by k, b, n, w",
+]
+#: Those of partitions, and those that go one by one.
+KEYED = ["select k, avg(v) as a, sum(w) as s, sum(v) as t", "select count() as c, sum(n) as s, b"]
+OTHERS = ["select k, max(v) as m group by k", "select k, sum(v) + 1 as s", "select k, v"]
+_whole, _real = st.integers(-3, 3), st.sampled_from([0.1, 0.25, -0.0, 3.7, 1e300, -1e300, 1e-9])
+_row = st.tuples(st.sampled_from("xyz"), _whole, _real, _whole, st.booleans())
+_odd = st.tuples(
+    st.none() | st.sampled_from(["x", "null", "\ud800", "long " * 20]),
+    st.none() | st.just(-(2**31)),
+    st.none() | st.just(float("inf")),
+    st.none() | st.sampled_from([2**62, -(2**63), 2**51]),
+    st.none() | st.booleans(),
+)
+_rows = st.lists(_row, min_size=1, max_size=30)
+_step = st.one_of(
+    st.tuples(st.just("run"), _rows),
+    st.tuples(st.just("run"), _rows),
+    st.tuples(st.just("rows"), _rows),
+    st.tuples(st.just("rows"), st.lists(_row | _row | _odd, min_size=1, max_size=12)),
+    st.tuples(st.just("chunk"), st.lists(_row | _odd, min_size=1, max_size=4)),
+    st.tuples(st.just("one"), st.lists(_row | _odd, min_size=1, max_size=1)),
+    st.tuples(st.just("late"), _rows),
+    st.tuples(st.just("wait"), _rows),
+    st.tuples(st.just("restart"), _rows),
+)
+
+
+def made(text: str) -> HostedApp:
+    results = ", ".join(f"{name} {kind.value}" for name, kind in check(parse(STREAM + text), catalog()).streams["O"])
+    whole = f"@app:playback {STREAM}{SINK.format(results)}{text}"
+    app = HostedApp(check(parse(whole), catalog(), whole), "App-1")
+    return app
+
+
+def query(window: str, selection: str, partitioned: bool = False) -> str:
+    inside = f"from A#window.{window} {selection} insert into O;"
+    return f"partition with (k of A) begin {inside} end;" if partitioned else inside
+
+
+def columns(rows: Sequence[Any]) -> ReadRows | None:
+    """The rows as they are read; None where they cannot be."""
+    try:
+        arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
+    except UnicodeEncodeError:
+        return None
+    return ReadRows(pa.record_batch(arrays, schema=SCHEMA), lambda: None)
+
+
+def put_out(app: HostedApp) -> list[Any]:
+    return [payload for one in app.take_deliveries() if isinstance(one, Deliveries) for payload in one.payloads]
+
+
+class Course:
+    """An app that goes through steps."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.app = made(text)
+        self.app.start(900)
+        self.now = 1000
+        self.seen: list[Any] = []
+        self.at_once = 0
+
+    def step(self, kind: str, rows: Sequence[Any], gaps: Sequence[int]) -> None:
+        times = [self.now + later for later in accumulate(gaps)]
+        self.now = times[-1]
+        if kind == "chunk":
+            self.app.advance(self.now)
+            self.app.deliver("A", [(self.now, row) for row in rows])
+        elif kind == "one":
+            self.app.advance(self.now)
+            self.app.deliver("A", [(self.now - gaps[0], rows[0])])
+        elif kind == "wait":
+            self.app.advance(self.now)
+        elif kind == "restart":
+            state = self.app.snapshot()
+            self.app = made(self.text)
+            self.app.restore(state)
+        else:
+            own = columns(rows) if kind == "run" else None
+            stamps = [time - (30 if kind == "late" and number % 3 == 1 else 0) for number, time in enumerate(times)]
+            late = numpy.array(stamps) if kind == "late" else None
+            part = StreamPart(numpy.array(times), numpy.arange(len(rows)), rows if own is None else own, late)
+            if self.app.takes_parts("A") and self.app.deliver_parts({"A": part}):
+                self.at_once += 1
+            else:
+                after = [(number, time) for number, time in enumerate(times) if stamps[number] < time]
+                self.app.deliver_each("A", iter(stamps), rows, after, lambda move: move)
+        self.seen.append((put_out(self.app), self.app.clock))
+
+
+@contextmanager
+def few(fewest: int) -> Iterator[None]:
+    """So few events are taken at once; groups, and those that have left, are forgotten early."""
+    with (
+        patch.object(sliding_runs, "FEWEST", fewest),
+        patch.object(time_batch_runs, "FEWEST", fewest),
+        patch.object(sliding_totals, "_FEW", 2),
+        patch.object(sliding_held, "_FEW", 3),
+    ):
+        yield
+
+
+def courses(text: str, steps: Sequence[tuple[str, Sequence[Any]]], gaps: Sequence[Sequence[int]]) -> Course:
+    """Go through steps both ways; return the course of many events at once."""
+    found = []
+    for fewest in (10**9, 1):
+        with few(fewest):
+            course = Course(text)
+            for (kind, rows), own in zip(steps, gaps, strict=True):
+                course.step(kind, rows, own)
+        found.append(course)
+    alone, together = found
+    assert together.seen == alone.seen
+    assert alone.at_once == 0
+    return together
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(WINDOWS),
+    st.sampled_from([(one, False) for one in (*SELECTIONS, *SELECTIONS, *OTHERS)] + [(one, True) for one in KEYED * 3]),
+    st.lists(_step, max_size=8),
+    st.data(),
+)
+def test_events_at_once_give_what_single_events_give(
+    window: str, selection: tuple[str, bool], steps: list[Any], data: st.DataObject
+) -> None:
+    gap = st.integers(0, 3) | st.integers(0, 40)
+    gaps = [data.draw(st.lists(gap, min_size=len(rows), max_size=len(rows))) for _, rows in steps]
+    courses(query(window, *selection), steps, gaps)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(BATCHES), st.sampled_from(SELECTIONS), st.lists(_step, max_size=8), st.data())
+def test_batches_at_once_are_those_of_single_events(
+    window: str, selection: str, steps: list[Any], data: st.DataObject
+) -> None:
+    gap = st.integers(0, 3) | st.integers(0, 40) | st.just(200)
+    gaps = [data.draw(st.lists(gap, min_size=len(rows), max_size=len(rows))) for _, rows in steps]
+    courses(query(window, selection), steps, gaps)
+
+
+ROWS = [(f"k{n * 7919 % 13}", n % 5, n / 8, n - 300, n % 2 == 0) for n in range(600)]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(
+    ("selection", "partitioned"), [*((one, False) for one in SELECTIONS), *((one, True) for one in KEYED)]
+)
+def test_what_is_taken_at_once(window: str, selection: str, partitioned: bool) -> None:
+    steps = [("run", ROWS), ("rows", ROWS[:50]), ("restart", ROWS[:1]), ("run", ROWS[:9]), ("late", ROWS[:99])]
+    steps += [("one", ROWS[:1])]
+    steps += [("run", ROWS), ("run", ROWS)]
+    gaps = [[n % 3 for n in range(len(rows))] for _, rows in steps]
+    assert courses(query(window, selection, partitioned), steps, gaps).at_once >= 4
+
+
+@pytest.mark.parametrize("window", BATCHES)
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_batches_that_are_taken_at_once(window: str, selection: str) -> None:
+    steps = [("one", ROWS[:1]), ("run", ROWS), ("rows", ROWS[:50]), ("run", ROWS), ("restart", ROWS[:1])]
+    steps += [("run", ROWS), ("wait", ROWS[:9]), ("run", ROWS[:9]), ("chunk", ROWS[:2]), ("run", ROWS)]
+    gaps = [[n % 3 for n in range(len(rows))] for _, rows in steps]
+    assert courses(query(window, selection), steps, gaps).at_once == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        query("timeBatch(20, true)", SELECTIONS[0]),
+        query("timeBatch(20)", SELECTIONS[0]) + " from O select k insert into P;",
+        *(query("length(3)", one) for one in OTHERS),
+        query("length(3)", KEYED[0] + " group by n", True),
+        query("length(0)", SELECTIONS[0]),
+        query("lengthBatch(3)", SELECTIONS[0]),
+        query("length(3)", SELECTIONS[0]).replace("A#", "A[n > 1]#"),
+        query("length(3)", SELECTIONS[0]).replace("insert", "insert all events"),
+        query("length(3)", SELECTIONS[0]) + " from A select k insert into P;",
+        query("length(3)", SELECTIONS[0]) + " from O select k insert into P;",
+        query("length(3)", KEYED[0], True).replace("with (k of A)", "with (n of A)"),
+        "@purge(enable='true', interval='1 sec', idle.period='1 sec') " + query("length(3)", KEYED[0], True),
+    ],
+)
+def test_what_goes_one_by_one(text: str) -> None:
+    assert courses(text, [("run", ROWS)], [[1] * len(ROWS)]).at_once == 0
+
+
+def test_few_events_go_one_by_one_until_many_come() -> None:
+    course = Course(query("length(50)", SELECTIONS[0]))
+    for rows, at_once in ((ROWS[:255], 0), (ROWS[:256], 1), (ROWS[:1], 2)):
+        course.step("rows", rows, [1] * len(rows))
+        assert course.at_once == at_once
+
+
+def test_a_state_is_looked_through_only_once_for_as_many_events_as_it_holds() -> None:
+    course = Course(query("length(1000)", SELECTIONS[0]))
+    taken = []
+    for kind, count in (("run", 600), ("run", 500), ("one", 1), ("run", 400), ("run", 400), ("run", 400), ("run", 9)):
+        before = course.at_once
+        course.step(kind, ROWS[:count], [1] * count)
+        taken.append(course.at_once > before)
+    assert taken == [True, True, False, False, False, True, True]
+
+
+def test_a_timer_of_another_query_is_due_in_between() -> None:
+    text = "define trigger T at every 100 milliseconds; " + query("length(3)", SELECTIONS[0])
+    course = courses(text, [("run", ROWS[:50]), ("run", ROWS), ("run", ROWS[:50])], [[0] * 50, [1] * 600, [0] * 50])
+    assert course.at_once == 1
+
+
+def test_who_counts_rows_finds_those_in_columns() -> None:
+    for text, rows in ((query("length(50)", SELECTIONS[0]), 50), (query("length(50)", KEYED[0], True), 600)):
+        course = Course(text)
+        course.step("run", ROWS, [1] * len(ROWS))
+        assert course.at_once == 1
+        assert course.app.held_rows() == rows
+
+
+def test_groups_of_which_nothing_is_left_are_forgotten() -> None:
+    course = Course(query("time(20)", SELECTIONS[0].replace("group by k", "group by k, n").replace("avg(v)", "avg(n)")))
+    for begin in range(40):
+        course.step("run", [(f"k{begin}-{n}", 1, 1.0, 1, True) for n in range(300)], [1] * 300)
+    assert course.at_once == 40
+    assert len(course.app.snapshot()) < 100_000
+
+
+@given(st.lists(st.tuples(st.integers(0, 200_000) | st.integers(0, 3), st.floats(-1e9, 1e9)), min_size=1, max_size=300))
+def test_running_totals_are_added_up_one_after_the_other(steps: list[tuple[int, float]]) -> None:
+    totals: dict[int, float] = {}
+    expected = []
+    for group, value in steps:
+        totals[group] = totals.get(group, 0.5) + value
+        expected.append(totals[group])
+    groups, values = (numpy.array(column) for column in zip(*steps, strict=True))
+    made = Steps(groups)
+    reached, last = made.run(numpy.full(len(made.present), 0.5), values)
+    assert reached.tolist() == expected
+    assert dict(zip(made.present.tolist(), last.tolist(), strict=True)) == totals
