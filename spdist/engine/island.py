@@ -320,9 +320,11 @@ class Island:
         if not len(mixed.numbers):
             return True
         parts = mixed.parts() if app.takes_parts({stream for stream, count in mixed.channels if count}) else None
-        causes = mixed.causes() if self._publisher.streams else NO_EVENTS
-        if parts is None or not self._run.through_at_once(app, parts, causes, app.clock):
-            self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
+        if parts is not None:
+            causes = mixed.causes() if self._publisher.streams else NO_EVENTS
+            if self._run.through_at_once(app, parts, causes, app.clock):
+                return True
+        self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
         return True
 
     @property

@@ -2,23 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spdist.language import ast
 from spdist.language.types import Type
+from spdist.mapping.read_rows import ReadRows
+from spdist.operators.base import Row
 from spdist.operators.selector import is_aggregator
 
 if TYPE_CHECKING:
     from spdist.operators.query import SingleStreamPlan
 
-__all__ = ["Items", "added_up"]
+__all__ = ["WHOLE", "AddedUp", "added_up"]
 
 #: What is selected: an aggregator, or an empty text for the attribute itself; and the attribute.
 Items = tuple[tuple[str, int], ...]
-_ALIKE = (Type.STRING, Type.INT, Type.LONG, Type.BOOL)
+#: The types of whole numbers.
+WHOLE = (Type.INT, Type.LONG)
+_ALIKE = (Type.STRING, Type.BOOL, *WHOLE)
 
 
-def added_up(plan: SingleStreamPlan) -> Items | None:
+@dataclass(frozen=True, slots=True)
+class AddedUp:
+    """What a query adds up, and how it groups that.
+
+    Parameters
+    ----------
+    keys : tuple of int
+        The attributes that are the key of a group; none where all events are one.
+    items : tuple of (str, int)
+        What is selected: an aggregator, or an empty text for the attribute itself; and the attribute.
+    types : tuple of Type
+        Of the attributes.
+    """
+
+    keys: tuple[int, ...]
+    items: Items
+    types: tuple[Type, ...]
+
+    @property
+    def read(self) -> frozenset[int]:
+        """The attributes that are looked at."""
+        return frozenset((*self.keys, *(attribute for name, attribute in self.items if name != "count")))
+
+    def columns(self, rows: Sequence[Row]) -> ReadRows | None:
+        """Return rows as columns of what is looked at; None where a value is not of its type."""
+        return rows if isinstance(rows, ReadRows) else ReadRows.of(rows, self.types, self.read)
+
+
+def added_up(plan: SingleStreamPlan) -> AddedUp | None:
     """Return what a query selects that only adds up and counts what is in its window.
 
     None where it does anything else: filters, another clause, an aggregator or an expression that is not among these.
@@ -28,8 +62,9 @@ def added_up(plan: SingleStreamPlan) -> Items | None:
         return None
     if plan.rate is not None or select.having or select.order_by or select.limit or select.offset:
         return None
-    types = source.schema.types
-    if any(types[plan.scope.resolve(key).attribute] not in _ALIKE for key in select.group_by):
+    types = tuple(source.schema.types)
+    keys = tuple(plan.scope.resolve(variable).attribute for variable in select.group_by)
+    if any(types[key] not in _ALIKE for key in keys):
         return None  # those are one group that are written alike
     items = []
     for item in select.items:
@@ -48,4 +83,4 @@ def added_up(plan: SingleStreamPlan) -> Items | None:
             items.append((expression.id, plan.scope.resolve(argument).attribute))
         else:
             return None
-    return tuple(items) or None
+    return AddedUp(keys, tuple(items), types) if items else None

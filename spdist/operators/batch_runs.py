@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators.added_up import Items, added_up
+from spdist.operators.added_up import WHOLE, AddedUp, added_up
 from spdist.operators.base import CURRENT, Row
 from spdist.operators.junction import Drive, Loop
 from spdist.operators.selector import Sink
@@ -32,7 +31,6 @@ __all__ = ["BatchRuns", "Batches", "batch_runs"]
 FEWEST = 100
 #: Sums of whole numbers below this are the same in doubles.
 _EXACT = 2**53
-_WHOLE = (Type.INT, Type.LONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +53,8 @@ class Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRuns:
-    """How a query's batches are added up.
-
-    Parameters
-    ----------
-    keys : tuple of int
-        The attributes that are the key of a group; none where all events are one.
-    items : tuple of (str, int)
-        What is selected: an aggregator, or an empty text for the attribute itself; and the attribute.
-    types : tuple of Type
-        Of the attributes.
-    """
-
-    keys: tuple[int, ...]
-    items: Items
-    types: tuple[Type, ...]
-
-    @property
-    def read(self) -> frozenset[int]:
-        """The attributes that are looked at."""
-        return frozenset((*self.keys, *(attribute for name, attribute in self.items if name != "count")))
+class BatchRuns(AddedUp):
+    """How a query's batches are added up."""
 
     def around(self, plain: Loop, window: LengthBatchWindow, sink: Sink, drive: Drive) -> Loop:
         """Return a loop that takes whole batches at once, and all other events as `plain` does."""
@@ -144,7 +123,7 @@ class BatchRuns:
                 columns.append(counts[order])
                 continue
             values = rows.numbers(attribute, begin, end)
-            whole = self.types[attribute] in _WHOLE
+            whole = self.types[attribute] in WHOLE
             if values is None or (whole and max(int(values.max()), -int(values.min())) * longest >= _EXACT):
                 return None
             # One value after the other, as they have come.
@@ -178,10 +157,9 @@ def _fewer(groups: Any, size: int) -> tuple[Any, int]:
 
 def batch_runs(plan: SingleStreamPlan) -> BatchRuns | None:
     """Return how many batches of a query are added up at once; None where they are not."""
-    items = added_up(plan)
-    if plan.window not in (LengthBatchWindow, TimeBatchWindow) or plan.checked.partition is not None or items is None:
+    added = added_up(plan)
+    if plan.window not in (LengthBatchWindow, TimeBatchWindow) or plan.checked.partition is not None or added is None:
         return None
-    keys = tuple(plan.scope.resolve(variable).attribute for variable in plan.checked.query.select.group_by)
-    if not keys and not any(aggregator for aggregator, _ in items):
+    if not added.keys and not any(aggregator for aggregator, _ in added.items):
         return None  # every event comes out
-    return BatchRuns(keys, items, tuple(plan.scope.sources[0].schema.types))
+    return BatchRuns(added.keys, added.items, added.types)

@@ -346,7 +346,7 @@ class _Full:
         self.failures = place.failures
         self.junction = place.junction
         self.is_fed = place.is_fed
-        self.timers = Timers(self.clock)  # of its own: they never ring
+        self._timers = Timers(self.clock)  # of its own: they never ring
         self._results: list[Any] = []
         held = self._results
         self.query = SingleStreamQuery(plan, self, Sink(lambda *result: held.append([result]), held.append))
@@ -354,11 +354,11 @@ class _Full:
 
     def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
         """Return a timer that keeps what is asked of it, and is never due."""
-        return Timer(self.timers, (*rank, key), wake)
+        return Timer(self._timers, (*rank, key), wake)
 
     def forget(self) -> None:
         """Forget the timers: the cell has them."""
-        self.timers.clear()
+        self._timers.clear()
 
     def release(self, sink: Sink) -> None:
         """Hand over the results that wait."""

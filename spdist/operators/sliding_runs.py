@@ -119,7 +119,7 @@ class SlidingRuns(AtOnce):
     def _columns(self, rows: Sequence[Row]) -> ReadRows | None:
         """Return the events as columns; None where there is a null in what is looked at."""
         plan = self._plan
-        own = rows if isinstance(rows, ReadRows) else ReadRows.of(rows, plan.types, plan.read)
+        own = plan.columns(rows)
         asked = (*plan.keys, *plan.added)
         whole = own is not None and all(own.values(attribute, 0, len(own)) is not None for attribute in asked)
         return own if whole else None
@@ -187,13 +187,12 @@ def sliding_plan(plan: SingleStreamPlan, partition_key: int | None = None) -> Sl
     partition_key : int, optional
         The text that is the key of its partition.
     """
-    select, types = plan.checked.query.select, plan.scope.sources[0].schema.types
     if plan.window not in (LengthWindow, TimeWindow) or plan.loop is None or plan.loop.window is None:
         return None
-    items, keys = added_up(plan), tuple(plan.scope.resolve(variable).attribute for variable in select.group_by)
-    if items is None or not any(name for name, _ in items) or (partition_key is not None and keys):
+    added = added_up(plan)
+    if added is None or not any(name for name, _ in added.items) or (partition_key is not None and added.keys):
         return None
     assert plan.input.window is not None
     size = constant_values(plan.input.window.args)[0]
-    keys = keys if partition_key is None else (partition_key,)
-    return SlidingPlan(keys, items, tuple(types), size, plan.window is TimeWindow, partition_key is not None)
+    keys = added.keys if partition_key is None else (partition_key,)
+    return SlidingPlan(keys, added.items, added.types, size, plan.window is TimeWindow, partition_key is not None)

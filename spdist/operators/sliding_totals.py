@@ -14,7 +14,7 @@ import numpy
 from spdist.errors import StateError
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators.added_up import Items
+from spdist.operators.added_up import WHOLE, AddedUp
 from spdist.operators.base import Arrival
 from spdist.operators.running_totals import Steps, by_number
 from spdist.operators.sliding_held import Held, HeldByKey, HeldInOrder, grown
@@ -24,7 +24,6 @@ __all__ = ["SlidingPlan", "SlidingState", "Slots"]
 
 #: Beyond it Siddhi's sums of whole numbers drift when values leave.
 _EXACT = 2**52
-_WHOLE = (Type.INT, Type.LONG)
 #: So few groups are kept where nothing is of them any more.
 _FEW = 1024
 
@@ -33,17 +32,13 @@ Slots = dict[Any, list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingPlan:
+class SlidingPlan(AddedUp):
     """How a query adds up what is in its window.
 
     Parameters
     ----------
-    keys : tuple of int
-        The attributes that are the key of a group; none where all events are one.
-    items : tuple of (str, int)
-        What is selected: an aggregator, or an empty text for the attribute itself; and the attribute.
-    types : tuple of Type
-        Of the attributes.
+    keys, items, types
+        See `AddedUp`.
     size : int
         Of the window: ms, or events.
     timed : bool
@@ -52,9 +47,6 @@ class SlidingPlan:
         Whether each group has a window of its own: the keys of a partition.
     """
 
-    keys: tuple[int, ...]
-    items: Items
-    types: tuple[Type, ...]
     size: int
     timed: bool
     each: bool
@@ -67,13 +59,8 @@ class SlidingPlan:
     @property
     def sums(self) -> tuple[tuple[int, bool], ...]:
         """What is added up, and whether as whole numbers: for averages nothing is."""
-        found = ((a, self.types[a] in _WHOLE and name == "sum") for name, a in self.items if name in ("sum", "avg"))
+        found = ((a, self.types[a] in WHOLE and name == "sum") for name, a in self.items if name in ("sum", "avg"))
         return tuple(dict.fromkeys(found))
-
-    @property
-    def read(self) -> frozenset[int]:
-        """The attributes that are looked at."""
-        return frozenset((*self.keys, *(attribute for name, attribute in self.items if name != "count")))
 
     def described(self) -> list[Any]:
         """Return this as plain data."""
@@ -154,7 +141,7 @@ class SlidingState:
             return counts
         if name == "avg":
             return sums[attribute, False] / counts
-        return sums[attribute, self.plan.types[attribute] in _WHOLE]
+        return sums[attribute, self.plan.types[attribute] in WHOLE]
 
     def _queued(self, times: Any) -> Any:
         """Return as of when events may leave a window of time; None where those of each group wait by themselves.
@@ -174,7 +161,7 @@ class SlidingState:
             numbers = rows.numbers(attribute, 0, count)
             if numbers is None:
                 return None
-            if self.plan.types[attribute] in _WHOLE:
+            if self.plan.types[attribute] in WHOLE:
                 numbers = numbers.astype(numpy.int64)
                 if (attribute, True) in self.plan.sums:
                     greatest = max(greatest, int(numbers.max()), -int(numbers.min()))
@@ -331,7 +318,7 @@ def _in_order(times: Any, groups: Any) -> bool:
 
 
 def _kind(type: Type) -> Any:
-    return numpy.int64 if type in _WHOLE else numpy.float64
+    return numpy.int64 if type in WHOLE else numpy.float64
 
 
 def _bytes(array: Any) -> bytes:
@@ -353,7 +340,7 @@ def _read(plan: SlidingPlan, slots: Sequence[Any]) -> tuple[set[int], list[Any]]
         if name == "count":
             counts.add(next(rest))
         elif name:
-            whole = name == "sum" and plan.types[attribute] in _WHOLE
+            whole = name == "sum" and plan.types[attribute] in WHOLE
             sums[attribute, whole] = next(rest)
             # Where values can leave, a sum counts by twos.
             counts.add(next(rest) >> (name == "sum"))
@@ -370,5 +357,5 @@ def _written(plan: SlidingPlan, count: int, sums: Sequence[Any]) -> list[Any]:
         elif name == "avg":
             slots += (totals[attribute, False], count)
         elif name:
-            slots += (totals[attribute, plan.types[attribute] in _WHOLE], 2 * count + bool(count))
+            slots += (totals[attribute, plan.types[attribute] in WHOLE], 2 * count + bool(count))
     return slots

@@ -75,7 +75,7 @@ class TimeBatchRuns(AtOnce):
         pick = None if target is None else target.picker(by_timer=True)
         if pick is None or end is None or len(part.times) < FEWEST or self._clock.now >= end:
             return False
-        own = self._columns(part.rows)
+        own = self._batches.columns(part.rows)
         held = self._held()
         if own is None or held is None:
             return False
@@ -102,16 +102,13 @@ class TimeBatchRuns(AtOnce):
         pick(found.rows, bounds, bounds[:0])
         return True
 
-    def _columns(self, rows: Any) -> ReadRows | None:
-        return rows if isinstance(rows, ReadRows) else ReadRows.of(rows, self._batches.types, self._batches.read)
-
     def _held(self) -> list[tuple[Any, ReadRows]] | None:
         """Return the events of the open batch; None where those of the window are no columns."""
         batch = self._window.batch
         if not batch:
             return self._open
         times, rows = zip(*batch, strict=True)
-        own = self._columns(rows)
+        own = self._batches.columns(rows)
         return None if own is None else [(numpy.array(times, numpy.int64), own), *self._open]
 
     def _go_on(self, some: list[tuple[Any, ReadRows]], end: int) -> None:
