@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
+from spdist.services.process import free_port
 from spdist.transports.log import LogTransport
 
 ROOT = Path(__file__).parents[1]
@@ -142,8 +143,7 @@ def test_no_command_shows_help() -> None:
 
 
 def test_a_manager_runs_until_it_is_told_to_stop(tmp_path: Path, eventually: Callable[..., Any]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "SPDIST_NODE_ID": "m1",

@@ -6,7 +6,6 @@ import atexit
 import os
 import secrets
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from spdist.cluster.overview import ClusterStatus
 from spdist.cluster.streams import Streams
 from spdist.config import load_config
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
+from spdist.services.process import free_ports
 from spdist.transports.opening import transport_settings
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class LocalCluster:
         self.directory = Path(path).expanduser().resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         password = secrets.token_urlsafe(24)
-        ports = _free_ports(self._managers + self._workers + self._receivers)
+        ports = free_ports(self._managers + self._workers + self._receivers)
         urls = [f"http://127.0.0.1:{port}" for port in ports[: self._managers]]
         environment = {
             **self._settings,
@@ -333,12 +333,3 @@ class LocalCluster:
             return self.status()._repr_html_() if self._running else f"<p>{self!r}</p>"
         except SpdistError as error:
             return f"<p>{self!r}: {error.message}</p>"
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nobody listens on at the moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -319,7 +319,7 @@ class Island:
             return False
         if not len(mixed.numbers):
             return True
-        parts = mixed.parts() if app.takes_parts({stream for stream, count in mixed.channels if count}) else None
+        parts = mixed.parts() if app.takes_parts({stream for stream, runs in mixed.channels if runs}) else None
         if parts is not None:
             causes = mixed.causes() if self._publisher.streams else NO_EVENTS
             if self._run.through_at_once(app, parts, causes, app.clock):

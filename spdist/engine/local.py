@@ -16,7 +16,7 @@ from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
 from spdist.engine.kept import catalog_of, make_stores
 from spdist.engine.outside import outside_stores
-from spdist.engine.rows import count_rows
+from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
@@ -299,7 +299,10 @@ class LocalApp:
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
-        return count_rows([store.snapshot() for store in self._stores.values()]) + self._elements.held_rows()
+        held = self._elements.held_rows()
+        for store in self._stores.values():
+            held += store.held_rows() if isinstance(store, HoldsRows) else count_rows(store.snapshot())
+        return held
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state by that of a snapshot; the app goes on from there.

@@ -21,11 +21,13 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy
 
 from spdist.engine.straight import Key, as_run
+from spdist.mapping.read_rows import all_rows
 from spdist.operators.base import Arrival
 from spdist.operators.junction import StreamPart
 from spdist.planning.topology import AssignedInput
@@ -78,50 +80,54 @@ class Mixed(NamedTuple):
 
     Parameters
     ----------
-    due : Events
-        What is due, one channel after the other.
-    channels : list of (str, int)
-        The stream of each channel, and how many of the events are its.
+    channels : list of (str, list of Events)
+        The stream of each channel, and its runs that are due.
     numbers : numpy.ndarray
-        In which order all of them are due.
+        In which order all events are due, if those of one channel stand behind those of another.
     """
 
-    due: Events
-    channels: list[tuple[str, int]]
+    channels: list[tuple[str, list[Events]]]
     numbers: Any
 
     def run(self) -> Events:
         """Return the events in the order in which they are due."""
-        return self.due.picked(self.numbers.tolist())
+        due = Events()
+        for run in self._runs():
+            due.extend(run)
+        return due.picked(self.numbers.tolist())
 
     def streams(self) -> list[str]:
         """Return the stream of each event of `run`."""
-        streams = [stream for stream, count in self.channels for _ in range(count)]
+        streams = [stream for stream, runs in self.channels for run in runs for _ in range(len(run))]
         return [streams[number] for number in self.numbers.tolist()]
 
     def causes(self) -> Events:
         """Return when each event is due, its order, path and timestamp, in the order in which they are due."""
         numbers = self.numbers.tolist()
         made = Events()
-        for own, came in ((made.at, self.due.at), (made.order, self.due.order), (made.ts, self.due.ts)):
-            own += [came[n] for n in numbers]
-        made.path += [self.due.path[n] for n in numbers]
+        for name in ("at", "order", "path", "ts"):
+            came = [one for run in self._runs() for one in getattr(run, name)]
+            getattr(made, name).extend([came[number] for number in numbers])
         return made
 
     def parts(self) -> dict[str, StreamPart] | None:
         """Return the events of each stream; None unless all are due at their timestamps, and each has one channel."""
-        named = [(stream, count) for stream, count in self.channels if count]
-        if len(dict(named)) < len(named) or self.due.at != self.due.ts:
+        named = [(stream, runs) for stream, runs in self.channels if runs]
+        if len(dict(named)) < len(named) or any(run.at != run.ts for run in self._runs()):
             return None
         ranks = numpy.empty_like(self.numbers)
         ranks[self.numbers] = numpy.arange(len(ranks))
-        times = numpy.array(self.due.ts, numpy.int64)
         made, start = {}, 0
-        for stream, count in named:
-            end = start + count
-            made[stream] = StreamPart(times[start:end], ranks[start:end], self.due.rows[start:end])
-            start = end
+        for stream, runs in named:
+            times = numpy.concatenate([numpy.array(run.ts, numpy.int64) for run in runs])
+            rows = all_rows([run.rows for run in runs])
+            made[stream] = StreamPart(times, ranks[start : start + len(times)], rows)
+            start += len(times)
         return made
+
+    def _runs(self) -> Iterator[Events]:
+        for _, runs in self.channels:
+            yield from runs
 
 
 def part_of(events: Events) -> StreamPart:
@@ -259,14 +265,13 @@ class Merge:
         first = runs[0].path[0]
         if any(run.path.count(first) != len(run) for run in runs):
             return None
-        due, channels = Events(), []
-        for channel in self._by_rank:
-            before = len(due)
-            for one in _due_runs(channel, self.reached):
-                due.extend(one.run)
-            channels.append((channel.stream, len(due) - before))
-        at, order = numpy.array(due.at, numpy.int64), numpy.array(due.order, numpy.int64)
-        return Mixed(due, channels, numpy.lexsort((order, at)))
+        channels = [
+            (channel.stream, [one.run for one in _due_runs(channel, self.reached)]) for channel in self._by_rank
+        ]
+        due = [run for _, own in channels for run in own]
+        at = numpy.fromiter(chain.from_iterable(run.at for run in due), numpy.int64)
+        order = numpy.fromiter(chain.from_iterable(run.order for run in due), numpy.int64)
+        return Mixed(channels, numpy.lexsort((order, at)))
 
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.

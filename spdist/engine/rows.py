@@ -15,7 +15,7 @@ _LOOKED_AT = 1000
 
 @runtime_checkable
 class HoldsRows(Protocol):
-    """An app that can say how much it keeps."""
+    """An app, or a store, that can say how much it keeps."""
 
     def held_rows(self) -> int:
         """Return how many rows its state holds; of large states it is an estimate."""

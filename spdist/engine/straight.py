@@ -203,11 +203,11 @@ class Run:
         """Return what takes what the events of a run put out at once to a stream."""
         into = self._puts[position].events
 
-        def pick(rows: Sequence[Row], bounds: Any, causes: Any) -> None:
+        def pick(rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any) -> None:
             counts = numpy.diff(bounds)
             places = numpy.arange(len(rows)) - numpy.repeat(bounds[:-1], counts)
             which = numpy.repeat(causes, counts).tolist()
-            at, order, path, stamps = self._causes.at, self._causes.order, self._causes.path, self._causes.ts
+            at, order, path, ts = self._causes.at, self._causes.order, self._causes.path, self._causes.ts
             times = [at[number] for number in which]
             into.columns = None
             into.at += times if times[0] >= self._since else [max(self._since, time) for time in times]
@@ -215,7 +215,7 @@ class Run:
             numbers = places.tolist()
             into.path += [child(path[number], place) for number, place in zip(which, numbers, strict=True)]
             into.chunk += numbers
-            into.ts += [stamps[number] for number in which]
+            into.ts += [ts[number] for number in which] if stamps is None else stamps.tolist()
             into.rows += rows
 
         return pick

@@ -22,7 +22,7 @@ from spdist.language.types import Schema, Type
 from spdist.mapping.json_payloads import ENVELOPE, json_text
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of, octets_within
 from spdist.mapping.picked_rows import PickedRows
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.read_rows import ReadRows, all_rows
 
 __all__ = ["JsonTexts", "together"]
 
@@ -123,10 +123,7 @@ def _following(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Sequence[tuple[Any
     picked = [part for part in parts if isinstance(part, PickedRows)]
     if len(picked) == len(parts):
         return PickedRows.following(picked)
-    read = [part for part in parts if isinstance(part, ReadRows)]
-    if len(read) == len(parts):
-        return ReadRows.following(read)
-    return list(chain.from_iterable(parts))
+    return all_rows(parts)
 
 
 def _columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any, overload
 
 import numpy
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from spdist.language.types import Type
 
-__all__ = ["ARROW", "ReadRows"]
+__all__ = ["ARROW", "ReadRows", "all_rows"]
 
 Row = tuple[Any, ...]
 
@@ -81,11 +82,19 @@ class ReadRows(Sequence[Row]):
     def following(cls, parts: Sequence[ReadRows]) -> ReadRows:
         """Return the rows of several, at least one, that have columns of the same types, as those of one."""
         chunks = zip(*(part._columns.columns for part in parts), strict=True)
-        return cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
+        made = cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
+        if all(part._rows is not None for part in parts):
+            made._rows = [row for part in parts for row in part]
+        return made
 
     def selecting(self, columns: Sequence[int | numpy.ndarray[Any, Any]]) -> ReadRows:
-        """Return rows whose values are attributes of these, or numbers that are given for each row."""
-        made = [self._columns.column(one) if isinstance(one, int) else pa.array(one) for one in columns]
+        """Return rows whose values are attributes of these, or given for each row: numbers, or texts as objects."""
+        made = []
+        for one in columns:
+            if isinstance(one, int):
+                made.append(self._columns.column(one))
+            else:
+                made.append(pa.array(one, pa.string() if one.dtype == object else None))
         return ReadRows(_batch(made), lambda: None)
 
     def cut(self, begin: int, end: int) -> ReadRows:
@@ -126,9 +135,9 @@ class ReadRows(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     def numbers(self, attribute: int, begin: int, end: int) -> Any:
-        """Return the numbers of an attribute in some rows as a `numpy.ndarray`; None where there is a null."""
+        """Return the values of an attribute in some rows as a `numpy.ndarray`; None where there is a null."""
         column = self._column(attribute, begin, end)
-        return None if column.null_count else column.to_numpy()
+        return None if column.null_count else column.to_numpy(zero_copy_only=False)
 
     def codes(self, attribute: int, begin: int, end: int) -> tuple[Any, Any] | None:
         """Return numbers from 0 on for an attribute's values, and which value each is; None where there is a null."""
@@ -156,6 +165,14 @@ class ReadRows(Sequence[Row]):
             self.make()
         assert self._rows is not None
         return self._rows
+
+
+def all_rows(parts: Sequence[Sequence[Row]]) -> Sequence[Row]:
+    """Return the rows of several sequences, at least one, as one; columns stay columns."""
+    if len(parts) == 1:
+        return parts[0]
+    read = [part for part in parts if isinstance(part, ReadRows)]
+    return ReadRows.following(read) if len(read) == len(parts) else list(chain.from_iterable(parts))
 
 
 def _batch(columns: Sequence[Any]) -> Any:

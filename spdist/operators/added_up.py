@@ -15,13 +15,14 @@ from spdist.operators.selector import is_aggregator
 if TYPE_CHECKING:
     from spdist.operators.query import SingleStreamPlan
 
-__all__ = ["WHOLE", "AddedUp", "added_up"]
+__all__ = ["ALIKE", "WHOLE", "AddedUp", "added_up", "only_selects"]
 
 #: What is selected: an aggregator, or an empty text for the attribute itself; and the attribute.
 Items = tuple[tuple[str, int], ...]
 #: The types of whole numbers.
 WHOLE = (Type.INT, Type.LONG)
-_ALIKE = (Type.STRING, Type.BOOL, *WHOLE)
+#: The types whose values are one key where they are equal: others may be written alike, and not be.
+ALIKE = (Type.STRING, Type.BOOL, *WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +53,25 @@ class AddedUp:
         return rows if isinstance(rows, ReadRows) else ReadRows.of(rows, self.types, self.read)
 
 
+def only_selects(plan: SingleStreamPlan) -> bool:
+    """Tell whether new events of a stream, behind at most a window, are all that a query selects from."""
+    select = plan.checked.query.select
+    if plan.before or plan.after or plan.chosen.filters or plan.reads_window or plan.events != "current":
+        return False
+    return not (plan.rate is not None or select.having or select.order_by or select.limit or select.offset)
+
+
 def added_up(plan: SingleStreamPlan) -> AddedUp | None:
     """Return what a query selects that only adds up and counts what is in its window.
 
     None where it does anything else: filters, another clause, an aggregator or an expression that is not among these.
     """
     select, source = plan.checked.query.select, plan.scope.sources[0]
-    if plan.before or plan.after or plan.chosen.filters or plan.reads_window or plan.events != "current":
-        return None
-    if plan.rate is not None or select.having or select.order_by or select.limit or select.offset:
+    if not only_selects(plan):
         return None
     types = tuple(source.schema.types)
     keys = tuple(plan.scope.resolve(variable).attribute for variable in select.group_by)
-    if any(types[key] not in _ALIKE for key in keys):
+    if any(types[key] not in ALIKE for key in keys):
         return None  # those are one group that are written alike
     items = []
     for item in select.items:

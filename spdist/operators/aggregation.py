@@ -12,28 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spdist.errors import SiddhiTypeError, UnknownExtensionError
+from spdist.errors import SiddhiTypeError, StateError, UnknownExtensionError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.aggregation_buckets import BucketPlan, Groups
+from spdist.operators.aggregation_columns import ByStart, GroupColumns, find_at, layout_of, plain, plain_at
 from spdist.operators.aggregation_purge import Purge
+from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.operators.aggregation_time import Calendar, granularity, time_range
 from spdist.operators.base import Arrival
 from spdist.operators.codec import decode, encode
 from spdist.operators.finding import INDEXABLE
 from spdist.operators.handlers import Flow, plan_handlers
-from spdist.operators.junction import ReceiveMany, ReceiveOne
+from spdist.operators.junction import LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.plans import Place
 from spdist.operators.stores import BucketStore, Index
 
 __all__ = ["Aggregation", "AggregationView"]
 
 _BEFORE_ALL_TIME = -(2**63)
-
-#: The groups of each bucket, by the start of the bucket.
-_ByStart = dict[int, Groups]
 
 
 def _check_kept_here(definition: ast.AggregationDefinition) -> None:
@@ -63,7 +62,8 @@ class Aggregation:
 
     State
     -----
-    For each duration the open buckets, and the closed ones until `Purge` removes them: O(buckets times groups).
+    For each duration the open buckets, and the closed ones until `Purge` removes them: O(buckets times groups). Open
+    ones are columns after events were taken at once, all or none; closed ones may be, each for itself.
 
     Notes
     -----
@@ -96,21 +96,28 @@ class Aggregation:
         self._begin()
         self.buckets = self.plan.make(self.clock, self.roll, self._enter)
         self.purge = Purge(self, calendar, place.timer((rank, 1), lambda due: self.purge.run(due)))
-        flow = Flow(self.buckets.one, self.buckets.many)
         single = checked.definition.input
         assert single is not None
-        handlers = plan_handlers(self.id, single.before, checked.scope, catalog)
+        stream, handlers = single.stream.id, plan_handlers(self.id, single.before, checked.scope, catalog)
+        layout = None if handlers or outside is not None else layout_of(self.plan)
+        #: Takes many events at once, where that is possible.
+        self.runs = None if layout is None else AggregationRuns(layout, stream, self, self.clock)
+        self.loop: LoopMaker | None = None if handlers else self.buckets.loop
+        flow = Flow(self.buckets.one, self.buckets.many)
+        if self.runs is not None:
+            runs, loop = self.runs, self.buckets.loop
+            flow = Flow(*runs.receivers(flow.one, flow.many))
+            self.loop = lambda drive: runs.around(loop(drive))
         for stage in reversed(handlers):
             flow = stage.before(flow, self.clock)
-        self.loop = None if handlers else self.buckets.loop
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {single.stream.id: (flow.one, flow.many)}
+        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {stream: (flow.one, flow.many)}
 
     def _begin(self) -> None:
         count = len(self.durations)
         self.starts = [_BEFORE_ALL_TIME] * count
         self.ends = [_BEFORE_ALL_TIME] * count
-        self.open: list[_ByStart] = [{} for _ in range(count)]
-        self.closed: list[_ByStart] = [{} for _ in range(count)]
+        self.open: list[ByStart] = [{} for _ in range(count)]
+        self.closed: list[ByStart] = [{} for _ in range(count)]
 
     @property
     def schema(self) -> Schema:
@@ -135,15 +142,15 @@ class Aggregation:
             for at, groups in self.closed[level - 1].items() if level else ():
                 began = self.bucket[level](at)[0]
                 if began not in self.closed[level]:
-                    _add(self.buckets.merge, self.open[level], began, groups)
+                    self.merge(self.open[level], began, plain(groups))
         if not self.by_time:
             self.open[0].setdefault(self.starts[0], {})
-        self._reset()
+        self.changed()
 
     def _keep(self, level: int, start: int, changed: Groups) -> None:
         """Have the groups of a closed bucket kept outside."""
         if self._outside is not None:
-            closed, row = self.closed[level][start], self.buckets.row
+            closed, row = plain_at(self.closed[level], start), self.buckets.row
             kept = [(key, row(start, closed[key]), encode([key, closed[key]])) for key in changed]
             self._outside.put(level, start, kept)
 
@@ -168,23 +175,47 @@ class Aggregation:
             self.starts[level], self.ends[level] = self.bucket[level](now)
             self.open[level] = {}
         if not self.by_time:
-            self.open[0].setdefault(self.starts[0], {})
-        self._reset()
+            ahead = self.runs is not None and self.runs.ahead
+            self.open[0].setdefault(self.starts[0], self._columns.bucket() if ahead else {})
+        self.changed()
 
-    def _reset(self) -> None:
-        self.buckets.reset(self.ends[0], None if self.by_time else self.open[0].get(self.starts[0]))
+    def changed(self) -> None:
+        """Have events that come one by one find the open buckets, and when they end."""
+        groups = None if self.by_time else self.open[0].get(self.starts[0])
+        self.buckets.reset(self.ends[0], None if isinstance(groups, GroupColumns) else groups)
 
     def _close(self, level: int) -> None:
         for start, groups in self.open[level].items():
             if groups:
-                _add(self.buckets.merge, self.closed[level], start, groups)
-                self._keep(level, start, groups)
+                self._into_closed(level, start, groups)
                 if level + 1 < len(self.durations):
-                    _add(self.buckets.merge, self.open[level + 1], self.bucket[level + 1](start)[0], groups)
+                    self._into_open(level + 1, self.bucket[level + 1](start)[0], groups)
+
+    def _into_closed(self, level: int, start: int, groups: Groups | GroupColumns) -> None:
+        if isinstance(groups, GroupColumns):
+            self._columns.close(self.closed[level], start, groups)
+        else:
+            self.merge(self.closed[level], start, groups)
+            self._keep(level, start, groups)
+
+    def _into_open(self, level: int, start: int, groups: Groups | GroupColumns) -> None:
+        if isinstance(groups, GroupColumns):
+            self._columns.merge(self.open[level], start, groups)
+        else:
+            self.merge(self.open[level], start, groups)
+
+    @property
+    def _columns(self) -> AggregationRuns:
+        assert self.runs is not None, "only events that are taken at once become columns"
+        return self.runs
+
+    def merge(self, buckets: ByStart, start: int, groups: Groups) -> None:
+        """Add groups to those of a bucket, which becomes plain, and stays apart from them."""
+        self.buckets.merge(plain_at(buckets, start), groups)
 
     def _enter(self, time: int) -> tuple[int, int, Groups]:
         start, end = self.bucket[0](time)
-        return start, end, self.open[0].setdefault(start, {})
+        return start, end, plain_at(self.open[0], start)
 
     # Reading.
 
@@ -209,17 +240,31 @@ class Aggregation:
 
     def snapshot(self) -> Any:
         """Return the state as plain data."""
-        return [self.starts, self.ends, self.open, self.closed, self.purge.snapshot()]
+        state = [self.starts, self.ends, self.open, self.closed, self.purge.snapshot()]
+        if self.runs is not None:
+            state[2], state[3], keys = self.runs.snapshot(self.open, self.closed)
+            state += [keys] if keys else []
+        return state
 
     def restore(self, state: Any) -> None:
-        """Take over the state of a snapshot."""
-        self.starts, self.ends, self.open, self.closed, purge = state
+        """Take over the state of a snapshot.
+
+        Raises
+        ------
+        StateError
+            It is not whole.
+        """
+        self.starts, self.ends, self.open, self.closed, purge, *keys = state
         self.purge.restore(purge)
-        self._reset()
+        if self.runs is not None:
+            self.runs.restore(keys[0] if keys else [], self.open, self.closed)
+        elif keys:
+            raise StateError(f"stored state of the aggregation '{self.id}' is in columns, which it has not")
+        self.changed()
 
-
-def _add(merge: Callable[[Groups, Groups], None], buckets: _ByStart, start: int, groups: Groups) -> None:
-    merge(buckets.setdefault(start, {}), groups)
+    def held_rows(self) -> int:
+        """Return how many groups its buckets have."""
+        return sum(len(groups) for level in (*self.open, *self.closed) for groups in level.values())
 
 
 class AggregationView:
@@ -270,7 +315,7 @@ class AggregationView:
     def contents(self) -> Iterable[Arrival]:
         """Yield the rows in the order of their buckets, each with the start of its bucket as timestamp."""
         row = self.aggregation.buckets.row
-        for start, groups in self._buckets(lambda groups: groups):
+        for start, groups in self._buckets(lambda buckets, start: buckets[start]):
             for slots in groups.values():
                 yield start, row(start, slots)
 
@@ -286,38 +331,37 @@ class AggregationView:
 
     def _lookup(self, key: Any) -> Iterable[Arrival]:
         of = self.aggregation
-
-        def own(groups: Groups) -> Groups:
-            slots = groups.get(key)
-            return {} if slots is None else {key: slots}
-
+        if of.runs is not None:
+            of.runs.look_up()
         first = of.plan.shown[of.plan.group[0]]
-        for start, groups in self._buckets(own):
+        for start, groups in self._buckets(lambda buckets, start: find_at(buckets, start, key)):
             for slots in groups.values():
                 row = of.buckets.row(start, slots)
                 # The group of null has the key 'null'.
                 if len(of.plan.group) > 1 or row[first] is not None:
                     yield start, row
 
-    def _buckets(self, chosen: Callable[[Groups], Groups]) -> Iterable[tuple[int, Groups]]:
+    def _buckets(
+        self, chosen: Callable[[ByStart, int], Groups | GroupColumns]
+    ) -> Iterable[tuple[int, Groups | GroupColumns]]:
         """Yield the buckets with those of their groups that are chosen, in order."""
         of, (start, end) = self.aggregation, self.range
         of.settle()
         closed = of.closed[self.level]
-        merged: _ByStart = {}
-        for open_at, groups in self._open(start, end):
+        merged: ByStart = {}
+        for open_at, level, at in self._open(start, end):
             if open_at not in merged and open_at in closed and start <= open_at < end:
-                _add(of.buckets.merge, merged, open_at, chosen(closed[open_at]))
-            _add(of.buckets.merge, merged, open_at, chosen(groups))
+                of.merge(merged, open_at, plain(chosen(closed, open_at)))
+            of.merge(merged, open_at, plain(chosen(of.open[level], at)))
         starts = {at for at in closed if start <= at < end}
         for at in sorted(starts.union(merged)):
-            yield at, merged[at] if at in merged else chosen(closed[at])
+            yield at, merged[at] if at in merged else chosen(closed, at)
 
-    def _open(self, start: int, end: int) -> Iterable[tuple[int, Groups]]:
-        """Yield the open groups in the range, coarse ones first, each with the start of its bucket in this duration."""
+    def _open(self, start: int, end: int) -> Iterable[tuple[int, int, int]]:
+        """Yield of the open buckets in the range, coarse ones first, what they are part of, their level and start."""
         of = self.aggregation
         for level in range(self.level, -1, -1):
             for at, groups in of.open[level].items():
                 began = of.bucket[self.level](at)[0] if of.by_time else of.starts[self.level]
                 if groups and start <= (at if of.by_time else began) < end:
-                    yield began, groups
+                    yield began, level, at

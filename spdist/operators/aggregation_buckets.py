@@ -9,7 +9,7 @@ Source: io.siddhi.core.aggregation.BaseIncrementalValueStore and io.siddhi.core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ class Buckets:
     loop: LoopMaker
     reset: Callable[[int, Groups | None], None]
     merge: Callable[[Groups, Groups], None]
-    row: Callable[[int, list[Any]], Row]
+    row: Callable[[int, Sequence[Any]], Row]
 
 
 class BucketPlan:

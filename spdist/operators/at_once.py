@@ -1,4 +1,4 @@
-"""What is common to those who take many events of a query at once, and keep its state in columns meanwhile."""
+"""What is common to those who take many events at once, and keep state in columns meanwhile."""
 
 from __future__ import annotations
 
@@ -9,40 +9,22 @@ from typing import Any
 from spdist.operators.base import Row, Timer
 from spdist.operators.junction import Loop, ReceiveMany, ReceiveOne
 
-__all__ = ["AtOnce"]
+__all__ = ["AtOnce", "Settling"]
 
 
-class AtOnce(ABC):
+class Settling(ABC):
     """Takes events at once (`spdist.operators.junction.TakesParts`); who takes them one by one finds a plain state.
 
     State
     -----
-    ``ahead``: whether there is something in columns that the query has not.
+    ``ahead``: whether there is something in columns that is not in the plain state.
     """
 
     ahead = False
 
-    @property
-    @abstractmethod
-    def timer(self) -> Timer | None:
-        """The timer of the window."""
-
-    @property
-    @abstractmethod
-    def held_rows(self) -> int | None:
-        """How many events are held; None where that is to be seen from the plain state."""
-
     @abstractmethod
     def settle(self) -> None:
-        """Give what is in columns back to the query, for events that go one by one; it is not `ahead` any more."""
-
-    @abstractmethod
-    def snapshot(self) -> dict[str, Any] | None:
-        """Return the state as plain data; None where the query has it."""
-
-    @abstractmethod
-    def restore(self, stored: dict[str, Any] | None) -> None:
-        """Take over the state of a snapshot, or none."""
+        """Give what is in columns back, for events that go one by one; it is not `ahead` any more."""
 
     @abstractmethod
     def take(self, parts: Any) -> bool:
@@ -77,3 +59,25 @@ class AtOnce(ABC):
             call(given)
 
         return settled
+
+
+class AtOnce(Settling):
+    """Takes the events of a query at once, and has its state meanwhile."""
+
+    @property
+    @abstractmethod
+    def timer(self) -> Timer | None:
+        """The timer of the window."""
+
+    @property
+    @abstractmethod
+    def held_rows(self) -> int | None:
+        """How many events are held; None where that is to be seen from the plain state."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any] | None:
+        """Return the state as plain data; None where the query has it."""
+
+    @abstractmethod
+    def restore(self, stored: dict[str, Any] | None) -> None:
+        """Take over the state of a snapshot, or none."""

@@ -1,24 +1,18 @@
 """Batches of many events at once: their totals by numpy.
 
-Where a query does nothing but to add up batches of so many events, by group or all together, what whole batches put out
-follows from columns of their rows. The batch that is open, and the last one that is full, go the plain way: after them
-window and totals are as if all had. Both ways give the same results.
+Where a query does nothing but to add up batches of events, by group or all together, what whole batches put out follows
+from columns of their rows (`spdist.operators.open_batches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.added_up import WHOLE, AddedUp, added_up
-from spdist.operators.base import CURRENT, Row
-from spdist.operators.junction import Drive, Loop
-from spdist.operators.selector import Sink
 from spdist.operators.window_length import LengthBatchWindow
 from spdist.operators.window_time import TimeBatchWindow
 
@@ -27,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchRuns", "Batches", "batch_runs"]
 
-#: Batches of fewer events go the plain way: a call of numpy costs as much as several of them.
-FEWEST = 100
 #: Sums of whole numbers below this are the same in doubles.
 _EXACT = 2**53
 
@@ -55,39 +47,6 @@ class Batches:
 @dataclass(frozen=True, slots=True)
 class BatchRuns(AddedUp):
     """How a query's batches are added up."""
-
-    def around(self, plain: Loop, window: LengthBatchWindow, sink: Sink, drive: Drive) -> Loop:
-        """Return a loop that takes whole batches at once, and all other events as `plain` does."""
-        length = window.length
-        target = sink.straight()
-        # Who only gathers sets no timers, and does not fail.
-        if length < FEWEST or window.keeps or window.passes_current or target is None or target.only_watched() is None:
-            return plain
-
-        def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
-            begin = length - len(window.batch) if window.batch else 0
-            count = (len(rows) - begin) // length - 1 if isinstance(rows, ReadRows) and not drive.heap else 0
-            bounds = begin + length * numpy.arange(max(count, 0) + 1)
-            found = self.found(rows, bounds) if isinstance(rows, ReadRows) and count > 0 else None
-            if found is None or not isinstance(rows, ReadRows):
-                plain(timestamps, rows)
-                return
-            times = iter(timestamps)
-            plain(islice(times, begin), rows[:begin])
-            shown, which, start = list(found.rows), found.events.tolist(), 0
-            for number, stop in enumerate(found.ends.tolist()):
-                at = list(islice(times, length))
-                drive.clock.now = max(drive.clock.now, max(at))
-                own = zip(which[start:stop], shown[start:stop], strict=True)
-                events = [(CURRENT, at[n - number * length], row) for n, row in own]
-                start = stop
-                if self.keys:
-                    sink.many(events)
-                else:
-                    sink.one(*events[0])
-            plain(times, rows[int(bounds[-1]) :])
-
-        return take
 
     def found(self, rows: ReadRows, bounds: Any) -> Batches | None:
         """Return what whole batches put out; None where there is a null in them, or where sums may be rounded.

@@ -30,6 +30,7 @@ from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight, TakesPa
 from spdist.operators.parameters import constant_values
 from spdist.operators.plans import Place, ReceiveEvents
 from spdist.operators.stores import Index
+from spdist.operators.table_runs import lookup_runs
 
 if TYPE_CHECKING:
     from spdist.operators.join import JoinPlan, JoinQuery
@@ -363,11 +364,12 @@ class QuietJoin:
             if side.kind == "stream":
                 flow = side.entry(Flow(made[f"one{side.position}"], made[f"many{side.position}"]), place.clock)
                 self.receivers[side.source.stream_id] = (flow.one, flow.many)
-        runs = None
-        if not any(writer.tests for writer in writers):
-            runs = join_runs(plan, held, [writer.keys for writer in writers], target, place.clock, self.off)
         #: Takes many events of both sides at once; None where they must come one by one.
-        self.at_once: TakesParts | None = runs
+        self.at_once: TakesParts | None = None
+        if not any(writer.tests for writer in writers):
+            keys = [writer.keys for writer in writers]
+            runs = join_runs(plan, held, keys, target, place.clock, self.off)
+            self.at_once = runs or lookup_runs(plan, keys, target)
 
     def _shown(self, arrivals: list[Arrival]) -> None:
         self.sink.many([(CURRENT, timestamp, row) for timestamp, row in arrivals])

@@ -144,7 +144,7 @@ class JoinRuns:
             _hold(held, all, last)
         picked, bounds, causes = self._picked(count, (left, right), found)
         if len(picked):
-            pick(picked, bounds, causes)
+            pick(picked, bounds, causes, None)
         return True
 
     def _all(self, parts: Sequence[StreamPart]) -> list[_All]:

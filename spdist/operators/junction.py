@@ -37,9 +37,10 @@ ReceiveOne = Callable[[int, Row], None]
 ReceiveMany = Callable[[Sequence[Arrival]], None]
 #: Takes the rows of events that are one chunk and have the same timestamp, at least one.
 Gather = Callable[[int, list[Row]], None]
-#: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; and likewise
-#: which of the events that were taken at once has caused each, ascending. Rows have the timestamps of those.
-Pick = Callable[[PickedRows | ReadRows, Any, Any], None]
+#: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; likewise
+#: which of the events that were taken at once has caused each, ascending; and the timestamps of the rows, None where
+#: they are those of the causes.
+Pick = Callable[[PickedRows | ReadRows, Any, Any, Any], None]
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
 

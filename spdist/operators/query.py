@@ -24,6 +24,7 @@ from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
 from spdist.operators.join import JoinPlan
 from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
 from spdist.operators.loops import LoopPlan
+from spdist.operators.open_batches import open_batch
 from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
 from spdist.operators.pattern import Automaton, PatternPlan
@@ -37,7 +38,7 @@ from spdist.operators.sequence_loops import sequence_loop
 from spdist.operators.sliding_runs import SlidingRuns, sliding_plan, window_state
 from spdist.operators.sliding_totals import SlidingPlan, Slots
 from spdist.operators.stores import Store
-from spdist.operators.time_batch_runs import TimeBatchRuns
+from spdist.operators.table_runs import TableRuns, write_runs
 from spdist.operators.window_length import LengthBatchWindow, LengthWindow
 from spdist.operators.window_time import TimeBatchWindow, TimeWindow
 
@@ -149,6 +150,11 @@ class SingleStreamPlan(Plan):
         """How what is in the window is added up by columns; None where it is not, or in a partition."""
         return sliding_plan(self) if self.checked.partition is None else None
 
+    @cached_property
+    def writes(self) -> TableRuns | None:
+        """What takes many events at once that change a table; None where it is not all that they do."""
+        return write_runs(self)
+
     def instance(self, place: Place) -> SingleStreamQuery:
         """Return a new instance."""
         return SingleStreamQuery(self, place)
@@ -230,8 +236,8 @@ class SingleStreamQuery:
             assert self._flow is not None
         self._runs: AtOnce | None = None
         window = self.window
-        if plan.batches is not None and isinstance(window, TimeBatchWindow) and not window.passes_current:
-            self._runs = TimeBatchRuns(plan.batches, plan.inputs[0], window, self.totals, self.sink, place.clock)
+        if plan.batches is not None and isinstance(window, LengthBatchWindow | TimeBatchWindow):
+            self._runs = open_batch(plan.batches, plan.inputs[0], window, self.totals, self.sink, place.clock)
         if plan.sliding is not None and isinstance(self.window, LengthWindow | TimeWindow):
             plain = _OneByOne(plan.sliding, self.totals, self.window)
             self._runs = SlidingRuns(plan.sliding, plan.inputs[0], plain, self.sink, place.clock)
@@ -283,7 +289,7 @@ class SingleStreamQuery:
     @property
     def at_once(self) -> TakesParts | None:
         """What takes many events at once, where something does."""
-        return self._runs
+        return self._runs or self.plan.writes
 
     @property
     def held_rows(self) -> int | None:
@@ -306,11 +312,7 @@ class SingleStreamQuery:
 
     def _loop(self, plan: LoopPlan, drive: Drive) -> Loop:
         plain = plan.loop(self, self.sink, drive)
-        if self._runs is not None:
-            return self._runs.around(plain)
-        if self.plan.batches is None or not isinstance(self.window, LengthBatchWindow):
-            return plain
-        return self.plan.batches.around(plain, self.window, self.sink, drive)
+        return plain if self._runs is None else self._runs.around(plain)
 
     def start(self) -> None:
         """Begin: a rate limit by time and stream processors count from now."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy
 
+from spdist.operators.group_keys import grown
 from spdist.operators.running_totals import by_number, ranges
 
-__all__ = ["Held", "HeldByKey", "HeldInOrder", "Moves", "grown"]
+__all__ = ["Held", "HeldByKey", "HeldInOrder", "Moves"]
 
 #: Of fewer events that have left nobody frees the place.
 _FEW = 1 << 16
@@ -289,12 +290,3 @@ class HeldByKey:
 
 
 Held = HeldInOrder | HeldByKey
-
-
-def grown(array: Any, size: int) -> Any:
-    """Return an array that has at least so many places, the new ones zero."""
-    if size <= len(array):
-        return array
-    made = numpy.zeros(max(size, 2 * len(array)), array.dtype)
-    made[: len(array)] = array
-    return made

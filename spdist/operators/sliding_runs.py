@@ -106,7 +106,7 @@ class SlidingRuns(AtOnce):
         if shown is None or rows is None:
             return False
         numbers = numpy.arange(len(part.times) + 1)
-        pick(rows.selecting(shown), numbers, numbers[:-1])
+        pick(rows.selecting(shown), numbers, numbers[:-1], None)
         return True
 
     def _is_worth_while(self, count: int) -> bool:

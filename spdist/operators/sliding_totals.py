@@ -16,9 +16,9 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.added_up import WHOLE, AddedUp
 from spdist.operators.base import Arrival
+from spdist.operators.group_keys import Keys, grown
 from spdist.operators.running_totals import Steps, by_number
-from spdist.operators.sliding_held import Held, HeldByKey, HeldInOrder, grown
-from spdist.operators.sliding_keys import Keys
+from spdist.operators.sliding_held import Held, HeldByKey, HeldInOrder
 
 __all__ = ["SlidingPlan", "SlidingState", "Slots"]
 

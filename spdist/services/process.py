@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,20 +19,50 @@ from typing import ClassVar, Self
 from spdist.errors import ServiceError
 from spdist.services import guard
 
-__all__ = ["HOST", "ServerProcess", "Service", "free_port", "in_use", "runs"]
+__all__ = ["HOST", "ServerProcess", "Service", "free_port", "free_ports", "in_use", "runs"]
 
 HOST = "127.0.0.1"
 _PAUSE_S = 0.05
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
 _TAIL_LINES = 8
+#: Below are the well-known ones of many servers.
+_FIRST_PORT = 12_000
+_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUALLY_GIVEN = 32_768
+_SYSTEM = random.SystemRandom()
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """Return a port of 127.0.0.1 as `free_ports` does."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of 127.0.0.1 that nobody listens on now.
+
+    The system gives none of them to who asks for just any port, as each connection does: there may be seconds between
+    this call and that of who is to listen there.
+    """
+    drawn = _SYSTEM.sample(range(_FIRST_PORT, _first_given()), min(20 * count, _FIRST_PORT))
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            try:
+                probe = held.enter_context(socket.socket())
+                probe.bind((HOST, drawn.pop() if drawn else 0))
+            except OSError:
+                continue
+            ports.append(int(probe.getsockname()[1]))
+    return ports
+
+
+def _first_given() -> int:
+    """Return the first of the ports that the system gives to who asks for just any."""
+    try:
+        return max(int(_GIVEN.read_text(encoding="ascii").split()[0]), 2 * _FIRST_PORT)
+    except (OSError, ValueError):
+        return _USUALLY_GIVEN
 
 
 class ServerProcess:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+import pyarrow as pa
 import pytest
 
 from spdist.language.types import Schema, Type
 from spdist.mapping.json_texts import JsonTexts
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.read_rows import ReadRows, all_rows
 
 KINDS = (Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.BOOL)
 NAMES = Schema.of(zip("abcdef", (kind.value for kind in KINDS), strict=True))
@@ -78,3 +79,20 @@ def test_columns_are_written_as_rows_are(rows: list[Any]) -> None:
     twice = JsonTexts.following([JsonTexts(NAMES, made(rows), bounds)] * 2)
     assert list(twice) == list(JsonTexts(NAMES, rows, bounds)) * 2
     assert list(twice[1:]) == list(twice)[1:]
+
+
+def test_rows_are_made_when_somebody_looks() -> None:
+    asked: list[int] = []
+    columns = [pa.array([row[place] for row in ROWS]) for place in range(6)]
+    rows = ReadRows(pa.record_batch(columns, list("abcdef")), lambda: asked.append(1))
+    assert rows[1:3] == ROWS[1:3]
+    assert rows[3:99] == ROWS[3:]
+    assert rows[3:1] == []
+    assert len(rows) == 4
+    assert asked == []
+    assert rows == ROWS
+    assert list(rows) == [rows[number] for number in range(4)] == ROWS
+    assert rows[::-3] == ROWS[::-3]
+    assert asked == [1]
+    assert list(all_rows([rows, rows])) == [*ROWS, *ROWS]
+    assert asked == [1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice, zip_longest
 from unittest.mock import patch
 
@@ -15,7 +17,7 @@ from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island
 from spdist.engine.straight import Run, as_run
 from spdist.language.types import Schema
-from spdist.operators import join_runs, sliding_runs
+from spdist.operators import join_runs, open_batches, sliding_runs, table
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
@@ -221,18 +223,36 @@ def test_joins_of_many_events_at_once_give_what_single_events_give(
 
 
 _RESULTS = "id, avg(v) as a, sum(v) as s"
-_SLIDING = (
+_TABLE = (
+    "@primaryKey('id') define table T (id string, v int); from A update or insert into T on T.id == id; "
+    "from B left outer join T on T.id == B.id select B.id as id, T.v as v insert into Out;"
+)
+_ADDED_UP = (
     f"from A#window.length(3) select {_RESULTS} group by id insert into Out;",
     f"from A#window.time(15) select {_RESULTS} group by id insert into Out;",
     f"partition with (id of A) begin from A#window.length(2) select {_RESULTS} insert into Out; end;",
+    f"from A#window.lengthBatch(3) select {_RESULTS} group by id insert into Out;",
+    f"from A#window.lengthBatch(4) select {_RESULTS} insert into Out;",
     f"partition with (id of A) begin from A#window.time(15) select {_RESULTS} insert into Out; end; "
     "from B select id, v insert into Two;",
 )
 
 
+_BOTH = (_PAIRS[2], _TABLE)
+
+
+@contextmanager
+def fewest(count: int) -> Iterator[None]:
+    """Fewer events go one by one."""
+    with ExitStack() as patched:
+        for module in (join_runs, open_batches, sliding_runs, table):
+            patched.enter_context(patch.object(module, "FEWEST", count))
+        yield
+
+
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from([*((one, "A") for one in _SLIDING[:3]), (_SLIDING[3], "AB"), (_PAIRS[2], "AB")]),
+    st.sampled_from([*((one, "A") for one in _ADDED_UP[:5]), *((one, "AB") for one in (*_ADDED_UP[5:], *_BOTH))]),
     st.sampled_from([Strategy.ROUND_ROBIN, Strategy.FIELD_GROUPING]),
     _events,
     _events,
@@ -246,28 +266,34 @@ def test_what_is_put_out_at_once_is_published_as_one_by_one(
     unusual = data.draw(_unusual)
     fed = [records(own, size, unusual, f"App.{name}") for name, own in zip(reads, (left, right), strict=False)]
     sent = [record for pair in zip_longest(*fed) for record in pair if record is not None]
-    with patch.object(join_runs, "FEWEST", 10**9), patch.object(sliding_runs, "FEWEST", 10**9):
+    with fewest(10**9):
         expected = course(app, strategy, sent, together, cut, reads)
-    with patch.object(join_runs, "FEWEST", 0), patch.object(sliding_runs, "FEWEST", 0):
+    with fewest(0):
         assert course(app, strategy, sent, together, cut, reads)[:-1] == expected[:-1]
 
 
-@pytest.mark.parametrize("app", _SLIDING[:3])
+@pytest.mark.parametrize("app", _ADDED_UP[:5])
 def test_what_late_events_put_out_at_once_keeps_their_timestamps(app: str) -> None:
     steps: Steps = [(1, 7 if n % 5 == 3 else 0, 1, b"\0", "xy"[n % 2], n % 4) for n in range(30)]
     sent = records(steps, 10, "late")
-    expected = course(app, Strategy.ROUND_ROBIN, sent, 1, 0)
-    with patch.object(sliding_runs, "FEWEST", 0):
+    with fewest(10**9):
+        expected = course(app, Strategy.ROUND_ROBIN, sent, 1, 0)
+    with fewest(0):
         assert course(app, Strategy.ROUND_ROBIN, sent, 1, 0)[:-1] == expected[:-1]
 
 
-def test_what_is_published_at_once() -> None:
-    one = island(_SLIDING[0], Strategy.ROUND_ROBIN)
-    sent = records([(1, 0, 1, b"", "x", n) for n in range(600)], 300, "")
-    with patch.object(Run, "through", side_effect=AssertionError("one by one")):
-        for record in (Record("App.A", 0, b"", 0, "App-f-1", 0, 990), *sent):
-            one.process([record], 0)
-    assert one.events_out == 600
+@pytest.mark.parametrize(("app", "count"), [(_ADDED_UP[0], 900), (_ADDED_UP[3], 900 // 3), (_TABLE, 899)])
+def test_what_is_published_at_once(app: str, count: int) -> None:
+    reads = "AB" if "from B" in app else "A"
+    one = island(app, Strategy.ROUND_ROBIN, reads=reads)
+    fed = [records([(1, 0, 1, b"", "x", n) for n in range(900)], 300, "", f"App.{stream}") for stream in reads]
+    for stream in reads:
+        one.process([Record(f"App.{stream}", 0, b"", 0, "App-f-1", 0, 990)], 0)
+    failing = AssertionError("one by one")
+    with patch.object(Run, "through", side_effect=failing), patch.object(Run, "through_mixed", side_effect=failing):
+        for sent in zip(*fed, strict=True):
+            one.process(sent, 0)
+    assert one.events_out == count
 
 
 def test_runs_of_two_streams_are_one_run() -> None:

@@ -19,7 +19,7 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators import sliding_held, sliding_runs, sliding_totals, time_batch_runs
+from spdist.operators import open_batches, sliding_held, sliding_runs, sliding_totals
 from spdist.operators.junction import StreamPart
 from spdist.operators.running_totals import Steps
 from spdist.transports.delivery import Deliveries
@@ -28,6 +28,7 @@ SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), 
 STREAM = "define stream A (k string, n int, v double, w long, b bool); "
 SINK = "@sink(type='kafka', bootstrap.servers='b:1', topic='t', @map(type='json')) define stream O ({}); "
 BATCHES = ["timeBatch(1)", "timeBatch(20)", "timeBatch(300)", "timeBatch(50, 7)"]
+BATCHES += ["lengthBatch(1)", "lengthBatch(3)", "lengthBatch(7)", "lengthBatch(2500)"]
 WINDOWS = ["length(1)", "length(3)", "length(50)", "time(1)", "time(20)", "time(300)"]
 SELECTIONS = [
     "select k, avg(v) as a, sum(w) as s, sum(v) as t group by k",
@@ -38,7 +39,15 @@ SELECTIONS = [
 ]
 #: Those of partitions, and those that go one by one.
 KEYED = ["select k, avg(v) as a, sum(w) as s, sum(v) as t", "select count() as c, sum(n) as s, b"]
-OTHERS = ["select k, max(v) as m group by k", "select k, sum(v) + 1 as s", "select k, v"]
+OTHERS = [
+    "select k, v",
+    "select v, count() as c group by v",
+    "select k, max(v) as m group by k",
+    "select k, sum(v) + 1 as s",
+    "select k, count(v) as c group by k",
+    "select k, sum(v) as s group by k having s > 1.0",
+    "select k, sum(v) as s group by k order by s limit 1",
+]
 _whole, _real = st.integers(-3, 3), st.sampled_from([0.1, 0.25, -0.0, 3.7, 1e300, -1e300, 1e-9])
 _row = st.tuples(st.sampled_from("xyz"), _whole, _real, _whole, st.booleans())
 _odd = st.tuples(
@@ -131,7 +140,7 @@ def few(fewest: int) -> Iterator[None]:
     """So few events are taken at once; groups, and those that have left, are forgotten early."""
     with (
         patch.object(sliding_runs, "FEWEST", fewest),
-        patch.object(time_batch_runs, "FEWEST", fewest),
+        patch.object(open_batches, "FEWEST", fewest),
         patch.object(sliding_totals, "_FEW", 2),
         patch.object(sliding_held, "_FEW", 3),
     ):
@@ -210,7 +219,10 @@ def test_batches_that_are_taken_at_once(window: str, selection: str) -> None:
         *(query("length(3)", one) for one in OTHERS),
         query("length(3)", KEYED[0] + " group by n", True),
         query("length(0)", SELECTIONS[0]),
-        query("lengthBatch(3)", SELECTIONS[0]),
+        query("lengthBatch(3, true)", SELECTIONS[0]),
+        query("lengthBatch(0)", SELECTIONS[0]),
+        query("lengthBatch(3)", SELECTIONS[0]).replace("insert", "insert all events"),
+        *(query("lengthBatch(3)", one) for one in OTHERS),
         query("length(3)", SELECTIONS[0]).replace("A#", "A[n > 1]#"),
         query("length(3)", SELECTIONS[0]).replace("insert", "insert all events"),
         query("length(3)", SELECTIONS[0]) + " from A select k insert into P;",
@@ -221,6 +233,14 @@ def test_batches_that_are_taken_at_once(window: str, selection: str) -> None:
 )
 def test_what_goes_one_by_one(text: str) -> None:
     assert courses(text, [("run", ROWS)], [[1] * len(ROWS)]).at_once == 0
+
+
+@pytest.mark.parametrize(("window", "at_once"), [("timeBatch(50)", 2), ("lengthBatch(50)", 3)])
+@pytest.mark.parametrize("odd", [("x", 1, None, 1, True), (None, 1, 0.5, 1, True), ("x", 1, 0.5, 2**53, True)])
+def test_batches_with_an_odd_event_go_one_by_one(window: str, at_once: int, odd: Any) -> None:
+    steps = [("run", ROWS), ("run", [*ROWS[:99], odd, *ROWS[:99]]), ("run", ROWS), ("run", ROWS)]
+    gaps = [[1] * len(rows) for _, rows in steps]
+    assert courses(query(window, SELECTIONS[0]), steps, gaps).at_once == at_once
 
 
 def test_few_events_go_one_by_one_until_many_come() -> None:

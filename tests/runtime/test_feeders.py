@@ -20,6 +20,7 @@ from spdist.runtime import feeders as module
 from spdist.runtime.feed_file import FileFeeder
 from spdist.runtime.feed_http import HttpFeeder
 from spdist.runtime.feeders import Feeders, Surroundings
+from spdist.services.process import free_port
 from spdist.transports.base import Record, Repeats
 from spdist.transports.delivery import Delivery
 from spdist.transports.errors import read_errors
@@ -227,14 +228,6 @@ def test_wrong_options_are_shown_in_the_text(tmp_path: Path, options: str, told:
         Fed(tmp_path, f"@source(type='http', {options}, @map(type='json'))")
     assert error.value.span is not None
     assert "line 1" in str(error.value)
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # ------------------------------------------------------------------------------------------------------------- file

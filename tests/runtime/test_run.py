@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -36,9 +35,7 @@ class Run:
     """The app in one directory; every start is another process."""
 
     def __init__(self, root: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.root, self.out = root, root / "out.txt"
         self.url = f"http://127.0.0.1:{port}/orders"
         (root / "app.siddhi").write_text(APP.format(port=port, out=self.out))

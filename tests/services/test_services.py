@@ -19,7 +19,7 @@ from spdist.services import maven
 from spdist.services.kafka import KafkaBroker, answers
 from spdist.services.maven import Coordinate, jars
 from spdist.services.nats import NatsServer, find_nats_server
-from spdist.services.process import HOST, free_port, in_use
+from spdist.services.process import HOST, free_port, free_ports, in_use
 from spdist.services.running import Note, note, notes
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,17 @@ def test_a_broker_answers_and_is_gone_after_stop(tmp_path: Path) -> None:
     assert not broker.running
     assert not in_use(broker.port)
     broker.stop()
+
+
+def test_free_ports_are_none_that_connections_get() -> None:
+    ports = free_ports(50)
+    assert len(set(ports)) == 50
+    assert not any(in_use(port) for port in ports)
+    with socket.socket() as listener, socket.socket() as client:
+        listener.bind((HOST, 0))
+        listener.listen()
+        client.connect(listener.getsockname())
+        assert max(ports) < min(listener.getsockname()[1], client.getsockname()[1])
 
 
 def test_a_port_in_use_is_said_before_anything_starts(tmp_path: Path) -> None:

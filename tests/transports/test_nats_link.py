@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import nats
 import pytest
 
 from spdist.errors import AppValidationError, TransportError
+from spdist.services.process import free_port
 from spdist.transports.delivery import Delivery
 from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 from spdist.transports.options import Options
@@ -22,12 +22,6 @@ from spdist.transports.outlet_nats import NatsOutlet
 from spdist.transports.outlets import SendError
 
 SERVER = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

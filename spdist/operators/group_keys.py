@@ -1,4 +1,4 @@
-"""The keys of groups, and the numbers that stand for them."""
+"""The keys of groups, the numbers that stand for them, and arrays that have a place for each number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.text_numbers import TextNumbers
 
-__all__ = ["Keys"]
+__all__ = ["Keys", "grown"]
 
 
 class Keys:
@@ -27,7 +27,7 @@ class Keys:
 
     State
     -----
-    The keys.
+    The keys; texts a second time for who looks for one.
     """
 
     def __init__(self, attributes: tuple[int, ...], types: Sequence[Type]) -> None:
@@ -35,6 +35,9 @@ class Keys:
         single = len(attributes) == 1 and types[attributes[0]] is Type.STRING
         self._texts = TextNumbers() if single else None
         self._numbers: dict[Any, int] = {}
+        #: What `at` and `find` look into, as far as somebody has asked.
+        self._listed: list[Any] = []
+        self._found: dict[Any, int] = {}
 
     def __len__(self) -> int:
         """Return how many keys there are."""
@@ -44,6 +47,26 @@ class Keys:
         """Return the keys: a value, or a tuple of several."""
         return list(self._numbers) if self._texts is None else list(self._texts.texts)
 
+    def at(self, numbers: Sequence[int]) -> list[Any]:
+        """Return the keys with these numbers."""
+        return list(map(self._in_order().__getitem__, numbers))
+
+    def find(self, key: Any) -> int | None:
+        """Return the number of a key; None where it has none. It gets none, other than with `add`."""
+        if self._texts is None:
+            return self._numbers.get(key)
+        begin, texts = len(self._found), self._texts.texts
+        if begin < len(texts):
+            self._found.update(zip(texts[begin:], range(begin, len(texts)), strict=True))
+        return self._found.get(key)
+
+    def _in_order(self) -> list[Any]:
+        if self._texts is not None:
+            return self._texts.texts
+        if len(self._listed) < len(self._numbers):
+            self._listed = list(self._numbers)
+        return self._listed
+
     def of(self, rows: ReadRows, count: int) -> Any:
         """Return the numbers of the keys of the first rows, so many, as an int64 array; None where there is a null."""
         if self._texts is not None:
@@ -52,23 +75,39 @@ class Keys:
             if texts is None or known is not None:
                 return known
             self._by_dictionary()
+        coded = self._coded(rows, count)
+        return None if coded is None else self.add(coded[0])[coded[1]]
+
+    def known(self, rows: ReadRows, count: int) -> Any:
+        """Return the numbers of keys as `of` does, -1 for those that have none; none gets one."""
+        if self._texts is not None:
+            texts = rows.values(self._attributes[0], 0, count)
+            return None if texts is None else self._texts.known(texts)
+        coded = self._coded(rows, count)
+        if coded is None:
+            return None
+        numbers = [self._numbers.get(key, -1) for key in coded[0]]
+        return numpy.array(numbers, numpy.int64)[coded[1]]
+
+    def _coded(self, rows: ReadRows, count: int) -> tuple[list[Any], Any] | None:
+        """Return the keys of rows, each once, and which of these each row has; None where there is a null."""
         coded = [rows.codes(attribute, 0, count) for attribute in self._attributes]
         found = [one for one in coded if one is not None]
         if len(found) < len(coded):
             return None
         if not found:
-            self.add([()])
-            return numpy.zeros(count, numpy.int64)
+            return [()], numpy.zeros(count, numpy.int64)
         if len(found) == 1:
             ((numbers, values),) = found
-            return self.add(values.to_pylist())[numbers]
+            return values.to_pylist(), numbers
         combined = numpy.zeros(count, numpy.int64)
         for numbers, values in found:
             combined = numpy.unique(combined * len(values) + numbers, return_inverse=True)[1]
         first = numpy.empty(int(combined.max()) + 1, numpy.int64)
         first[combined[::-1]] = numpy.arange(count)[::-1]
-        parts = (values.take(numbers[first]).to_pylist() for numbers, values in found)
-        return self.add(list(zip(*parts, strict=True)))[combined]
+        came = first.argsort()
+        parts = (values.take(numbers[first[came]]).to_pylist() for numbers, values in found)
+        return list(zip(*parts, strict=True)), came.argsort()[combined]
 
     def add(self, keys: list[Any]) -> Any:
         """Return the numbers of keys, each of which is there once, as an int64 array; new ones get one."""
@@ -86,6 +125,7 @@ class Keys:
 
     def keep(self, kept: Sequence[bool]) -> None:
         """Forget the other keys; those that are kept get numbers anew, in their order."""
+        self._listed, self._found = [], {}
         if self._texts is not None:
             self._texts.keep(kept)
         else:
@@ -94,5 +134,15 @@ class Keys:
     def _by_dictionary(self) -> None:
         """Go over to what takes long texts, too."""
         assert self._texts is not None
+        self._found = {}
         self._numbers = {text: number for number, text in enumerate(self._texts.texts)}
         self._texts = None
+
+
+def grown(array: Any, size: int) -> Any:
+    """Return an array that has at least so many places, the new ones zero."""
+    if size <= len(array):
+        return array
+    made = numpy.zeros(max(size, 2 * len(array)), array.dtype)
+    made[: len(array)] = array
+    return made
