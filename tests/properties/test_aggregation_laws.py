@@ -20,11 +20,11 @@ from spdist.errors import OnDemandQueryError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators import aggregation_columns, aggregation_runs
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.aggregation_columns import GroupColumns, plain
 from spdist.operators.junction import StreamPart
+from tests.properties.both_ways import both_ways, columns
 
 T = 1_699_920_000_000  # 2023-11-14 00:00:00 GMT
 TYPES = [("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("w", pa.int64()), ("b", pa.bool_())]
@@ -88,15 +88,6 @@ def made(definition: str) -> HostedApp:
     return HostedApp(check(parse(text), catalog(), text), "App-1", time_zone=zone, delivers=False)
 
 
-def columns(rows: Sequence[Any]) -> ReadRows | None:
-    """The rows as they are read; None where they cannot be."""
-    try:
-        arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
-    except UnicodeEncodeError:
-        return None
-    return ReadRows(pa.record_batch(arrays, schema=SCHEMA), lambda: None)
-
-
 class Course:
     """An app that goes through steps."""
 
@@ -157,7 +148,7 @@ class Course:
         self.runs += 1
         if kind == "back":  # the clock is further than when events are due
             times = [time - 1500 for time in times]
-        own = columns(rows) if kind == "run" else None
+        own = columns(rows, SCHEMA) if kind == "run" else None
         stamps = [time - (30 if kind == "late" and number % 3 == 1 else 0) for number, time in enumerate(times)]
         late = numpy.array(stamps) if kind == "late" else None
         part = StreamPart(numpy.array(times), numpy.arange(len(rows)), rows if own is None else own, late)
@@ -184,18 +175,8 @@ def few(fewest: int, piece: int = 1) -> Iterator[None]:
 
 def courses(definition: str, steps: Sequence[tuple[str, Sequence[Any]]], gaps: Sequence[Sequence[int]]) -> Course:
     """Go through steps both ways; return the course of many events at once."""
-    found = []
-    for fewest in (10**9, 1):
-        with few(fewest):
-            course = Course(definition)
-            for (kind, rows), own in zip(steps, gaps, strict=True):
-                course.step(kind, rows, own)
-            course.step("read", ROWS[:1], (1,))
-        found.append(course)
-    alone, together = found
-    assert together.seen == alone.seen
-    assert alone.at_once == 0
-    return together
+    taken = [(kind, rows, own) for (kind, rows), own in zip(steps, gaps, strict=True)]
+    return both_ways(lambda: Course(definition), few, [*taken, ("read", ROWS[:1], (1,))])
 
 
 def test_events_at_once_are_held_and_shown_as_single_events_are() -> None:

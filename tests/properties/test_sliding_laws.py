@@ -18,11 +18,10 @@ from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators import open_batches, sliding_held, sliding_runs, sliding_totals
 from spdist.operators.junction import StreamPart
 from spdist.operators.running_totals import Steps
-from spdist.transports.delivery import Deliveries
+from tests.properties.both_ways import both_ways, columns, put_out
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("w", pa.int64()), ("b", pa.bool_())])
 STREAM = "define stream A (k string, n int, v double, w long, b bool); "
@@ -83,19 +82,6 @@ def query(window: str, selection: str, partitioned: bool = False) -> str:
     return f"partition with (k of A) begin {inside} end;" if partitioned else inside
 
 
-def columns(rows: Sequence[Any]) -> ReadRows | None:
-    """The rows as they are read; None where they cannot be."""
-    try:
-        arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
-    except UnicodeEncodeError:
-        return None
-    return ReadRows(pa.record_batch(arrays, schema=SCHEMA), lambda: None)
-
-
-def put_out(app: HostedApp) -> list[Any]:
-    return [payload for one in app.take_deliveries() if isinstance(one, Deliveries) for payload in one.payloads]
-
-
 class Course:
     """An app that goes through steps."""
 
@@ -123,7 +109,7 @@ class Course:
             self.app = made(self.text)
             self.app.restore(state)
         else:
-            own = columns(rows) if kind == "run" else None
+            own = columns(rows, SCHEMA) if kind == "run" else None
             stamps = [time - (30 if kind == "late" and number % 3 == 1 else 0) for number, time in enumerate(times)]
             late = numpy.array(stamps) if kind == "late" else None
             part = StreamPart(numpy.array(times), numpy.arange(len(rows)), rows if own is None else own, late)
@@ -149,17 +135,8 @@ def few(fewest: int) -> Iterator[None]:
 
 def courses(text: str, steps: Sequence[tuple[str, Sequence[Any]]], gaps: Sequence[Sequence[int]]) -> Course:
     """Go through steps both ways; return the course of many events at once."""
-    found = []
-    for fewest in (10**9, 1):
-        with few(fewest):
-            course = Course(text)
-            for (kind, rows), own in zip(steps, gaps, strict=True):
-                course.step(kind, rows, own)
-        found.append(course)
-    alone, together = found
-    assert together.seen == alone.seen
-    assert alone.at_once == 0
-    return together
+    taken = [(kind, rows, own) for (kind, rows), own in zip(steps, gaps, strict=True)]
+    return both_ways(lambda: Course(text), few, taken)
 
 
 @settings(max_examples=300, deadline=None)

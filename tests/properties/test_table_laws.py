@@ -17,10 +17,9 @@ from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators import table
 from spdist.operators.junction import StreamPart
-from spdist.transports.delivery import Deliveries
+from tests.properties.both_ways import both_ways, columns, put_out
 
 KINDS = [("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("s", pa.string()), ("b", pa.bool_())]
 SCHEMA = pa.schema(KINDS)
@@ -102,7 +101,7 @@ class Course:
             self.seen.append(str(self.app.query("from T select *").rows))
         else:
             self._run(kind, events, times)
-        self.seen.append((self._put_out(), self.app.clock, self.app.held_rows()))
+        self.seen.append((put_out(self.app), self.app.clock, self.app.held_rows()))
 
     def _run(self, kind: str, events: Sequence[tuple[str, Any]], times: Sequence[int]) -> None:
         parts = {}
@@ -111,10 +110,7 @@ class Course:
             rows: Any = [events[number][1] for number in ranks]
             at = numpy.array([times[number] for number in ranks])
             if kind == "run":
-                arrays = [
-                    pa.array(column, one.type) for column, one in zip(zip(*rows, strict=True), SCHEMA, strict=True)
-                ]
-                rows = ReadRows(pa.record_batch(arrays, schema=SCHEMA), lambda: None)
+                rows = columns(rows, SCHEMA)
             parts[stream] = StreamPart(at, numpy.array(ranks), rows, at - 5 if kind == "late" else None)
         if self.app.takes_parts(parts) and self.app.deliver_parts(parts):
             self.at_once += 1
@@ -123,24 +119,12 @@ class Course:
         stamps = iter([time - 5 * (kind == "late") for time in times])
         self.app.deliver_mixed(streams, stamps, times, rows, lambda move: move)
 
-    def _put_out(self) -> list[Any]:
-        found = [one for one in self.app.take_deliveries() if isinstance(one, Deliveries)]
-        return sorted((one.sink, list(one.payloads)) for one in found)
-
 
 def courses(text: str, steps: Sequence[tuple[str, Sequence[tuple[str, Any]]]]) -> Course:
     """Go through steps both ways; return the course of many events at once."""
-    found = []
-    for fewest in (10**9, 1):
-        with patch.object(table, "FEWEST", fewest):
-            course = Course(text)
-            for kind, events in [*steps, ("ask", [("A", ())])]:
-                course.step(kind, events)
-        found.append(course)
-    alone, together = found
-    assert together.seen == alone.seen
-    assert alone.at_once == 0
-    return together
+    return both_ways(
+        lambda: Course(text), lambda fewest: patch.object(table, "FEWEST", fewest), [*steps, ("ask", [("A", ())])]
+    )
 
 
 _joins = st.lists(
