@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, overload
 
@@ -54,6 +54,8 @@ class ReadRows(Sequence[Row]):
     def of(cls, rows: Sequence[Row], kinds: Sequence[Type], attributes: Collection[int]) -> ReadRows | None:
         """Return some attributes of rows as columns, the others as nulls; None where a value is not of its type.
 
+        Rows that are columns already are returned as they are.
+
         Parameters
         ----------
         rows : Sequence of tuple
@@ -63,6 +65,8 @@ class ReadRows(Sequence[Row]):
         attributes : collection of int
             Those that are wanted.
         """
+        if isinstance(rows, cls):
+            return rows
         columns = []
         for number, kind in enumerate(kinds):
             arrow = ARROW.get(kind, pa.null())
@@ -151,6 +155,10 @@ class ReadRows(Sequence[Row]):
         """Return the values of an attribute in some rows as an Arrow array; None where there is a null."""
         column = self._column(attribute, begin, end)
         return None if column.null_count else column
+
+    def has_nulls(self, attributes: Iterable[int]) -> bool:
+        """Tell whether there is a null in one of the attributes."""
+        return any(self._columns.column(attribute).null_count for attribute in attributes)
 
     def column(self, number: int) -> tuple[Any, None]:
         """Return the values of an attribute as an Arrow array; see `spdist.mapping.picked_rows.PickedRows.column`."""

@@ -50,7 +50,7 @@ class AddedUp:
 
     def columns(self, rows: Sequence[Row]) -> ReadRows | None:
         """Return rows as columns of what is looked at; None where a value is not of its type."""
-        return rows if isinstance(rows, ReadRows) else ReadRows.of(rows, self.types, self.read)
+        return ReadRows.of(rows, self.types, self.read)
 
 
 def only_selects(plan: SingleStreamPlan) -> bool:

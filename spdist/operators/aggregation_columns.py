@@ -120,10 +120,8 @@ class Layout:
         """Return rows as columns of what is looked at; None where there is a null in it, or what is not of its type."""
         added = {slot.attribute for slot in self.columns if slot.kind != "count"}
         asked = {*self.keys, *added, *(() if self.by is None else (self.by,))}
-        own = rows if isinstance(rows, ReadRows) else ReadRows.of(rows, self.types, asked)
-        if own is None or any(own.values(attribute, 0, len(own)) is None for attribute in asked):
-            return None
-        return own
+        own = ReadRows.of(rows, self.types, asked)
+        return None if own is None or own.has_nulls(asked) else own
 
     def values(self, rows: ReadRows) -> list[Any] | None:
         """Return what events add to each column; None where the order of values is not numpy's."""

@@ -87,7 +87,6 @@ class AggregationRuns(Settling):
         self._numbering = Numbering(self._layout, self._layout.numbered(()))
         self._enough = _FEW_KEYS
         self._looked_up = 0
-        #: So many events are still to go one by one, before it is worth while to look at all that is open.
         self._owed = 0
 
     @property
@@ -100,7 +99,7 @@ class AggregationRuns(Settling):
     def take(self, parts: Mapping[str, StreamPart]) -> bool:
         """Take events at once; see `spdist.operators.junction.TakesParts`."""
         part = parts[self._stream]
-        if not self._is_worth_while(len(part.times)):
+        if not self._is_worth_while(len(part.times), FEWEST):
             return False
         rows = self._layout.read(part.rows)
         values = None if rows is None else self._layout.values(rows)
@@ -116,13 +115,6 @@ class AggregationRuns(Settling):
             self._numbering.add(bucket, numbers[chosen], [column[chosen] for column in values])
         self._forget()
         return True
-
-    def _is_worth_while(self, count: int) -> bool:
-        """Tell whether so many events are worth to go over to columns, if the state is not there already."""
-        if self.ahead:
-            return True
-        self._owed -= count
-        return self._owed <= 0 and count >= FEWEST
 
     def _pieces(self, rows: ReadRows, due: Any) -> list[tuple[int, int | None, Any]] | None:
         """Return which events go into one bucket each, in order: with the clock then, and the start of their own.

@@ -21,6 +21,15 @@ class Settling(ABC):
     """
 
     ahead = False
+    #: So many events are still to go one by one, before it is worth while to look at all of the state.
+    _owed = 0
+
+    def _is_worth_while(self, count: int, fewest: int) -> bool:
+        """Tell whether so many events are worth to go over to columns, if the state is not there already."""
+        if self.ahead:
+            return True
+        self._owed -= count
+        return self._owed <= 0 and count >= fewest
 
     @abstractmethod
     def settle(self) -> None:

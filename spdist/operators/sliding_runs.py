@@ -85,8 +85,6 @@ class SlidingRuns(AtOnce):
         self._sink = sink
         self._clock = clock
         self._state: SlidingState | None = None
-        #: So many events are still to go one by one, before it is worth while to look at all that is held.
-        self._owed = 0
 
     @property
     def timer(self) -> Timer | None:
@@ -97,7 +95,7 @@ class SlidingRuns(AtOnce):
         """Take events at once; see `spdist.operators.junction.TakesParts`."""
         part, target = parts[self._stream], self._sink.straight()
         pick = None if target is None else target.picker()
-        if pick is None or not self._is_worth_while(len(part.times)):
+        if pick is None or not self._is_worth_while(len(part.times), FEWEST):
             return False
         rows = self._columns(part.rows)
         state = None if rows is None else self._entered()
@@ -109,20 +107,11 @@ class SlidingRuns(AtOnce):
         pick(rows.selecting(shown), numbers, numbers[:-1], None)
         return True
 
-    def _is_worth_while(self, count: int) -> bool:
-        """Tell whether so many events are worth to go over to columns, if the state is not there already."""
-        if self._state is not None:
-            return True
-        self._owed -= count
-        return self._owed <= 0 and count >= FEWEST
-
     def _columns(self, rows: Sequence[Row]) -> ReadRows | None:
         """Return the events as columns; None where there is a null in what is looked at."""
         plan = self._plan
         own = plan.columns(rows)
-        asked = (*plan.keys, *plan.added)
-        whole = own is not None and all(own.values(attribute, 0, len(own)) is not None for attribute in asked)
-        return own if whole else None
+        return None if own is None or own.has_nulls((*plan.keys, *plan.added)) else own
 
     def _entered(self) -> SlidingState | None:
         """Return the state in columns; None where there is something in it that has no place there."""

@@ -7,21 +7,13 @@ from typing import Any
 
 import numpy
 
-from spdist.language.types import Schema, Type
-from spdist.mapping.read_rows import ReadRows
+from spdist.language.types import Schema
+from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.operators.base import Row
 from spdist.operators.group_keys import Keys, grown
 
 __all__ = ["TableColumns", "Writes"]
 
-_KINDS: dict[Type, Any] = {
-    Type.STRING: object,
-    Type.INT: numpy.int32,
-    Type.LONG: numpy.int64,
-    Type.FLOAT: numpy.float64,
-    Type.DOUBLE: numpy.float64,
-    Type.BOOL: numpy.bool_,
-}
 _NONE = numpy.empty(0, numpy.int64)
 
 
@@ -46,19 +38,21 @@ class TableColumns:
         self._keys = Keys(tuple(range(len(key))), [schema.types[position] for position in key])
         #: By position; what is behind the last row means nothing.
         self.values = {
-            position: numpy.empty(0, _KINDS[kind]) for position, kind in enumerate(schema.types) if position not in key
+            position: numpy.empty(0, ARROW[kind].to_pandas_dtype())
+            for position, kind in enumerate(schema.types)
+            if position not in key
         }
 
     @classmethod
     def of(cls, schema: Schema, key: tuple[int, ...], rows: Sequence[Row]) -> TableColumns | None:
         """Return the rows of a table as columns; None where there is a null, or a value not of its type."""
-        if not set(schema.types) <= set(_KINDS):
+        if not set(schema.types) <= set(ARROW):
             return None
         made = cls(schema, key)
         if not rows:
             return made
         own = ReadRows.of(rows, schema.types, range(len(schema)))
-        if own is None or any(own.values(position, 0, len(own)) is None for position in range(len(schema))):
+        if own is None or own.has_nulls(range(len(schema))):
             return None
         made.add(own.selecting(key), {position: own.numbers(position, 0, len(own)) for position in made.values})
         return made

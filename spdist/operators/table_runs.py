@@ -60,10 +60,8 @@ class _Reading:
 
     def columns(self, rows: Sequence[Row]) -> ReadRows | None:
         """Return events as columns; None where a value is not of its type, or one of those asked for is null."""
-        own = rows if isinstance(rows, ReadRows) else ReadRows.of(rows, self.types, range(len(self.types)))
-        if own is None or any(own.values(attribute, 0, len(own)) is None for attribute in self.asked):
-            return None
-        return own
+        own = ReadRows.of(rows, self.types, range(len(self.types)))
+        return None if own is None or own.has_nulls(self.asked) else own
 
 
 @dataclass(frozen=True, slots=True)
