@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers updates fuzz ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -44,6 +44,15 @@ lint: .venv/.installed ## style, types, layers, notebooks without outputs
 
 faults: java .venv/.installed ## kill -9 two apps on Spark 50 times each, over each transport, while 200,000 events pass
 	@SPDIST_KILLS=50 SPDIST_KILL_EVENTS=200000 $(VENV) -m pytest -s tests/faults
+
+updates: java .venv/.installed ## update an app 20 times over each transport while events come in
+	@SPDIST_UPDATES=20 $(VENV) -m pytest -s tests/faults/test_updates.py
+
+failovers: java .venv/.installed ## kill the leader 10 times over SQLite, PostgreSQL and MariaDB: what stops, and for how long
+	@$(VENV) -m tests.faults.failovers
+
+fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
+	@$(VENV) -m tests.properties.fuzz
 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
 	@$(VENV) tests/bench/run.py

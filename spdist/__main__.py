@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 from rich.console import Console
@@ -26,7 +27,7 @@ from spdist.headless import stop_signal
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
     from spdist.runtime.alone import Progress
-    from spdist.runtime.group import GroupStatus
+    from spdist.runtime.group_status import GroupStatus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
 config_app = typer.Typer(no_args_is_help=True, help="Settings of a node.")
@@ -35,6 +36,8 @@ services_app = typer.Typer(no_args_is_help=True, help="Real servers on this mach
 app.add_typer(services_app, name="services")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
+#: What Kafka allows.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 Conf = Annotated[Path, typer.Option("--conf", help="deployment.yaml, or its directory.")]
 
 
@@ -61,6 +64,17 @@ def _read(path: Path) -> str:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"cannot read {path}: {error}", param_hint="APP") from error
+
+
+@contextmanager
+def _opened(path: Path, option: str) -> Iterator[TextIO]:
+    """Open a file to write; where that cannot be, say so as a wrong command line."""
+    try:
+        target = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint=option) from error
+    with target:
+        yield target
 
 
 @app.command()
@@ -174,7 +188,8 @@ def graph(
     with _explained():
         found = graph_of(_read(file))
     if svg is not None:
-        svg.write_text(found.to_svg(), encoding="utf-8")
+        with _opened(svg, "--svg") as target:
+            target.write(found.to_svg())
     typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.to_text())
 
 
@@ -203,7 +218,10 @@ def replay(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the results here instead of to standard output.")] = None,
 ) -> None:
-    """Replay written cases, in virtual time or on Spark: one line with the result of each case, in their order."""
+    """Replay written cases, in virtual time or on Spark: one line with the result of each case, in their order.
+
+    An app that is refused is a result like any other. The exit code is 1 where a line is no case, or has no end.
+    """
     from rich.progress import track
 
     from spdist.replay.files import read_cases
@@ -229,14 +247,19 @@ def replay(
         found, "Replaying", len(lines), console=console, disable=not console.is_terminal, auto_refresh=False
     )
     began = time.monotonic()
-    refused = 0
-    with _explained(), out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
+    refused = unusable = 0
+    with _explained(), _opened(out, "--out") if out else nullcontext(sys.stdout) as target:
         for result in results:
             refused += result.failed
+            unusable += result.unusable
             print(result.text, file=target, flush=out is None)
     seconds = max(time.monotonic() - began, 1e-9)
     said = f"{len(lines)} cases in {seconds:.1f} s ({len(lines) / seconds:.0f} per second), {refused} with an error"
     console.print(said, highlight=False, soft_wrap=True)
+    if unusable:
+        told = f"error: {unusable} of {len(lines)} lines are no cases, or could not be replayed; their results say why"
+        console.print(told, style="red", highlight=False, soft_wrap=True)
+        raise typer.Exit(1)
 
 
 @config_app.command()
@@ -245,7 +268,13 @@ def explain(file: Annotated[Path, typer.Argument(metavar="FILE", help="deploymen
     from spdist.config import load_config
 
     with _explained():
-        typer.echo(load_config(file).explain())
+        config = load_config(file)
+        typer.echo(config.explain())
+        if config.cluster.datasource:
+            from spdist.cluster.process import times_doubt
+
+            if doubt := times_doubt(config):
+                typer.echo(f"note: {doubt}")
 
 
 class ServiceName(StrEnum):
@@ -265,12 +294,22 @@ def services_up(
     directory: Annotated[
         Path | None, typer.Option(help="Where its data stay. Default: a temporary one, gone at the end.")
     ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME[:PARTITIONS]", help="Create this topic in Kafka; may be given again."),
+    ] = None,
 ) -> None:
-    """Run a Kafka broker or a NATS server until Ctrl-C; prints the address for clients once it answers."""
+    """Run a Kafka broker or a NATS server until Ctrl-C; prints the address for clients once it answers.
+
+    The broker creates a topic that a client names and that is not there, with one partition.
+    """
     from spdist.errors import ServiceError
     from spdist.services.running import SERVICES, run_service
 
     names = list(SERVICES) if name is ServiceName.ALL else [name.value]
+    wanted = dict(map(_topic, topics or ()))
+    if wanted and "kafka" not in names:
+        raise typer.BadParameter("topics are created in Kafka", param_hint="--topic")
     if port and len(names) > 1:
         raise typer.BadParameter("a port is for one service, not for all", param_hint="--port")
     console = Console()
@@ -285,12 +324,25 @@ def services_up(
             took = time.monotonic() - began
             console.print(f"{one}: running at {service.url} ({took:.1f} s, {kept})", highlight=False, soft_wrap=True)
             running.append(service)
+            if one == "kafka" and wanted:
+                from spdist.transports.kafka_link import create_topics
+
+                create_topics(service.url, wanted)
+                console.print(f"{one}: topics {', '.join(wanted)}", highlight=False, soft_wrap=True)
         console.print("Ctrl-C stops", highlight=False)
         while not stop.wait(0.5):
             for service in running:
                 if not service.running:
                     raise ServiceError(f"the {service.name} server ended by itself{service.trouble}")
         console.print("stopping", highlight=False)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    """Read ``NAME[:PARTITIONS]``."""
+    name, _, partitions = text.partition(":")
+    if not _TOPIC.fullmatch(name) or not (partitions or "1").isdecimal() or int(partitions or "1") < 1:
+        raise typer.BadParameter(f"'{text}' is no topic; for example: orders:3", param_hint="--topic")
+    return name, int(partitions or "1")
 
 
 @services_app.command("list")
@@ -338,6 +390,10 @@ def run(
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Where topics and state are; by default spdist-data.")
     ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--files", help="A directory that the app may use, besides files in --directory; repeatable."),
+    ] = None,
     shards: Annotated[int, typer.Option(min=1, help="Parts that share the work by key.")] = 1,
     until_idle: Annotated[
         float | None, typer.Option("--until-idle", min=0.1, help="End when nothing came in for so many seconds.")
@@ -355,12 +411,13 @@ def run(
 
     with _explained(), stop_signal() as stop:
         _log_to_stderr()
-        config = load_alone(conf, directory)
+        config = load_alone(conf, directory, files=files or ())
         if master:
             config = replace(config, spark=replace(config.spark, master=master))
+        from spdist.config.allowed import allowed_of
         from spdist.runtime.alone import prepare, run_app
 
-        assignment = prepare(_read(file), shards, scripts=config.script.python_enabled)
+        assignment = prepare(_read(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))
         console = Console(stderr=True)
         with (
             console.status(f"{assignment.name}: starting", spinner="line") as line,
@@ -406,6 +463,8 @@ def _told(progress: Progress) -> str:
         f"{status.events_out} out, lag {status.lag}, batch {status.batch_ms} ms, state {status.state_rows} rows, "
         f"{status.state_bytes / 1e6:.1f} MB, memory {status.memory_bytes / 1e6:.0f} MB"
     )
+    if rejected := sum(status.rejected.values()):
+        told += f", {rejected} rejected"
     if status.last_revision:
         told += f", revision {status.last_revision}"
     return f"{told}; {status.waiting}" if status.waiting else told

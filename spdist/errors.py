@@ -6,12 +6,14 @@ The code of a class is part of the product: it is what scripts match on and what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from spdist.spans import Span
 
 __all__ = [
     "AppValidationError",
     "ChannelError",
+    "ClockJumpError",
     "ClusterError",
     "ConfigError",
     "ConflictError",
@@ -21,6 +23,7 @@ __all__ = [
     "DuplicateAnnotationError",
     "DuplicateDefinitionError",
     "EngineError",
+    "FeedbackError",
     "FencedError",
     "InnerGroupPartitionError",
     "MappingError",
@@ -37,6 +40,7 @@ __all__ = [
     "ParallelWindowError",
     "ParallelWindowQueryError",
     "PartitionKeyError",
+    "PlannerBusyError",
     "PlanningError",
     "QueryFailedError",
     "RemoteError",
@@ -62,26 +66,6 @@ __all__ = [
     "UnsupportedFeatureError",
     "error_codes",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A place in an app's text: 1-based lines and columns, the end exclusive; ``start``/``end`` are offsets."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    start: int = 0
-    end: int = 0
-
-    def excerpt(self, text: str) -> str:
-        """Return the line of `text` this span begins on, with a caret line under the marked part."""
-        lines = text.splitlines() or [""]
-        row = lines[min(self.line, len(lines)) - 1]
-        last = self.end_column if self.end_line == self.line else len(row) + 1
-        shown = row.replace("\t", " ")
-        return f"{shown}\n{' ' * (self.column - 1)}{'^' * max(1, last - self.column)}"
 
 
 _CODES: dict[str, type[SpdistError]] = {}
@@ -355,6 +339,18 @@ class QueryFailedError(EngineError):
     code = "SP0401"
 
 
+class ClockJumpError(SpdistError, ValueError):
+    """An event lies further ahead of the clock of an ``@app:playback`` app than one event may move it."""
+
+    code = "SP0402"
+
+
+class FeedbackError(SpdistError, RuntimeError):
+    """An event goes round in a circle of streams without an end."""
+
+    code = "SP0403"
+
+
 class TransportError(SpdistError, OSError):
     """A topic cannot be read or written."""
 
@@ -369,9 +365,11 @@ class TransportUnavailableError(TransportError, ConnectionError):
 
 
 class MappingError(TransportError):
-    """A payload does not fit the stream it was sent to."""
+    """A payload, or an event of it, does not fit the stream it was sent to."""
 
     code = "SP0501"
+    #: For how many events it stands.
+    events = 1
 
 
 class StateError(SpdistError, RuntimeError):
@@ -457,6 +455,13 @@ class StoreUnavailableError(ClusterError, ConnectionError):
     """The coordination database cannot be reached; whether a write took effect is unknown."""
 
     code = "SP0708"
+    retryable = True
+
+
+class PlannerBusyError(ClusterError):
+    """The manager is planning another app, and that takes long."""
+
+    code = "SP0709"
     retryable = True
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "signature",
     "stream_function",
     "stream_processor",
+    "user_modules",
     "window",
 ]
 
@@ -282,6 +283,12 @@ def lookup(kind: Kind, id: str) -> Extension | None:
 def stream_processor(id: str, resolve: StreamFunctionResolver) -> Callable[[Decorated], Decorated]:
     """Register a handler with state: a subclass of `spdist.operators.processors.StreamProcessor`."""
     return _decorator("stream processor", id, resolve)
+
+
+def user_modules() -> frozenset[str]:
+    """Return the names of the modules, other than spdist's own, whose import registers something."""
+    found = (one.implementation.__module__ for one in _REGISTERED.values())
+    return frozenset(name for name in found if name not in _BUILT_IN)
 
 
 def is_registered(kind: Kind, id: str) -> bool:

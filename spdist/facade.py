@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spdist.errors import SiddhiAppError, UnauthorizedError
+from spdist.errors import MappingError, SiddhiAppError, UnauthorizedError
 from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 
@@ -133,7 +134,8 @@ def run(
     app : str or SiddhiApp
         The app.
     events : mapping of str to iterable of (timestamp, row)
-        What is sent to each stream: ms since epoch, and the values in the order of its attributes. See `to_events`.
+        What is sent to each stream: ms since epoch, and the values in the order of its attributes, or by their names.
+        See `to_events`.
     until : int, optional
         The time at which to stop, ms since epoch; by default that of the last event.
     scripts : bool, optional
@@ -150,11 +152,34 @@ def run(
     ------
     SiddhiAppError
         The app is wrong, or uses what is not built yet.
+    UndefinedNameError
+        The app has no such stream.
+    MappingError
+        An event does not fit its stream; nothing was run.
     """
-    from spdist.engine.local import run as run_locally
-    from spdist.language.format import format_app
+    from spdist.engine.local import run_checked
+    from spdist.frames import to_row
+    from spdist.language.scope import undefined
 
-    return run_locally(app if isinstance(app, str) else format_app(app), events, until, scripts)
+    checked = check(app, scripts=scripts)
+
+    def arrivals(stream: str, given: Iterable[tuple[int, Any]]) -> Events:
+        schema = checked.streams.get(stream)
+        if schema is None:
+            raise undefined("stream", stream, None, checked.streams)
+        return [(_time(event, stream), to_row(event[1], schema, stream)) for event in given]
+
+    return run_checked(checked, {stream: arrivals(stream, given) for stream, given in events.items()}, until)
+
+
+def _time(event: Any, stream: str) -> int:
+    """Return the time of a recorded event, ms since epoch."""
+    if isinstance(event, tuple | list) and len(event) == 2 and isinstance(event[0], Integral):
+        return int(event[0])
+    raise MappingError(
+        f"an event of '{stream}' is a pair (timestamp, row), this is not: {event!r}",
+        hint="For example: (1700000000000, ('tea', 2.5)), with the time in ms since epoch",
+    )
 
 
 def connect(

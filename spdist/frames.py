@@ -1,18 +1,21 @@
-"""Between pandas and events: a frame of recorded data becomes what a stream takes, and results become a frame."""
+"""Between Python's values and events: frames and rows become what a stream takes, and results become a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from spdist.errors import MappingError
+from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.types import Schema, Type
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["to_events", "to_frame"]
+__all__ = ["to_events", "to_frame", "to_row"]
 
+_RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
 #: Python forms of the types; what is missing (NaN, NaT, None, NA) becomes null before.
 _FORMS: dict[Type, Callable[[Any], Any]] = {
     Type.STRING: str,
@@ -81,6 +84,47 @@ def _values(column: pd.Series[Any], name: str, kind: Type) -> list[Any]:
             if value is not None and value != whole:
                 raise MappingError(f"column {name!r} is of type {kind}, {value!r} is not a whole number")
     return made
+
+
+def to_row(values: Sequence[Any] | Mapping[str, Any], schema: Schema, stream: str) -> tuple[Any, ...]:
+    """Return the values of an event as a row of its stream: of the attributes' types, or null.
+
+    Parameters
+    ----------
+    values : sequence or mapping
+        In the order of the attributes, or by their names. Numbers of numpy are numbers.
+    schema : Schema
+        The stream's attributes.
+    stream : str
+        Its name, for the error.
+
+    Raises
+    ------
+    MappingError
+        There are too few or too many values, or one is not of its attribute's type; names it.
+    """
+    if isinstance(values, Mapping):
+        if set(values) != set(schema.names):
+            raise MappingError(f"'{stream}' is {schema}; this does not fit: {values!r}")
+        values = [values[name] for name in schema.names]
+    elif isinstance(values, str | bytes) or not isinstance(values, Sequence) or len(values) != len(schema):
+        raise MappingError(f"'{stream}' is {schema}; this does not fit: {values!r}")
+    return tuple(_value(value, kind, name) for value, (name, kind) in zip(values, schema, strict=True))
+
+
+def _value(value: Any, kind: Type, name: str) -> Any:
+    if value is None or kind is Type.OBJECT:
+        return value
+    if kind is Type.STRING or kind is Type.BOOL or isinstance(value, bool):
+        if isinstance(value, {Type.STRING: str, Type.BOOL: bool}.get(kind, ())):
+            return value
+    elif isinstance(value, Real):
+        if kind not in _RANGES:
+            return float32(float(value)) if kind is Type.FLOAT else float(value)
+        low, high = _RANGES[kind]
+        if isinstance(value, Integral) and low <= int(value) <= high:
+            return int(value)
+    raise MappingError(f"'{name}' is {kind}, this is not: {value!r}")
 
 
 def to_frame(events: Iterable[tuple[int, Sequence[Any]]], names: Schema | Sequence[str]) -> pd.DataFrame:

@@ -20,20 +20,22 @@ Examples
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.errors import MappingError, SiddhiTypeError
+from spdist.errors import SiddhiTypeError
 from spdist.extension import catalog
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.frames import to_row
+from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse, read_time
 from spdist.language.scope import undefined
-from spdist.language.types import Schema, Type
+from spdist.language.types import Schema
+from spdist.planning.fingerprints import ElementChange
 
 __all__ = ["Seen", "VirtualApp"]
 
@@ -69,8 +71,9 @@ class VirtualApp:
     ----------
     text : str
         The app, in SiddhiQL.
-    start : int
-        Its clock when it starts, ms; triggers and absence count from here.
+    start : int, optional
+        Its clock when it starts, ms; triggers and absence count from here. By default 0, or for an ``@app:playback``
+        app the time of its first event.
     scripts : bool, optional
         Whether it may define functions in Python; see `spdist.extension.catalog`.
 
@@ -84,16 +87,23 @@ class VirtualApp:
     ``history``: everything that went in and came out, in order, for as long as the object lives.
     """
 
-    def __init__(self, text: str, start: int = 0, scripts: bool | None = None) -> None:
+    def __init__(self, text: str, start: int | None = None, scripts: bool | None = None) -> None:
         self.checked = check(parse(text), catalog(scripts), text)
-        self._app = LocalApp(self.checked, stores=outside_stores(self.checked))
         self.history: list[Seen] = []
         self._read: dict[str, int] = {}
         #: Rows that were sent and that the observers have not seen yet: they are in the history already.
         self._sent: list[tuple[str, Row]] = []
-        for stream in self.checked.streams:
-            self._app.subscribe(stream, self._observer(stream))
-        self._app.start(start)
+        self._scripts = scripts
+        self._app = self._made(self.checked)
+        self._began = start is not None or not self.checked.playback
+        if self._began:
+            self._app.start(start or 0)
+
+    def _made(self, checked: CheckedApp) -> LocalApp:
+        app = LocalApp(checked, stores=outside_stores(checked))
+        for stream in checked.streams:
+            app.subscribe(stream, self._observer(stream))
+        return app
 
     def _observer(self, stream: str) -> Any:
         def see(timestamp: int, row: Row) -> None:
@@ -107,8 +117,8 @@ class VirtualApp:
 
     @property
     def clock(self) -> int:
-        """The app's time, ms."""
-        return self._app.clock
+        """The app's time, ms; 0 before it has started."""
+        return self._app.clock if self._began else 0
 
     # What a test does.
 
@@ -120,9 +130,10 @@ class VirtualApp:
         stream : str
             A stream of the app.
         *values
-            Its values, in the order of the stream's attributes.
+            Its values, in the order of the stream's attributes; or one mapping with a value for each attribute.
         at : int, optional
-            Its time, ms; what is due until then happens before. By default now.
+            Its time, ms; what is due until then happens before. By default now. An ``@app:playback`` app refuses one
+            that lies too far ahead, which counts as `lost`.
 
         Raises
         ------
@@ -131,14 +142,18 @@ class VirtualApp:
         MappingError
             The values do not fit the stream.
         """
-        self.send_together(stream, [values], at)
+        row = values[0] if len(values) == 1 and isinstance(values[0], Mapping) else values
+        self.send_together(stream, [row], at)
 
-    def send_together(self, stream: str, rows: Iterable[Sequence[Any]], at: int | None = None) -> None:
+    def send_together(
+        self, stream: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]], at: int | None = None
+    ) -> None:
         """Send several events at once, as one chunk: of those an aggregating query puts out the last result only."""
         schema = self._schema(stream)
-        made = [_row(values, schema, stream) for values in rows]
+        made = [to_row(values, schema, stream) for values in rows]
         time = self.clock if at is None else at
-        self.advance(to=time)
+        if not self._app.jumps.is_too_far(time):
+            self.advance(to=time)
         self.history += [Seen(stream, time, row, True) for row in made]
         self._sent = [(stream, row) for row in made]
         if len(made) == 1:
@@ -162,6 +177,7 @@ class VirtualApp:
         if by is not None:
             to = self.clock + (_duration(by) if isinstance(by, str) else by)
         assert to is not None
+        self._began = True
         self._app.advance(to)
 
     def snapshot(self) -> bytes:
@@ -170,7 +186,34 @@ class VirtualApp:
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
+        self._began = True
         self._app.restore(state)
+
+    def update(self, text: str) -> tuple[ElementChange, ...]:
+        """Go on with another text from where the app is, as an update of a deployed app does; the history stays.
+
+        Queries, tables, windows and all else that has not changed keep their state; what has changed begins empty.
+
+        Parameters
+        ----------
+        text : str
+            The app, in SiddhiQL.
+
+        Returns
+        -------
+        tuple of ElementChange
+            What became of each element.
+
+        Raises
+        ------
+        SiddhiAppError
+            The text is wrong; the app stays as it is.
+        """
+        checked = check(parse(text), catalog(self._scripts), text)
+        state = self._app.snapshot()
+        self._app.stop()
+        self.checked, self._app = checked, self._made(checked)
+        return self._app.carry_over(state)
 
     # What a test looks at.
 
@@ -239,31 +282,6 @@ class VirtualApp:
         head = "<tr><th>ms</th><th></th><th>stream</th><th>row</th></tr>"
         caption = f"<caption>{escape(self.checked.name)} at {self.clock} ms, {self.lost} events lost</caption>"
         return f"<table>{caption}{head}{''.join(map(row, self.history))}</table>"
-
-
-_RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
-
-
-def _row(values: Sequence[Any], schema: Schema, stream: str) -> Row:
-    if isinstance(values, str) or len(values) != len(schema):
-        raise MappingError(f"'{stream}' is {schema}; this does not fit: {values!r}")
-    return tuple(_value(value, kind, name) for value, (name, kind) in zip(values, schema, strict=True))
-
-
-def _value(value: Any, kind: Type, name: str) -> Any:
-    if value is None or kind is Type.OBJECT:
-        return value
-    fits = False
-    if kind is Type.STRING or kind is Type.BOOL:
-        fits = isinstance(value, str if kind is Type.STRING else bool)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        low, high = _RANGES.get(kind, (-math.inf, math.inf))
-        fits = kind not in _RANGES or (isinstance(value, int) and low <= value <= high)
-        if fits and kind not in _RANGES:
-            value = float32(float(value)) if kind is Type.FLOAT else float(value)
-    if not fits:
-        raise MappingError(f"'{name}' is {kind}, this is not: {value!r}")
-    return value
 
 
 def _duration(text: str) -> int:

@@ -22,7 +22,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "lark": ("spdist/language/tables.py",),
     "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py"),
     "py4j": ("spdist/engine/",),
-    "sqlalchemy": ("spdist/stores/", "spdist/cluster/store.py", "spdist/runtime/"),
+    "sqlalchemy": ("spdist/stores/", "spdist/cluster/database.py", "spdist/cluster/store.py", "spdist/runtime/"),
     "fastapi": ("spdist/cluster/api/", "spdist/runtime/feed_http.py", "spdist/transports/listening.py"),
     "starlette": ("spdist/cluster/api/",),
     "uvicorn": ("spdist/transports/listening.py",),

@@ -99,7 +99,7 @@ def test_plan_prints_json_and_differences(tmp_path: Path) -> None:
     other.write_text("@app:name('App') define stream S (a int);\nfrom S[a > 1] select a insert into Out;")
     done = run("plan", str(file), "--json", "--transport", "nats")
     assert json.loads(done.stdout)["groups"][0]["inputs"]["S"]["topic"] == "App_S"
-    assert "App-default starts anew" in run("plan", str(file), "--diff", str(other)).stdout
+    assert "App-default changes: other queries or definitions" in run("plan", str(file), "--diff", str(other)).stdout
     done = run("plan", str(file), "--json", "--diff", str(other))
     assert json.loads(done.stdout)["groups"]["change"] == {"App-default": "other queries or definitions"}
 
@@ -122,6 +122,12 @@ def test_a_missing_file_is_a_wrong_command_line(tmp_path: Path) -> None:
         assert "cannot read" in done.stderr
 
 
+def test_a_file_that_cannot_be_written_is_a_wrong_command_line(good: str, tmp_path: Path) -> None:
+    done = run("graph", good, "--svg", str(tmp_path / "missing" / "graph.svg"))
+    assert done.exit_code == 2
+    assert "cannot write" in done.output
+
+
 def test_config_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPDIST_PASSWORD", "not-to-be-seen")
     done = run("config", "explain", str(ROOT / "conf/manager"))
@@ -129,6 +135,10 @@ def test_config_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cluster.config.strategyConfig.heartbeatInterval" in done.stdout
     assert "environment SPDIST_PASSWORD" in done.stdout
     assert "not-to-be-seen" not in done.output
+    assert "workers stop their groups" not in done.stdout
+    monkeypatch.setenv("SPDIST__CLUSTER__HEARTBEAT_INTERVAL", "5s")
+    done = run("config", "explain", str(ROOT / "conf/manager"))
+    assert "note: when the leader is lost another one can take" in done.stdout
     monkeypatch.delenv("SPDIST_PASSWORD")
     done = run("config", "explain", str(ROOT / "conf/manager"))
     assert done.exit_code == 1

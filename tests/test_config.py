@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from spdist.config import Config, Secret, load_config
+from spdist.config.allowed import NotAllowed, allowed_of
+from spdist.config.alone import load_alone
 from spdist.config.binding import environment_name, keys
 from spdist.config.ignored import IGNORED
-from spdist.config.sections import SECTIONS
+from spdist.config.sections import BUILT_IN_ROLES, SECTIONS
 from spdist.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -108,7 +110,9 @@ def test_every_key_of_the_shipped_files_has_a_comment(role: str) -> None:
 @pytest.mark.parametrize("role", ["manager", "worker"])
 def test_the_shipped_values_are_the_defaults(load: Load, role: str) -> None:
     """What a reader sees in the file is what holds without the line; names and folders are examples."""
-    examples = re.compile(r"\.(name|displayName|description|directory|location|datasource)$|\[0\]\.|httpsInterface")
+    examples = re.compile(
+        r"\.(name|displayName|description|directory|directories|location|datasource)$|\[0\]\.|httpsInterface"
+    )
     defaults = {entry.key: entry.value for entry in load().entries if entry.origin == "default"}
     shipped = load_config(ROOT / "conf" / role, environment=NODE)
     different = {entry.key for entry in shipped.entries if defaults.get(entry.key, entry.value) != entry.value}
@@ -234,6 +238,86 @@ def test_an_empty_password_is_refused(load: Load) -> None:
         load(environment={"P": ""})
 
 
+# ------------------------------------------------------------ what apps may refer to
+def test_secrets_are_named_and_never_shown(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheim-file\n")
+    more = "siddhi.secrets: {SHOP: '${env:SHOP_PW}', nats.token: '${file:token}'}"
+    config = load(more, {"SHOP_PW": "geheim-env", "SPDIST__SECRETS__MORE": "geheim-more"})
+    found = {name: one.reveal() for name, one in config.secrets.by_name.items()}
+    assert found == {"SHOP": "geheim-env", "nats.token": "geheim-file", "MORE": "geheim-more"}
+    assert "geheim" not in config.explain() + repr(config)
+    lines = {line.split()[0]: line for line in config.explain().splitlines()}
+    assert lines["siddhi.secrets.SHOP"].split()[1:] == ["***", f"{config.path}:6", "(environment", "SHOP_PW)"]
+    assert lines["siddhi.secrets.MORE"].endswith("environment SPDIST__SECRETS__MORE")
+    assert load("siddhi.secrets:\n  # SHOP: ${env:SHOP_PW}\n").secrets.by_name == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("siddhi.secrets: {A: geheim}", "siddhi.secrets.A must be a reference"),
+        ("siddhi.secrets: {A: '${env:NOT_SET}'}", "needs the environment variable NOT_SET, which is not set"),
+        ("siddhi.secrets: {'a b': '${env:P}'}", "'a b' cannot be a name here"),
+        ("siddhi.secrets: {A: {B: '${env:P}'}}", "must be one value"),
+        ("siddhi.secrets: [A]", "siddhi.secrets must be a mapping of names to values"),
+        ("siddhi.secrets: A", "siddhi.secrets must be a mapping of names to values"),
+        ("siddhi.files: {directory: x}", "did you mean siddhi.files.directories?"),
+        ("siddhi.files: {directories: [a, [b]]}", "must be one value"),
+        ("siddhi.files: {directories: ''}", "must be a path"),
+    ],
+)
+def test_wrong_secrets_and_directories_are_refused(load: Load, more: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(more)
+    assert says in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def test_directories_of_apps(load: Load, tmp_path: Path) -> None:
+    assert load().files.directories == (tmp_path / "siddhi-app-persistence/files",)
+    assert "siddhi-app-persistence/files" in load().explain()
+    assert load("siddhi.files: {directories: [a, /b]}").files.directories == (tmp_path / "a", Path("/b"))
+    assert load("siddhi.files: {directories: 'a, /b'}").files.directories == (tmp_path / "a", Path("/b"))
+    override = {"SPDIST__FILES__DIRECTORIES": "/c,/d"}
+    assert load("siddhi.files: {directories: [a]}", override).files.directories == (Path("/c"), Path("/d"))
+
+
+@pytest.mark.parametrize("listed", [".", "..", "siddhi-app-persistence", "topics", "/"])
+def test_what_spdist_keeps_is_out_of_reach_whatever_is_listed(load: Load, tmp_path: Path, listed: str) -> None:
+    allowed = allowed_of(load(f"siddhi.files: {{directories: {listed}}}\ntransports: {{log: {{directory: topics}}}}"))
+    for path in ("deployment.yaml", "topics/App.S.sqlite", "siddhi-app-persistence/App/x", "topics"):
+        with pytest.raises(NotAllowed):
+            allowed.bounded(str(tmp_path / path))
+    assert allowed_of(load()).bounded("x") == tmp_path / "siddhi-app-persistence/files/x"
+
+
+def test_other_processes_get_passwords_in_a_private_file_only(load: Load, tmp_path: Path) -> None:
+    more = """siddhi.secrets: {SHOP: '${env:P}'}
+wso2.datasources: {dataSources: [{name: DB, url: 'postgresql://db/x', username: u, password: '${env:Q}'}]}"""
+    config = load(more, {"P": "geheim-p", "Q": "geheim-q"})
+    sent = pickle.dumps(allowed_of(config).for_tasks(config.datasources, tmp_path))
+    assert b"geheim" not in sent
+    received = pickle.loads(sent)
+    assert received.expand("<${secret:SHOP}>") == "<geheim-p>"
+    database, password = received.datasource("DB")
+    assert (database.url, database.username, password.reveal()) == ("postgresql://db/x", "u", "geheim-q")
+    assert Path(received.private).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(NotAllowed, match="names the secret OTHER"):
+        received.expand("${secret:OTHER}")
+
+
+def test_one_app_alone_has_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_alone().files.directories == (tmp_path / "spdist-data/files",)
+    assert load_alone(directory="d", files=["/tmp"]).files.directories == (tmp_path / "d/files", Path("/tmp"))
+    file = tmp_path / "c/deployment.yaml"
+    file.parent.mkdir()
+    file.write_text("siddhi.files: {directories: own}")
+    config = load_alone("c", files=["more"])
+    assert config.files.directories == (tmp_path / "c/own", tmp_path / "more")
+    assert load_alone("c", directory="d").files.directories == (tmp_path / "c/own",)
+
+
 # ------------------------------------------------------------ values
 @pytest.mark.parametrize(
     ("written", "ms"), [("750", 750), ("2s", 2000), ("500ms", 500), ("5 min", 300_000), ("1h", 3_600_000)]
@@ -275,6 +359,12 @@ def test_other_databases_are_refused(load: Load, url: str) -> None:
         load(f"wso2.datasources: {{dataSources: [{{name: A, url: '{url}'}}]}}")
 
 
+@pytest.mark.parametrize("given", ["username: sa", "password: '${env:P}'"])
+def test_a_user_of_sqlite_is_refused(load: Load, given: str) -> None:
+    with pytest.raises(ConfigError, match="gives 'A' a user name or a password, but SQLite knows no users"):
+        load(f"wso2.datasources: {{dataSources: [{{name: A, url: 'jdbc:sqlite:cluster.db', {given}}}]}}")
+
+
 def test_both_spellings_of_a_url_at_once_are_refused(load: Load) -> None:
     with pytest.raises(ConfigError, match="mean the same"):
         load(
@@ -287,6 +377,8 @@ def test_roles_become_their_names_and_must_exist(load: Load) -> None:
     users = f"auth.configs: {{{{userManager: {{{{userStore: {{{{roles: [{role}], users: [{{}}]}}}}}}}}}}}}"
     one = "{{user: {{username: {}, password: '${{env:P}}', roles: {}}}}}"
     assert load(users.format(one.format("a", "1"))).auth.users[0].roles == ("admin",)
+    for known in BUILT_IN_ROLES:
+        assert load(users.format(one.format("a", known))).auth.users[0].roles == (known,)
     with pytest.raises(ConfigError, match="the role '7', but does not define it"):
         load(users.format(one.format("a", "7")))
     with pytest.raises(ConfigError, match="the user 'a' twice"):

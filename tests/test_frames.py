@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from spdist.errors import MappingError
-from spdist.frames import to_events, to_frame
-from spdist.language.types import Schema
+from spdist.frames import to_events, to_frame, to_row
+from spdist.language.types import Schema, Type
 
 SCHEMA = Schema.of([("name", "string"), ("count", "int"), ("mean", "double"), ("late", "bool")])
 
@@ -63,6 +64,13 @@ def test_what_does_not_fit_is_refused(columns: dict[str, list[object]], message:
 def test_columns_that_are_not_there_are_named() -> None:
     with pytest.raises(MappingError, match="no column 'at', 'mean'"):
         to_events(frame().drop(columns="mean"), SCHEMA, time="at")
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    schema = Schema((("a", Type.INT), ("b", Type.DOUBLE), ("c", Type.FLOAT)))
+    row = to_row([np.int64(3), np.float32(0.5), np.int16(2)], schema, "S")
+    assert row == (3, 0.5, 2.0)
+    assert [type(value) for value in row] == [int, float, float]
 
 
 def test_events_become_a_frame_indexed_by_time() -> None:

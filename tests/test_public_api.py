@@ -6,11 +6,12 @@ import importlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import spdist
-from spdist.errors import PlanningError, SiddhiSyntaxError, UndefinedNameError
+from spdist.errors import MappingError, PlanningError, SiddhiSyntaxError, UndefinedNameError
 
 TEXT = """@app:name('Doubles') @app:playback
 define stream S (v int);
@@ -83,6 +84,35 @@ def test_until_lets_time_pass_after_the_last_event() -> None:
     events = {"S": [(1000, (1,))]}
     assert spdist.run(text, events)["Quiet"] == []
     assert spdist.run(text, events, until=60_000)["Quiet"] == [(11_000, (1,))]
+
+
+def test_rows_may_name_their_values() -> None:
+    text = "define stream S (item string, qty int); from S select qty, item insert into Out;"
+    assert spdist.run(text, {"S": [(1, {"qty": 2, "item": "tea"})]}) == {"Out": [(1, (2, "tea"))]}
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ((1, ("tea",)), r"'S' is .*; this does not fit: \('tea',\)"),
+        ((1, {"item": "tea"}), "this does not fit"),
+        ((1, {"item": "tea", "qty": 2, "price": 1.0}), "this does not fit"),
+        ((1, "te"), "this does not fit: 'te'"),
+        ((1, ("tea", "two")), "'qty' is int, this is not: 'two'"),
+        ((1, ("tea", 2**31)), "'qty' is int"),
+        (("now", ("tea", 2)), "is a pair"),
+        (("tea", 2, 3), "is a pair"),
+    ],
+)
+def test_rows_that_do_not_fit_their_stream_are_refused(event: Any, message: str) -> None:
+    text = "define stream S (item string, qty int); from S select qty, item insert into Out;"
+    with pytest.raises(MappingError, match=message):
+        spdist.run(text, {"S": [event]})
+
+
+def test_events_of_a_stream_that_is_not_there_are_refused() -> None:
+    with pytest.raises(UndefinedNameError, match="'T'"):
+        spdist.run(TEXT, {"T": [(1, (1,))]})
 
 
 def test_errors_show_their_line() -> None:

@@ -71,6 +71,22 @@ def test_a_snapshot_goes_on_where_it_was_taken() -> None:
     app.expect("Out", ("a", 1), ("a", 2), ("a", 2))
 
 
+def test_an_update_is_tried_in_virtual_time() -> None:
+    kept = "@info(name='total') from S select k, sum(v) as total insert into Out;"
+    head = "define stream S (k string, v double); "
+    app = VirtualApp(head + kept + "@info(name='last') from S select v insert into Lasts;")
+    app.send("S", "a", 1)
+    changes = app.update(head + "@info(name='last') from S select sum(v) as v insert into Lasts; " + kept)
+    assert [str(change) for change in changes] == ["query 'last' starts empty", "query 'total' keeps its state"]
+    app.send("S", "a", 2)
+    app.expect("Out", ("a", 1.0), ("a", 3.0))
+    app.expect("Lasts", (1.0,), (2.0,))
+    with pytest.raises(UndefinedNameError):
+        app.update(head + "from Nothing select v insert into Lasts;")
+    app.send("S", "a", 4)
+    app.expect("Out", ("a", 7.0))
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

@@ -137,10 +137,10 @@ def _node_rows(view: ClusterStatus) -> list[tuple[str, ...]]:
         (
             w.id,
             "receiver" if w.receiver else "worker",
-            "leaves" if w.leaving else f"heard {w.silent_ms / 1000:.1f} s ago",
+            w.told,
             str(len(w.groups)),
         )
-        for w in view.workers
+        for w in (*view.workers, *view.lost)
     ]
     return [*managers, *workers]
 

@@ -7,15 +7,12 @@ WSO2 any user who can log in can register a node and is then handed apps to run.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import os
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
 from spdist.config import Config
 from spdist.errors import ConfigError
+from spdist.transports.logins import Logins
 
 __all__ = ["ROLES", "Permission", "Users"]
 
@@ -31,7 +28,7 @@ class Permission(Enum):
     HEARTBEAT = "resource.heartbeat"
 
 
-#: What the roles may do, besides the configured admin role, which may do everything.
+#: What the roles of `spdist.config.sections.BUILT_IN_ROLES` may do; the configured admin role may do everything.
 ROLES = MappingProxyType(
     {
         "developer": frozenset({Permission.VIEW, Permission.MANAGE}),
@@ -39,16 +36,6 @@ ROLES = MappingProxyType(
         "worker": frozenset({Permission.HEARTBEAT}),
     }
 )
-
-# About 30 ms and 16 MiB for each guess (RFC 7914's interactive setting).
-_SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    salt: bytes
-    digest: bytes
-    permissions: frozenset[Permission]
 
 
 class Users:
@@ -66,7 +53,7 @@ class Users:
 
     State
     -----
-    One hash for each user, and one keyed digest for each user who has shown the right password: O(users).
+    That of `Logins`: O(users).
     """
 
     def __init__(self, config: Config) -> None:
@@ -75,46 +62,19 @@ class Users:
                 f"{config.path}: this node listens, but auth.configs has no user who could call it",
                 hint="name one under auth.configs.userManager.userStore.users, with a password such as ${env:NAME}",
             )
-        self._entries = {
-            user.username: _entry(user.password.reveal(), self._granted(user.roles, config.auth.admin_role))
-            for user in config.auth.users
-        }
-        # A guess at an unknown name costs as much as one at a known name, so names cannot be told by the time taken.
-        self._nobody = _entry(os.urandom(16).hex(), frozenset())
-        self._key = os.urandom(32)
-        self._proven: dict[str, bytes] = {}
-
-    @staticmethod
-    def _granted(roles: tuple[str, ...], admin_role: str) -> frozenset[Permission]:
-        if admin_role in roles:
-            return frozenset(Permission)
-        return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))
+        self._logins = Logins({user.username: user.password.reveal() for user in config.auth.users})
+        self._granted = {user.username: _granted(user.roles, config.auth.admin_role) for user in config.auth.users}
 
     def recall(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of a user who showed this password before; None says nothing. Takes microseconds."""
-        proven = self._proven.get(username)
-        if proven is not None and hmac.compare_digest(proven, self._digest(username, password)):
-            return self._entries[username].permissions
-        return None
+        return self._granted[username] if self._logins.recall(username, password) else None
 
     def verify(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of the user, or None if name or password are wrong. Takes some 30 ms of processor."""
-        entry = self._entries.get(username, self._nobody)
-        if not hmac.compare_digest(entry.digest, _scrypt(password, entry.salt)) or entry is self._nobody:
-            return None
-        self._proven[username] = self._digest(username, password)
-        return entry.permissions
-
-    def _digest(self, username: str, password: str) -> bytes:
-        # The length keeps ("ab", "c") and ("a", "bc") apart.
-        message = f"{len(username)}:{username}{password}".encode()
-        return hmac.digest(self._key, message, "sha256")
+        return self._granted[username] if self._logins.verify(username, password) else None
 
 
-def _scrypt(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT)
-
-
-def _entry(password: str, permissions: frozenset[Permission]) -> _Entry:
-    salt = os.urandom(16)
-    return _Entry(salt, _scrypt(password, salt), permissions)
+def _granted(roles: tuple[str, ...], admin_role: str) -> frozenset[Permission]:
+    if admin_role in roles:
+        return frozenset(Permission)
+    return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from spdist.clock import Clock
@@ -46,7 +46,8 @@ class Candidate:
     timing : ElectionTiming
         The group's times.
     load : callable
-        Reads and plans all deployments; called once for each term taken, while the lease is being renewed.
+        Reads and plans all deployments, and reads the list of workers that the term before the one it is given has
+        left; called once for each term taken, while the lease is being renewed.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Candidate:
         url: str,
         clock: Clock,
         timing: ElectionTiming,
-        load: Callable[[], tuple[Deployment, ...]],
+        load: Callable[[int], tuple[tuple[Deployment, ...], Mapping[str, str] | None]],
     ) -> None:
         self._store = store
         self._mind = mind
@@ -69,7 +70,6 @@ class Candidate:
         self._lease: Lease | None = None
         self._taken_term = 0
         self._acting_term = 0
-        self._reached_ms = clock.steady_ms()
         self._away = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spdist-election", daemon=True)
@@ -95,24 +95,25 @@ class Candidate:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            began_ms = self._clock.steady_ms()
+            next_ms = self._clock.steady_ms() + self._timing.round_ms
             try:
-                self._round()
+                expires_ms = self._round()
+                next_ms = min(next_ms, expires_ms or next_ms)
             except ClusterError as error:
                 self._miss(error)
             except Exception:
                 _log.exception("a round of the election failed; this is a defect")
-            self._stop.wait(max(0, began_ms + self._timing.round_ms - self._clock.steady_ms()) / 1000)
+            self._stop.wait(max(0, next_ms - self._clock.steady_ms()) / 1000)
 
-    def _round(self) -> None:
-        """Hold one round, and tell the mind what came of it."""
+    def _round(self) -> int:
+        """Hold one round, and tell the mind what came of it; return when the row of another expires, 0 if none."""
         lease = self._lease
         if lease is not None and lease.term <= self._mind.given_up_term:
             # The mind has stepped down for a reason of its own: this term must not be renewed, but succeeded.
             # One round without us lets others go first, who may fare better.
             _log.info("gives up term %d", lease.term)
             self.resign()
-            return
+            return 0
         ballot = hold_election(self._store, self._node_id, self._url, self._lease, self._clock, self._timing)
         self._lease = ballot.lease
         self._note_contact()
@@ -121,7 +122,8 @@ class Candidate:
         elif ballot.leader is not None:
             # A row with our own name is that of an earlier life; nobody is to be sent there.
             mine = ballot.leader.node_id == self._node_id or ballot.leader.url == self._url
-            self._mind.tell(LeaderSeen(None if mine else ballot.leader))
+            self._mind.tell(LeaderSeen(None if mine else ballot.leader, ballot.expires_ms))
+        return ballot.expires_ms
 
     def _lead(self, ballot: Ballot) -> None:
         assert ballot.lease is not None
@@ -136,26 +138,23 @@ class Candidate:
     def _take_office(self, term: int) -> None:
         """Load what is stored, then act; the rounds go on meanwhile and keep the lease."""
         try:
-            deployments = self._load()
+            deployments, workers = self._load(term)
         except Exception as error:  # a defect, too, must not keep the cluster without a leader
             _log.error("the deployments cannot be loaded, so this manager does not lead: %s", error)
             self._mind.give_up(term)
             return
         lease = self._lease
         if lease is not None and lease.term == term:
-            self._mind.tell(Elected(lease, deployments))
+            self._mind.tell(Elected(lease, deployments, workers))
             self._acting_term = term
 
     def _note_contact(self) -> None:
-        self._reached_ms = self._clock.steady_ms()
         if self._away:
             self._away = False
             _log.warning("the coordination database answers again")
 
     def _miss(self, error: ClusterError) -> None:
-        """Take note that the database did not answer; after a while nobody can be said to lead."""
+        """Take note that the database did not answer; who leads is not known for longer than the row says."""
         if not self._away:
             self._away = True
             _log.warning("no part in the election for now: %s", error.message)
-        if self._clock.steady_ms() - self._reached_ms > self._timing.max_age_ms:
-            self._mind.tell(LeaderSeen(None))

@@ -164,7 +164,8 @@ class ClusterClient:
         app : str or SiddhiApp
             SiddhiQL with ``@app:name``.
         replace : bool
-            Whether an app of that name is replaced; so running a notebook's cell again changes nothing.
+            Whether an app of that name is replaced; so running a notebook's cell again changes nothing. What became of
+            its groups and elements is the `change` of the handle then.
 
         Raises
         ------
@@ -185,7 +186,11 @@ class ClusterClient:
             for one in (error, *error.errors):
                 one.text = text  # so that each shows its line
             raise
-        return self.deployment(body["name"])
+        from spdist.cluster.handle import Deployment
+        from spdist.planning.change import TopologyChange
+
+        change = TopologyChange.from_dict(body["change"]) if "change" in body else None
+        return Deployment(self, body["name"], change)
 
     def deployment(self, name: str) -> Deployment:
         """Return the handle of an app, deployed or not; it is only a name and this client."""

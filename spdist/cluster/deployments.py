@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from types import MappingProxyType
 
-from spdist.cluster.instances import Instance
+from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.messages import Deployment, Desired
 from spdist.errors import ClusterError, ConflictError, NotFoundError
+from spdist.planning.origin import Ends, with_origins
 
 __all__ = ["Deployments"]
+
+_NO_ENDS: Ends = MappingProxyType({})
 
 
 class Deployments:
@@ -39,17 +43,29 @@ class Deployments:
             self._install(replace(deployment, assignments=(), error=clash) if clash else deployment)
             self.held_until_ms[deployment.name] = held_until_ms
 
-    def propose(self, deployment: Deployment) -> Deployment | ClusterError:
-        """Return the version to be written so that an app runs as requested, or why it cannot be."""
+    def propose(self, deployment: Deployment, update: str = "", ends: Ends = _NO_ENDS) -> Deployment | ClusterError:
+        """Return the version to be written so that an app runs as requested, or why it cannot be.
+
+        Where it updates a running app its instances get their origins; for `update` and `ends` see `DeployRequested`.
+        """
         clash = self._clash(deployment)
         if clash:
             return ClusterError(clash, hint="rename the app or the group")
+        known = self.by_name.get(deployment.name)
+        if known is not None and known.assignments:
+            made = with_origins(known.assignments, deployment.assignments, update, ends)
+            deployment = replace(deployment, assignments=made)
         return self._propose(deployment)
+
+    def running(self, name: str) -> Deployment | None:
+        """Return the deployment of an app that is to run; None where there is none."""
+        known = self.by_name.get(name)
+        return None if known is None or known.desired is Desired.REMOVED else known
 
     def propose_removal(self, name: str) -> Deployment | ClusterError:
         """Return the version to be written so that an app is gone, or why it cannot be."""
-        known = self.by_name.get(name)
-        if known is None or known.desired is Desired.REMOVED:
+        known = self.running(name)
+        if known is None:
             return NotFoundError(f"no app {name} is deployed")
         return self._propose(Deployment(name, known.text, desired=Desired.REMOVED))
 
@@ -74,6 +90,17 @@ class Deployments:
     def held(self, app: str, now_ms: int) -> bool:
         """Return True while workers that did not yet report to this leader may be running groups of an app."""
         return now_ms < self.held_until_ms.get(app, 0)
+
+    def release(self) -> None:
+        """Note that all workers have reported which may be running anything: everything may be started."""
+        self.held_until_ms.clear()
+
+    def retry(self, now_ms: int, policy: RestartPolicy, *, anew: str | None = None) -> None:
+        """Try once more what has failed for good, as the workers have changed; `anew` is one that begins afresh."""
+        for instance in self.instances.values():
+            if anew is not None:
+                instance.begins_anew(anew)
+            instance.revive(now_ms, policy)
 
     def removable(self, now_ms: int, runs: Callable[[str], bool]) -> list[Deployment]:
         """Return the undeployed apps of which nothing can be running; `runs` tells whether a worker may run an app."""

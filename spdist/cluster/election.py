@@ -242,17 +242,23 @@ class Ballot:
         True if this round took or renewed the lease.
     leader : LeaderRow, optional
         The other manager that leads, if one does: workers are redirected to it.
+    expires_ms : int
+        When its row will have expired unless it is renewed (steady clock): the time of the next round, if that is
+        sooner than `ElectionTiming.round_ms`. 0 if nobody else leads.
     """
 
     lease: Lease | None
     leads: bool
     leader: LeaderRow | None
+    expires_ms: int = 0
 
 
 def hold_election(
     store: LeaderStore, node_id: str, url: str, lease: Lease | None, clock: Clock, timing: ElectionTiming
 ) -> Ballot:
-    """Take part in one round: read the row, decide, and renew or try to take. To be called every `timing.round_ms`.
+    """Take part in one round: read the row, decide, and renew or try to take.
+
+    To be called every `timing.round_ms`, and when the row of the leader expires (`Ballot.expires_ms`).
 
     Parameters
     ----------
@@ -276,7 +282,8 @@ def hold_election(
     sent_ms = clock.steady_ms()
     match decide(view, lease, now_db_ms, sent_ms, timing):
         case Follow(leader):
-            return Ballot(lease, leads=False, leader=leader)
+            left_ms = timing.max_age_ms - (now_db_ms - leader.last_heartbeat)
+            return Ballot(lease, leads=False, leader=leader, expires_ms=sent_ms + left_ms + 1)
         case Renew(term):
             if store.renew(term, node_id):
                 return Ballot(Lease.granted(term, sent_ms, timing), leads=True, leader=None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from spdist.cluster.messages import GroupPhase, GroupReport
-from spdist.errors import EngineError
+from spdist.errors import EngineError, TransportError
+from spdist.transports.listening import Listener
 
 __all__ = ["CONTENT_TYPE", "prometheus_text", "serve_metrics"]
 
@@ -28,6 +29,8 @@ _FIGURES = {
     "memoryBytes": ("spdist_memory_bytes", "Memory of the process that holds the live state"),
     "lastRevision": ("spdist_last_revision_timestamp_seconds", "When the newest revision was made"),
 }
+#: With a stream behind it: a figure for each stream.
+_REJECTED = "rejected."
 _MILLISECONDS = {"batchMs", "clock", "lastRevision"}
 
 
@@ -64,15 +67,11 @@ def serve_metrics(port: int, look: Callable[[], GroupReport]) -> Callable[[], No
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Live(look))
     try:
-        server, _ = start_http_server(port, "127.0.0.1", registry)
-    except OSError as error:
+        listener = Listener("127.0.0.1", port)
+        listener.start(make_asgi_app(registry))
+    except (OSError, TransportError) as error:
         raise EngineError(f"metrics cannot be told at port {port}: {error}", hint="choose another port") from error
-
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
-
-    return end
+    return listener.stop
 
 
 class _Live:
@@ -112,6 +111,16 @@ class _Collector:
                 if (value := group.metrics.get(figure)) is not None:
                     family.add_metric([group.app, group.name], value / 1000 if figure in _MILLISECONDS else value)
             yield family
+        rejected = CounterMetricFamily(
+            "spdist_rejected_messages_total",
+            "Messages that could not be read, and events of messages, since the instance started",
+            labels=[*_LABELS, "stream"],
+        )
+        for group in self._groups:
+            for figure, value in group.metrics.items():
+                if figure.startswith(_REJECTED):
+                    rejected.add_metric([group.app, group.name, figure.removeprefix(_REJECTED)], value)
+        yield rejected
         load = GaugeMetricFamily(
             "spdist_node", "Load of the node: shares from 0 to 1, and its load average", labels=["figure"]
         )

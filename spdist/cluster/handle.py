@@ -11,6 +11,7 @@ from spdist.errors import DeploymentTimeoutError, QueryFailedError
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
+    from spdist.planning.change import TopologyChange
 
 __all__ = ["Deployment"]
 
@@ -26,10 +27,13 @@ class Deployment:
         Whom to ask.
     name : str
         The app's name.
+    change : TopologyChange, optional
+        What became of groups and elements, where this handle comes from an update of a running app.
     """
 
-    def __init__(self, client: ClusterClient, name: str) -> None:
+    def __init__(self, client: ClusterClient, name: str, change: TopologyChange | None = None) -> None:
         self.name = name
+        self.change = change
         self._client = client
         self._path = f"/siddhi-apps/{quote(name, safe='')}"
 
@@ -58,7 +62,8 @@ class Deployment:
         Parameters
         ----------
         state : str
-            ``RUNNING``: every group has committed a batch. Also ``WAITING``, ``DEPLOYING``, ``FAILED``.
+            ``RUNNING``: every group has committed a batch. Also ``WAITING``, ``DEPLOYING``, ``UNREACHABLE``,
+            ``FAILED``.
         timeout_s : float
             How long to wait.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from spdist.cluster.messages import GroupPhase, GroupReport
@@ -13,11 +14,13 @@ from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["GroupStatus", "HostedGroup", "Launcher", "Runtime", "metrics_of"]
+__all__ = ["READY", "GroupStatus", "HostedGroup", "Launcher", "Readiness", "Runtime", "metrics_of"]
 
 _log = logging.getLogger("spdist.cluster.worker")
 #: How long a group may take to finish its batch before it is killed.
 _STOP_S = 30.0
+#: Streams of one group whose rejected messages are told of each; of more the sum is. A report bounds its figures.
+_MOST_STREAMS = 50
 
 
 class GroupStatus(Protocol):
@@ -30,7 +33,12 @@ class GroupStatus(Protocol):
 
     @property
     def error(self) -> str | None:
-        """Why it FAILED."""
+        """Why it FAILED, or what is wrong while it runs."""
+        ...
+
+    @property
+    def waiting(self) -> str | None:
+        """What it waits for: a server that a source or a sink needs, an event that takes long."""
         ...
 
     @property
@@ -56,6 +64,11 @@ class GroupStatus(Protocol):
     @property
     def lag(self) -> int | None:
         """Records of its topics that it has not read yet; None where that is not known."""
+        ...
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """How many messages of others could not be read since it started, by stream."""
         ...
 
     @property
@@ -108,8 +121,33 @@ class Runtime(Protocol):
 Launcher = Callable[[Assignment], Runtime]
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether groups can run here.
+
+    Parameters
+    ----------
+    ready : bool
+        What groups need, a Spark session, is up.
+    epoch : int
+        How often it has come up so far.
+    reason : str
+        Why it is not up; empty if it is.
+    """
+
+    ready: bool
+    epoch: int
+    reason: str = ""
+
+
+#: Of a worker whose groups need nothing.
+READY = Readiness(ready=True, epoch=1)
+
+
 class HostedGroup:
-    """One group instance of this worker, from the order to start it until it has ended. Safe from several threads.
+    """One group instance of this worker, from the order to run it until it has ended. Safe from several threads.
+
+    It is WAITING until `start` is called.
 
     Parameters
     ----------
@@ -129,6 +167,9 @@ class HostedGroup:
         self._lock = threading.Lock()
         self._runtime: Runtime | None = None
         self._error = ""
+        #: why it is not started yet
+        self.waits = ""
+        self._started = False
         self._ending = False
         self._killing = False
         self._ended = threading.Event()
@@ -137,6 +178,11 @@ class HostedGroup:
     def name(self) -> str:
         """The instance's name."""
         return self.assignment.name
+
+    @property
+    def to_be_started(self) -> bool:
+        """True until `start` or an order to end it."""
+        return not self._started and not self._ending
 
     def report(self) -> GroupReport:
         """Return the instance as it is now."""
@@ -152,6 +198,8 @@ class HostedGroup:
             return GroupPhase.STOPPED, "", {}
         if self._ending:
             return GroupPhase.STOPPING, "", {}
+        if not self._started:
+            return GroupPhase.WAITING, self.waits, {}
         if runtime is None:
             return GroupPhase.STARTING, "", {}
         try:
@@ -162,11 +210,12 @@ class HostedGroup:
         metrics = metrics_of(status)
         if status.state == "STOPPED":
             return GroupPhase.FAILED, "its query ended by itself", metrics
-        return GroupPhase(status.state), status.error or "", metrics
+        return GroupPhase(status.state), status.error or status.waiting or "", metrics
 
     # ----------------------------------------------------------------------------------------------------------- orders
     def start(self) -> None:
         """Start it; returns at once."""
+        self._started = True
         self._in_thread("start", self._start)
 
     def stop(self) -> None:
@@ -267,6 +316,9 @@ def metrics_of(status: GroupStatus) -> dict[str, float]:
         "stateRows": status.state_rows,
         "lastRevision": status.last_revision_ms,
     }
+    figures["rejected"] = sum(status.rejected.values())
+    if len(status.rejected) <= _MOST_STREAMS:
+        figures |= {f"rejected.{stream}": count for stream, count in status.rejected.items()}
     return {name: float(value) for name, value in figures.items() if value is not None}
 
 

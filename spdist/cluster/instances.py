@@ -56,19 +56,23 @@ class Instance:
         Id of the worker it is meant for; None while it waits for one.
     failures : int
         Failures in a row.
+    losses : int
+        How often it ended together with the Spark of its worker. The first time is nobody's fault and costs nothing;
+        an instance that it keeps happening to may be what ends them, so later ones count as failures.
     error : str
         Why it failed last; empty once that is forgiven.
     gave_up : bool
-        True once the restarts are used up: it stays FAILED until the app is deployed again.
+        True once the restarts are used up: it stays FAILED until the app is deployed again, or the workers change.
     retry_at_ms : int
         Not to be started before (steady clock).
     failed_on : set of str
-        Workers on which it failed since it last ran well; avoided while there are others.
+        Workers on which it failed since it last ran well; avoided while there are others, until they begin anew.
     """
 
     assignment: Assignment
     worker: str | None = None
     failures: int = 0
+    losses: int = 0
     error: str = ""
     gave_up: bool = False
     retry_at_ms: int = 0
@@ -76,6 +80,7 @@ class Instance:
     fingerprint: str = ""
     _counted_on: str | None = None
     _running_since_ms: int | None = None
+    _revivals: int = 0
 
     def __post_init__(self) -> None:
         self.fingerprint = fingerprint(self.assignment)
@@ -88,14 +93,33 @@ class Instance:
         """Return True if a worker's report shows this version RUNNING."""
         return seen is not None and seen.state is GroupPhase.RUNNING and seen.fingerprint == self.fingerprint
 
-    def observe(self, worker: str, seen: GroupReport | None, now_ms: int, policy: RestartPolicy) -> bool:
+    def waits_in(self, seen: GroupReport | None) -> bool:
+        """Return True if a worker's report shows that this version waits there to be started."""
+        return seen is not None and seen.state is GroupPhase.WAITING and seen.fingerprint == self.fingerprint
+
+    def observe(
+        self, worker: str, seen: GroupReport | None, now_ms: int, policy: RestartPolicy, *, lost: str = ""
+    ) -> bool:
         """Take in what its worker reported of it.
+
+        Parameters
+        ----------
+        worker : str
+            Its worker.
+        seen : GroupReport, optional
+            What that reported; None where it reported nothing.
+        now_ms : int
+            The steady clock.
+        policy : RestartPolicy
+            What follows from a failure.
+        lost : str
+            Why the worker's Spark is not up: if this instance has ended, it was with that. Empty where it is up.
 
         Returns
         -------
         bool
-            True if this is a new failure: it was counted, `worker` was cleared, and either a restart is due
-            at `retry_at_ms` or `gave_up` is set.
+            True if this is a new failure: `worker` was cleared, and either a restart is due at `retry_at_ms` or
+            `gave_up` is set.
         """
         if not self.failed_in(seen):
             if self._counted_on == worker:
@@ -106,17 +130,38 @@ class Instance:
         if self._counted_on == worker:  # the same failure, reported again because our answer got lost
             return False
         self._counted_on = worker
-        self.failures += 1
         self.failed_on.add(worker)
-        self.error = (seen.error if seen is not None else "") or "it ended without a reason"
+        self.error = lost or (seen.error if seen is not None else "") or "it ended without a reason"
         self.worker = None
+        if lost:
+            self.losses += 1
+            if self.losses == 1:
+                self.retry_at_ms = now_ms
+                return True
+        self.failures += 1
         self.gave_up = self.failures > policy.max_restarts
         self.retry_at_ms = now_ms + policy.delay_ms(self.failures)
         return True
 
+    def begins_anew(self, worker: str) -> None:
+        """Note that a worker has another process or another Spark: what failed in the former may work in this one."""
+        self.failed_on.discard(worker)
+        if self._counted_on == worker:
+            self._counted_on = None
+
+    def revive(self, now_ms: int, policy: RestartPolicy) -> None:
+        """Give it one more try if it gave up, because there are other workers than when it did.
+
+        Each such try waits longer than the one before: what ends every worker it is put on must not do so in a loop.
+        """
+        if self.gave_up:
+            self._revivals += 1
+            self.gave_up = False
+            self.retry_at_ms = now_ms + policy.delay_ms(self._revivals)
+
     def forgive(self) -> None:
         """Forget all failures: it may be started at once, anywhere."""
-        self.failures = 0
+        self.failures = self.losses = self._revivals = 0
         self.error = ""
         self.gave_up = False
         self.retry_at_ms = 0
@@ -127,5 +172,5 @@ class Instance:
             self._running_since_ms = None
         elif self._running_since_ms is None:
             self._running_since_ms = now_ms
-        elif self.failures and now_ms - self._running_since_ms >= policy.forgive_after_ms:
+        elif self.error and now_ms - self._running_since_ms >= policy.forgive_after_ms:
             self.forgive()

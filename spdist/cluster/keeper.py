@@ -10,14 +10,18 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import psutil
 
 from spdist.clock import Clock
-from spdist.cluster.hosting import HostedGroup, Launcher
-from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, WorkerReport
+from spdist.cluster.admission import GroupCost, Starting, StartPolicy, why_not_yet
+from spdist.cluster.hosting import READY, HostedGroup, Launcher, Readiness
+from spdist.cluster.memory import Usage
+from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, MemoryReport, WorkerReport
 from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerInstruction, WorkerState
 from spdist.errors import NotFoundError, StaleTermError
+from spdist.planning.topology import Assignment
 
 __all__ = ["Keeper", "node_metrics"]
 
@@ -37,13 +41,31 @@ class Keeper:
         Its steady reading only.
     changed : callable
         Called when a group has ended, from any thread: `tend` has something to do.
+    readiness : callable, optional
+        Tells whether groups can run here; always if not given.
+    policy : StartPolicy, optional
+        How many groups are started at a time; all if not given.
     """
 
-    def __init__(self, state: WorkerState, launcher: Launcher, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        state: WorkerState,
+        launcher: Launcher,
+        clock: Clock,
+        changed: Callable[[], None],
+        *,
+        readiness: Callable[[], Readiness] = lambda: READY,
+        policy: StartPolicy | None = None,
+    ) -> None:
         self._state = state
         self._launcher = launcher
         self._clock = clock
         self._changed = changed
+        self._readiness = readiness
+        self._policy = policy
+        self._usage: Usage | None = None
+        self._cost = GroupCost()
+        self._started_ms: dict[str, int] = {}
         self._groups: dict[str, HostedGroup] = {}
         self._lock = threading.RLock()
         self._fenced = False
@@ -51,14 +73,22 @@ class Keeper:
         self._last_words = False
         #: True once a leader has taken note that this worker leaves and runs nothing any more
         self.said_goodbye = False
-        self._seen: dict[str, GroupPhase] = {}
+        self._seen: tuple[bool, dict[str, tuple[GroupPhase, bool]]] = True, {}
 
     # ------------------------------------------------------------------------------------------------- heartbeat's side
     def next_report(self, *, leaving: bool = False) -> WorkerReport:
         """Return the heartbeat to send now."""
         with self._lock:
-            report = self._state.next_report(
-                self.reports(), self._clock.steady_ms(), leaving=leaving, metrics=node_metrics()
+            groups = self.reports()
+            # Asked last: if a group has ended because Spark has, this says so.
+            readiness = self._readiness()
+            report = self._state.next_report(groups, self._clock.steady_ms(), leaving=leaving, metrics=node_metrics())
+            report = replace(
+                report,
+                ready=readiness.ready,
+                reason=readiness.reason,
+                ready_epoch=readiness.epoch,
+                memory=self._memory(report.groups),
             )
             self._last_words = leaving and not any(group.state.alive for group in report.groups)
             return report
@@ -80,6 +110,11 @@ class Keeper:
             self.tend()
             return obeyed
 
+    def texts(self) -> dict[str, Assignment]:
+        """Return the assignments that the leader need not send again, by their digests."""
+        with self._lock:
+            return self._state.texts()
+
     # ------------------------------------------------------------------------------------------------- groups' side
     def tend(self) -> bool:
         """Do what is due: start, stop, kill, forget. Return True if a group's state has changed since the last call."""
@@ -95,7 +130,9 @@ class Keeper:
                 # Who leaves starts nothing any more; what it has is being stopped, and killed at the fence as ever.
                 if not self._leaving or isinstance(instruction, KillGroup):
                     self._execute(instruction)
-            before, self._seen = self._seen, {report.name: report.state for report in reports}
+            self._start_what_may(reports, now_ms)
+            states = {report.name: (report.state, bool(report.error)) for report in reports}
+            before, self._seen = self._seen, (self._readiness().ready, states)
             return before != self._seen
 
     def due_in_ms(self) -> int | None:
@@ -107,10 +144,7 @@ class Keeper:
     def _execute(self, instruction: WorkerInstruction) -> None:
         match instruction:
             case StartGroup(assignment):
-                _log.info("group %s is started", assignment.name)
-                group = HostedGroup(instruction, self._launcher, self._changed)
-                self._groups[assignment.name] = group
-                group.start()
+                self._groups[assignment.name] = HostedGroup(instruction, self._launcher, self._changed)
             case StopGroup(name):
                 _log.info("group %s is stopped", name)
                 self._groups[name].stop()
@@ -118,6 +152,39 @@ class Keeper:
                 self._groups[name].kill()
             case ForgetGroup(name):
                 del self._groups[name]
+                self._started_ms.pop(name, None)
+
+    def _start_what_may(self, reports: list[GroupReport], now_ms: int) -> None:
+        """Start the groups that wait, in their order, as far as it may be."""
+        starting = [
+            Starting(self._started_ms[report.name], waits=bool(report.error))
+            for report in reports
+            if report.state is GroupPhase.STARTING
+        ]
+        memory = None if self._usage is None else MemoryReport(*self._usage, self._cost.bytes)
+        for name, group in self._groups.items():
+            if not group.to_be_started or self._leaving:
+                continue
+            group.waits = "" if self._policy is None else why_not_yet(starting, memory, self._policy, now_ms)
+            if not group.waits:
+                _log.info("group %s is started", name)
+                self._started_ms[name] = now_ms
+                starting.append(Starting(now_ms))
+                group.start()
+
+    def note_memory(self, usage: Usage, *, fresh: bool = False) -> None:
+        """Take in what this worker's processes use now; `fresh`: Spark has just come up, no group has used it yet."""
+        with self._lock:
+            used_by = sum(not group.to_be_started for group in self._groups.values())
+            self._cost.note(usage.used, 0 if fresh else used_by)
+            self._usage = usage
+        self._changed()
+
+    def _memory(self, groups: tuple[GroupReport, ...]) -> MemoryReport | None:
+        if self._usage is None:
+            return None
+        starting = sum(group.state in (GroupPhase.WAITING, GroupPhase.STARTING) for group in groups)
+        return MemoryReport(*self._usage, self._cost.bytes, starting)
 
     # ------------------------------------------------------------------------------------------------------- for others
     @property
@@ -129,9 +196,9 @@ class Keeper:
 
     @property
     def heartbeat_interval_ms(self) -> int | None:
-        """How often the leader wants to hear from this worker; None before the first answer."""
+        """How often this worker reports to its leader; None before the first answer."""
         timing = self._state.timing
-        return timing.heartbeat_interval_ms if timing else None
+        return timing.report_interval_ms if timing else None
 
     @property
     def known_term(self) -> int:
@@ -142,6 +209,11 @@ class Keeper:
     def rejected(self) -> str:
         """Why the leader does not take this worker; empty while it does."""
         return self._state.rejected
+
+    @property
+    def readiness(self) -> Readiness:
+        """Whether groups can run here."""
+        return self._readiness()
 
     def reports(self) -> list[GroupReport]:
         """Return all groups as they are now."""

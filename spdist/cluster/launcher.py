@@ -1,13 +1,17 @@
-"""How a worker makes its groups and keeps their revisions: one Spark session for all, started in the background."""
+"""How a worker makes its groups: one Spark session for all, started in the background and again whenever it ends."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spdist.cluster.hosting import Runtime
+from spdist.clock import Clock
+from spdist.cluster.hosting import Readiness, Runtime
+from spdist.cluster.instances import RestartPolicy
 from spdist.config import Config
+from spdist.errors import EngineError
 from spdist.planning.topology import Assignment
 
 if TYPE_CHECKING:
@@ -15,50 +19,116 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkLauncher"]
 
+_log = logging.getLogger("spdist.cluster.worker")
 # It tells of every connection that is closed, in the notebook of the worker.
 logging.getLogger("py4j").setLevel(logging.WARNING)
+#: How often it is seen whether the JVM still runs.
+_LOOK_S = 0.2
+#: A Spark that ended more often than this, with less than ten minutes of work after each start, ends the worker.
+_RESTARTS = RestartPolicy(max_restarts=3, first_delay_ms=1_000, max_delay_ms=30_000, forgive_after_ms=600_000)
 
 
 class SparkLauncher:
-    """Makes runtimes of group instances, which start, and share, this process's Spark session.
+    """Makes runtimes of group instances, which share this process's Spark session.
 
     Parameters
     ----------
     config : Config
         Spark, topics and state of this worker.
+    clock : Clock
+        Its steady reading only.
+    changed : callable
+        Called with whether the session has come up (or ended), before the groups that wait for it go on.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, clock: Clock, changed: Callable[[bool], None]) -> None:
         self._config = config
-        self._lock = threading.Lock()
+        self._clock = clock
+        self._changed = changed
+        self._up = threading.Condition()
+        self._readiness = Readiness(ready=False, epoch=0, reason="its Spark is starting")
+        self._closed = threading.Event()
         self._host: SparkHost | None = None
 
-    def warm_up(self) -> None:
-        """Start Spark; returns when it is up.
+    def readiness(self) -> Readiness:
+        """Return whether groups can be started without delay."""
+        host, known = self._host, self._readiness
+        # Groups learn from their own connections that the JVM has gone; they must not tell it before this worker does.
+        why = host.why_gone() if known.ready and host is not None else ""
+        return Readiness(ready=False, epoch=known.epoch, reason=_sentence(why)) if why else known
+
+    def keep_up(self) -> None:
+        """Start Spark, and start it again when it has ended; returns when `close` is called.
 
         Raises
         ------
         EngineError
-            It cannot be started here; says why.
+            It cannot be started here, or ends again and again; says why.
         """
-        self._known_host().start()
+        from spdist.engine.session import SparkHost
+
+        self._host = host = SparkHost(self._config)
+        failures = 0
+        while not self._closed.is_set():
+            began_ms = self._clock.steady_ms()
+            host.start()
+            self._tell(Readiness(ready=True, epoch=self._readiness.epoch + 1))
+            if not (why := self._await_end(host)):
+                host.stop()  # also one that came up while `close` had nothing to stop
+                return
+            if self._clock.steady_ms() - began_ms >= _RESTARTS.forgive_after_ms:
+                failures = 0
+            failures += 1
+            self._tell(Readiness(ready=False, epoch=self._readiness.epoch, reason=_sentence(why)))
+            if failures > _RESTARTS.max_restarts:
+                raise EngineError(
+                    f"the Spark of worker {self._config.carbon.id} ended {failures} times, lastly: {why}",
+                    hint="its log says more; a JVM that is killed often needs memory that the machine does not have "
+                    "(spark.driverMemory, spark.memoryLimit)",
+                )
+            _log.error("%s", self._readiness.reason)
+            host.stop()
+            self._closed.wait(_RESTARTS.delay_ms(failures) / 1000)
 
     def __call__(self, assignment: Assignment) -> Runtime:
-        """Return the runtime of `assignment`, not yet started."""
+        """Return the runtime of `assignment`, not yet started; waits until Spark is up.
+
+        Raises
+        ------
+        EngineError
+            The worker ends instead.
+        """
         from spdist.runtime.commanded import commanded
         from spdist.runtime.realtime import runtime_of
 
-        return runtime_of(commanded(assignment), self._known_host(), self._config.carbon.id)
+        with self._up:
+            self._up.wait_for(lambda: self._readiness.ready or self._closed.is_set())
+            host = self._host
+        if self._closed.is_set() or host is None:
+            raise EngineError(f"group {assignment.name} is not started: its worker ends")
+        return runtime_of(commanded(assignment), host, self._config.carbon.id)
 
     def close(self) -> None:
         """End Spark, once it has come up; what still runs ends with it."""
+        self._closed.set()
+        with self._up:
+            self._up.notify_all()
         if self._host is not None:
             self._host.stop()
 
-    def _known_host(self) -> SparkHost:
-        from spdist.engine.session import SparkHost
+    def _await_end(self, host: SparkHost) -> str:
+        """Return why the session has ended, nothing if the worker ends before."""
+        while not self._closed.wait(_LOOK_S):
+            if why := host.why_ended():
+                return why
+        return ""
 
-        with self._lock:
-            if self._host is None:
-                self._host = SparkHost(self._config)
-            return self._host
+    def _tell(self, readiness: Readiness) -> None:
+        self._changed(readiness.ready)
+        with self._up:
+            self._readiness = readiness
+            self._up.notify_all()
+
+
+def _sentence(why: str) -> str:
+    return f"its Spark ended and is started again: {why}"

@@ -98,7 +98,7 @@ class LocalCluster:
         self.stop()
 
     def start(self) -> Self:
-        """Start all nodes and return when the managers answer and the workers are registered."""
+        """Start all nodes and return when the managers answer and the workers are ready: their Spark is up."""
         if self._running:
             return self
         checkout()
@@ -162,7 +162,7 @@ class LocalCluster:
             time.sleep(_LOOK_S if missing else 0)
 
     def _registered(self) -> set[str]:
-        """Return the nodes that are up: they answer, and the workers among them are known to a leader."""
+        """Return the nodes that are up: they answer, and a leader knows that the workers among them are ready."""
         managers, workers, known = set(), set(), set()
         for name, node in self.nodes.items():
             try:
@@ -176,7 +176,7 @@ class LocalCluster:
             except UnreachableNode:
                 continue
             if reply.status == 200:
-                known |= {worker["id"] for worker in reply.body["workers"]}
+                known |= {worker["id"] for worker in reply.body["workers"] if worker["ready"]}
         return managers | (workers & known)
 
     def stop(self) -> None:

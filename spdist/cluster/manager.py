@@ -1,16 +1,17 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
-A manager process never imports pyspark. Four threads: the mind (`spdist.cluster.mind`), its writer, the election
-(`spdist.cluster.candidate`), and the interface (`spdist.cluster.api`), whose handlers call the methods below.
+A manager process never imports pyspark. Five threads: the mind (`spdist.cluster.mind`), its writer, the election
+(`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), and the interface (`spdist.cluster.api`),
+whose handlers call the methods below.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import asdict
-from functools import partial
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from spdist.clock import Clock, SystemClock
@@ -18,12 +19,12 @@ from spdist.cluster import views
 from spdist.cluster.access import Users
 from spdist.cluster.api import Server, manager_app
 from spdist.cluster.candidate import Candidate
-from spdist.cluster.election import ElectionTiming
+from spdist.cluster.election import ElectionTiming, LeaderRow
+from spdist.cluster.foresight import Foresight
 from spdist.cluster.messages import (
     AnswerHeartbeat,
     Deployment,
     DeployRequested,
-    Desired,
     RedirectHeartbeat,
     UndeployRequested,
     WorkerHeartbeat,
@@ -32,18 +33,23 @@ from spdist.cluster.messages import (
 )
 from spdist.cluster.mind import Mind
 from spdist.cluster.orders import OrderBook
-from spdist.cluster.plans import Plans, plan_text
-from spdist.cluster.process import advertised, wait_for_end
+from spdist.cluster.planner import Planner, PlannerSettings
+from spdist.cluster.plans import Plans
+from spdist.cluster.process import advertised, times_doubt, wait_for_end
 from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
 from spdist.cluster.store import CoordinationStore, ManagerRow
-from spdist.cluster.topics import check_topics
+from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, NoWorkersError
+from spdist.planning.change import TopologyChange
+from spdist.planning.limits import AppLimits
+from spdist.planning.origin import newly_read
 from spdist.planning.topology import Topology
+from spdist.transports.listening import Peer
 from spdist.transports.opening import transport_settings
 
 __all__ = ["Manager"]
@@ -54,6 +60,27 @@ T = TypeVar("T")
 _log = logging.getLogger("spdist.cluster.manager")
 #: How long a deployment waits for a server that shall say which topics there are.
 _PATIENCE_MS = 5000
+#: Characters of a text that the manager's own process may read.
+_SHORT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What has come of a request to deploy.
+
+    Parameters
+    ----------
+    name : str
+        The app's name.
+    created : bool
+        False if it replaced one.
+    change : TopologyChange, optional
+        Then: what becomes of the groups, elements and topics that were running.
+    """
+
+    name: str
+    created: bool
+    change: TopologyChange | None = None
 
 
 class Manager:
@@ -83,21 +110,23 @@ class Manager:
         self.users = Users(config)
         self.url = ""
         self._clock = clock or SystemClock()
-        planned = partial(
-            plan_text,
-            scripts=config.script.python_enabled,
-            shards=config.spark.shards,
-            transport=config.transports.default,
-        )
-        self._plans = Plans(planner or planned)
+        self._planner = Planner(_planner_settings(config))
+        self._plans = Plans(planner) if planner else _plans(self._planner)
         self._topics = transport_settings(config.transports).with_patience(_PATIENCE_MS)
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
+        workers = WorkerTiming.from_config(
+            config.deployment.heartbeat_interval_ms, config.deployment.heartbeat_max_retry
+        )
+        if doubt := times_doubt(config):
+            _log.warning("%s: %s", config.path, doubt)
         self._store = _open_store(config, self._timing)
         state = ManagerState(
             self.id,
-            WorkerTiming.from_config(config.deployment.heartbeat_interval_ms, config.deployment.heartbeat_max_retry),
+            workers,
             config.deployment.min_resource_count,
+            probing=config.deployment.probe_silent_workers,
         )
+        self._foresight = Foresight(self._store, self._plans, config.cluster.event_polling_interval_ms)
         self._mind = Mind(state, self._store, self._clock)
         self._orders = OrderBook()
         self._revisions = AppRevisions(self._orders)
@@ -128,7 +157,7 @@ class Manager:
         try:
             self.url = advertised(self.config, self._server.port)
             self._candidate = Candidate(
-                self._store, self._mind, self.id, self.url, self._clock, self._timing, self._stored_deployments
+                self._store, self._mind, self.id, self.url, self._clock, self._timing, self._stored
             )
             polling_ms = self.config.cluster.event_polling_interval_ms
             listed_ms = 2 * polling_ms + self._timing.max_age_ms
@@ -136,7 +165,8 @@ class Manager:
             self._mind.start()
             self._candidate.start()
             self._registry.start()
-            self._server.start(manager_app(self))
+            self._foresight.start()
+            self._server.start(manager_app(self), self._mind.prober.closed)
         except BaseException:
             self.stop()
             raise
@@ -152,14 +182,17 @@ class Manager:
             self._candidate.resign()
         if self._registry is not None:
             self._registry.stop()
+        self._foresight.stop()
+        self._planner.stop()
         self._store.close()
         _log.info("manager %s has stopped", self.id)
 
-    def _stored_deployments(self) -> tuple[Deployment, ...]:
-        return tuple(self._plans.restored(d.name, d.text, d.version, d.desired) for d in self._store.deployments())
+    def _stored(self, term: int) -> tuple[tuple[Deployment, ...], Mapping[str, str] | None]:
+        """Return what the leader of `term` finds: the deployments, planned, and the list of workers."""
+        return self._foresight.deployments(), self._store.workers(term)
 
     # ------------------------------------------------------------------------------------------------------------- apps
-    def deploy(self, text: str, *, replace: bool) -> tuple[str, bool]:
+    def deploy(self, text: str, *, replace: bool) -> Deployed:
         """Plan an app and have it stored; workers are told with their next heartbeats.
 
         Parameters
@@ -169,13 +202,6 @@ class Manager:
         replace : bool
             Whether an app of that name may be there already.
 
-        Returns
-        -------
-        name : str
-            The app's name.
-        created : bool
-            False if it replaced one.
-
         Raises
         ------
         SiddhiAppError
@@ -183,27 +209,33 @@ class Manager:
         TransportUnavailableError
             No server says which topics there are, and it matters.
         ConflictError
-            The name is taken, and `replace` is False.
+            The name is taken, and `replace` is False; or somebody else changes the app.
         NotLeaderError
             This is a standby.
         """
         self._leader_only()  # before the work of planning
-        topology = self._plans.topology(text)
-        check_topics(topology, text, self._topics)
-        name, created = topology.app, False
+        topology = self._plans.topology(text, new=True)
+        # Only for the line that an error names, the manager itself reads a text: none that takes long.
+        check_topics(topology, text if len(text) <= _SHORT else "", self._topics)
+        name, assignments = topology.app, topology.assignments()
+        before = self._ask(lambda state, now_ms: state.deployments.running(name))
+        known = () if before is None else before.assignments
+        ends = topic_ends(newly_read(known, assignments) if known else (), self._topics)
 
-        def taken(state: ManagerState) -> ConflictError | None:
-            nonlocal created
-            known = state.deployments.by_name.get(name)
-            created = known is None or known.desired is Desired.REMOVED
-            if replace or created:
-                return None
-            return ConflictError(
-                f"an app {name} is deployed already", hint="use PUT to replace it, or undeploy it first"
-            )
+        def changed(state: ManagerState) -> ConflictError | None:
+            now = state.deployments.running(name)
+            if now is not None and not replace:
+                return ConflictError(
+                    f"an app {name} is deployed already", hint="use PUT to replace it, or undeploy it first"
+                )
+            if now != before:
+                return ConflictError(f"app {name} was changed by another request meanwhile", hint="try again")
+            return None
 
-        self._mind.request(DeployRequested(Deployment(name, text, assignments=topology.assignments())), taken)
-        return name, created
+        request = DeployRequested(Deployment(name, text, assignments=assignments), uuid.uuid4().hex, ends)
+        self._mind.request(request, changed)
+        change = None if before is None or before.error else self._plans.change(before.text, text)
+        return Deployed(name, created=before is None, change=change)
 
     def undeploy(self, name: str) -> None:
         """Have an app removed; workers stop its groups with their next heartbeats.
@@ -280,9 +312,13 @@ class Manager:
 
     # ------------------------------------------------------------------------------------------------------------ nodes
     def heartbeat(
-        self, report: WorkerReport, outcomes: list[OutcomeMessage]
+        self, report: WorkerReport, outcomes: list[OutcomeMessage], peer: Peer | None = None
     ) -> tuple[AnswerHeartbeat | RedirectHeartbeat, list[OrderMessage]]:
-        """Take in a worker's heartbeat with the outcomes of its orders; return the answer, and orders for it."""
+        """Take in a worker's heartbeat with the outcomes of its orders; return the answer, and orders for it.
+
+        `peer` is the other end of the connection that it came through.
+        """
+        self._mind.prober.heard(report.id, peer)
         answer: AnswerHeartbeat | RedirectHeartbeat = self._mind.request(WorkerHeartbeat(report))
         if not isinstance(answer, AnswerHeartbeat):
             return answer, []
@@ -292,6 +328,14 @@ class Manager:
     def leads(self) -> bool:
         """Return True if this manager leads."""
         return self._mind.ask(lambda state, now_ms: state.leads(now_ms))
+
+    def who_leads(self) -> tuple[int | None, LeaderRow | None]:
+        """Return the term in which this manager leads, None for a standby, and the other manager that leads, if any."""
+
+        def look(state: ManagerState, now_ms: int) -> tuple[int | None, LeaderRow | None]:
+            return (state.term, None) if state.leads(now_ms) else (None, state.seen.at(now_ms))
+
+        return self._mind.ask(look)
 
     @property
     def me(self) -> Leader:
@@ -327,7 +371,7 @@ class Manager:
 
         def asked(state: ManagerState, now_ms: int) -> T:
             if not state.leads(now_ms):
-                raise _not_leader(state)
+                raise _not_leader(state, now_ms)
             return question(state, now_ms)
 
         return self._mind.ask(asked)
@@ -336,8 +380,24 @@ class Manager:
         self._ask(lambda state, now_ms: None)
 
 
-def _not_leader(state: ManagerState) -> NotLeaderError:
-    url = state.leader.url if state.leader else None
+def _plans(planner: Planner) -> Plans:
+    return Plans(planner.plan, planner.plan_again, planner.compare)
+
+
+def _planner_settings(config: Config) -> PlannerSettings:
+    limits = config.limits
+    return PlannerSettings(
+        config.script.python_enabled,
+        config.spark.shards,
+        config.transports.default,
+        AppLimits(limits.elements, limits.groups, limits.instances, limits.characters),
+        limits.planning_time_ms,
+    )
+
+
+def _not_leader(state: ManagerState, now_ms: int) -> NotLeaderError:
+    leader = state.seen.at(now_ms)
+    url = leader.url if leader else None
     hint = f"ask {url}" if url else "try again in a moment: nobody is known to lead"
     return NotLeaderError(f"manager {state.node_id} does not lead", leader=url, hint=hint)
 

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from spdist.cluster.messages import GroupReport, JoinedState, WorkerReport
 from spdist.planning.topology import Assignment
 
-__all__ = ["Member", "Members"]
+__all__ = ["LONGEST_ID", "LostWorker", "Member", "Members"]
 
+#: how many workers that were removed are remembered, to be shown
+_LOST = 20
 #: how many former processes of a worker id are remembered, to turn them away
 _RETIRED = 8
+#: what the coordination database has room for
+LONGEST_ID = 255
 
 
 @dataclass(slots=True)
@@ -65,6 +69,20 @@ class Member:
         self.retired.append(self.report.incarnation)
         self.hear(report, now_ms)
 
+    @property
+    def ready(self) -> bool:
+        """Whether its Spark is up, and it stays."""
+        return self.report.ready and not self.report.leaving
+
+    @property
+    def life(self) -> tuple[str, int]:
+        """Which Spark session of which process this is: another one than before is a worker that begins anew."""
+        return self.report.incarnation, self.report.ready_epoch
+
+    def silent_ms(self, now_ms: int) -> int:
+        """Return how long ago it was heard, ms."""
+        return now_ms - self.heard_ms
+
     def blocks(self, name: str) -> bool:
         """Return True if another worker must not be given an instance because of this one."""
         return name in self.may_run or name in self.inherited
@@ -74,16 +92,45 @@ class Member:
         return app in self.may_run.values() or any(app == of for of, _ in self.inherited.values())
 
 
+@dataclass(frozen=True, slots=True)
+class LostWorker:
+    """A worker that was removed and has not come back.
+
+    Parameters
+    ----------
+    id, url : str
+        Who it was.
+    at_ms : int
+        When it was removed (steady clock of the leader).
+    reason : str
+        Why, as what is said of the worker.
+    groups : tuple of str
+        What it had.
+    """
+
+    id: str
+    url: str
+    at_ms: int
+    reason: str
+    groups: tuple[str, ...]
+
+
 class Members:
     """All workers that have reported to this leader and were neither removed nor turned away.
 
     State
     -----
-    One `Member` for each worker: O(workers + instances).
+    One `Member` for each worker: O(workers + instances); and the last 20 that were lost.
     """
 
     def __init__(self) -> None:
         self._by_id: dict[str, Member] = {}
+        self._lost: deque[LostWorker] = deque(maxlen=_LOST)
+
+    @property
+    def lost(self) -> tuple[LostWorker, ...]:
+        """The workers that were lost lately and have not come back."""
+        return tuple(one for one in self._lost if one.id not in self._by_id)
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._by_id.values())
@@ -98,8 +145,8 @@ class Members:
         """Return a worker, None if it is not there."""
         return self._by_id.get(id)
 
-    def ready(self, *, receiver: bool) -> list[Member]:
-        """Return the workers of one kind that can be given instances."""
+    def available(self, *, receiver: bool) -> list[Member]:
+        """Return the workers of one kind that stay; those whose Spark is not up yet among them."""
         return [m for m in self if m.report.is_receiver is receiver and not m.report.leaving]
 
     def elsewhere(self, name: str, id: str) -> str | None:
@@ -117,6 +164,8 @@ class Members:
         one is gone. Another address under the same id is another worker, until the one we know was silent for long
         enough.
         """
+        if len(report.id) > LONGEST_ID:
+            return f"worker id {report.id[:40]}… has {len(report.id)} characters, {LONGEST_ID} are the most"
         known = self._by_id.get(report.id)
         if known is None or known.report.incarnation == report.incarnation:
             return ""
@@ -165,9 +214,9 @@ class Members:
         """Note that a worker is being told to run these, so it may from now on."""
         self._by_id[id].may_run |= {a.name: a.app for a in assignments}
 
-    def silent(self, now_ms: int, remove_after_ms: int) -> list[Member]:
-        """Return the workers that must have stopped by themselves by now."""
-        return [m for m in self if now_ms - m.heard_ms >= remove_after_ms]
+    def silent(self, now_ms: int, for_ms: int) -> list[Member]:
+        """Return the workers that were not heard for so long."""
+        return [m for m in self if m.silent_ms(now_ms) >= for_ms]
 
     def expire(self, now_ms: int) -> None:
         """Drop what former processes of workers can no longer be running."""
@@ -175,5 +224,12 @@ class Members:
             member.inherited = {n: (app, until) for n, (app, until) in member.inherited.items() if until > now_ms}
 
     def remove(self, id: str) -> None:
-        """Forget a worker."""
+        """Forget a worker that has left."""
         del self._by_id[id]
+
+    def lose(self, id: str, now_ms: int, reason: str) -> None:
+        """Forget a worker that has gone without a word, except that it has."""
+        member = self._by_id.pop(id)
+        for one in [one for one in self._lost if one.id == id]:
+            self._lost.remove(one)
+        self._lost.append(LostWorker(id, member.report.url, now_ms, reason, tuple(member.groups)))

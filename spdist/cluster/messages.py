@@ -11,9 +11,14 @@ The protocol between a worker and the leader, on which the safety of the cluster
    its latest heartbeat only, never one of an older term, never one that comes later than its fencing deadline.
 3. A worker that had no such answer for `WorkerTiming.fence_after_ms`, counted from before the heartbeat was sent, stops
    all its groups by itself. The leader gives them to others after `WorkerTiming.remove_after_ms` of silence, which
-   is later by a margin.
+   is later by a margin; or before, when it knows that the process is gone. It knows that from two things together: the
+   connection that brought the last heartbeat was closed from the other end, and the address at which the process
+   listened for as long as it ran anything refuses connections, and goes on to. Silence, a host that does not answer,
+   either of the two alone are no proof. What a dead process leaves behind for a moment (its JVM ends when its input
+   closes) cannot do harm: a state's next segment is created by one owner only.
 4. A leader does not start what it did not see stopped: a group moves when its old worker reported it gone or was
-   removed; a new leader waits one removal deadline for workers that have not yet reported to it.
+   removed; a new leader waits until all workers that an earlier one may have told to run something have reported to
+   it, one removal deadline at most. Who they are stands in the database before they are told (`spdist.cluster.roster`).
 
 Source: heartbeat protocol of WSO2 SP 4.x (``POST /resourceManager/heartbeat``), whose pushes it turns into pulls.
 """
@@ -27,7 +32,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from spdist.cluster.election import LeaderRow, Lease
-from spdist.errors import ClusterError, ConfigError
+from spdist.cluster.reports import GroupPhase, GroupReport, JoinedState, MemoryReport, WorkerReport
+from spdist.cluster.timing import WorkerTiming
+from spdist.errors import ClusterError
 from spdist.planning.topology import Assignment
 
 __all__ = [
@@ -49,15 +56,20 @@ __all__ = [
     "LeaderSeen",
     "LeaseRenewed",
     "Level",
+    "MemoryReport",
+    "ProbeWorker",
     "RedirectHeartbeat",
     "Refuse",
     "SaveDeployment",
     "SaveFailed",
+    "SaveWorkers",
     "Tick",
     "UndeployRequested",
+    "WorkerGone",
     "WorkerHeartbeat",
     "WorkerReport",
     "WorkerTiming",
+    "WorkersSaved",
     "fingerprint",
 ]
 
@@ -66,161 +78,6 @@ def fingerprint(assignment: Assignment) -> str:
     """Return a short hash of all that an assignment says: equal for equal assignments, on every node and version."""
     text = json.dumps(assignment.to_dict(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerTiming:
-    """When a silent worker stops by itself, and when the leader counts on it. Made by `from_config` on both sides.
-
-    Parameters
-    ----------
-    heartbeat_interval_ms : int
-        How often a worker reports.
-    fence_after_ms : int
-        A worker begins to stop its groups this long after it sent the last heartbeat that was answered.
-    remove_after_ms : int
-        The leader removes a worker after this long without a heartbeat.
-    margin_ms : int
-        What must lie between the two: time to stop groups, and clocks that run at different speed.
-
-    Raises
-    ------
-    ConfigError
-        ``fence_after_ms + margin_ms`` is later than ``remove_after_ms``, or a value is out of range.
-    """
-
-    heartbeat_interval_ms: int
-    fence_after_ms: int
-    remove_after_ms: int
-    margin_ms: int
-
-    def __post_init__(self) -> None:
-        if min(self.heartbeat_interval_ms, self.fence_after_ms, self.margin_ms) < 1:
-            raise ConfigError(f"times of workers must be positive: {self}")
-        if self.fence_after_ms + self.margin_ms > self.remove_after_ms:
-            raise ConfigError(
-                f"a worker stops {self.fence_after_ms} ms after its last answered heartbeat and needs up to "
-                f"{self.margin_ms} ms for it, but would be removed after {self.remove_after_ms} ms already",
-                hint="make the removal deadline later, so that no group ever runs twice",
-            )
-
-    @classmethod
-    def from_config(cls, heartbeat_interval_ms: int, heartbeat_max_retry: int) -> WorkerTiming:
-        """Return the times that follow from ``deployment.config``; the leader's values are imposed on the workers.
-
-        With interval h and retry R: the worker stops (R+1)h after its last answered heartbeat, so R may fail; the
-        leader removes it after (R+3)h, which is WSO2's upper bound. The margin is 2h.
-
-        Parameters
-        ----------
-        heartbeat_interval_ms : int
-            ``heartbeatInterval``, >= 20.
-        heartbeat_max_retry : int
-            ``heartbeatMaxRetry``, >= 1.
-
-        Raises
-        ------
-        ConfigError
-            A value is out of range.
-        """
-        if heartbeat_interval_ms < 20 or heartbeat_max_retry < 1:
-            raise ConfigError(
-                f"deployment.config: heartbeatInterval {heartbeat_interval_ms} and heartbeatMaxRetry "
-                f"{heartbeat_max_retry} must be at least 20 ms and 1",
-                hint="WSO2 ships 2000 and 2",
-            )
-        h, r = heartbeat_interval_ms, heartbeat_max_retry
-        return cls(h, fence_after_ms=(r + 1) * h, remove_after_ms=(r + 3) * h, margin_ms=2 * h)
-
-
-# ------------------------------------------------------------------------------------------------ what a worker reports
-class GroupPhase(Enum):
-    """How a group instance is doing on its worker."""
-
-    STARTING = "STARTING"
-    #: its query has committed a batch
-    RUNNING = "RUNNING"
-    STOPPING = "STOPPING"
-    STOPPED = "STOPPED"
-    FAILED = "FAILED"
-
-    @property
-    def alive(self) -> bool:
-        """True while the instance may still process events."""
-        return self in (GroupPhase.STARTING, GroupPhase.RUNNING, GroupPhase.STOPPING)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupReport:
-    """One group instance as its worker sees it.
-
-    Parameters
-    ----------
-    name, app : str
-        The instance and its parent app, as in its `Assignment`.
-    state : GroupPhase
-        What it does.
-    fingerprint : str
-        `fingerprint` of the assignment it was started with, so that an old version is recognised.
-    error : str
-        Why it FAILED; empty otherwise.
-    metrics : mapping of str to float
-        Figures of its query (events in and out, lag …); passed through to those who look.
-    """
-
-    name: str
-    app: str
-    state: GroupPhase
-    fingerprint: str
-    error: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerReport:
-    """A worker's heartbeat.
-
-    Parameters
-    ----------
-    id : str
-        ``wso2.carbon.id`` of the worker.
-    url : str
-        Base URL at which others reach it.
-    is_receiver : bool
-        It hosts receiver (passthrough) groups, and only those.
-    incarnation : str
-        Identifies this process among all that ever had this id.
-    sequence : int
-        Number of the heartbeat within the incarnation, growing.
-    known_term : int
-        Highest term of a leader it has obeyed; 0 for none.
-    groups : tuple of GroupReport
-        Every instance it has, those that ended included until it is told to forget them.
-    leaving : bool
-        It is shutting down: it must be given nothing, and what it has goes elsewhere when it has stopped.
-    metrics : mapping of str to float
-        WSO2's ``workerMetrics``: processCPU, systemCPU, loadAverage, memoryUsage.
-    """
-
-    id: str
-    url: str
-    is_receiver: bool
-    incarnation: str
-    sequence: int
-    known_term: int
-    groups: tuple[GroupReport, ...] = ()
-    leaving: bool = False
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-class JoinedState(Enum):
-    """How the leader takes a worker's heartbeat (WSO2 ``joinedState``)."""
-
-    #: the first heartbeat this leader has from it
-    NEW = "NEW"
-    EXISTS = "EXISTS"
-    #: another process has this id: stop everything and say so
-    REJECTED = "REJECTED"
 
 
 # ---------------------------------------------------------------------------------------------------------- deployments
@@ -263,10 +120,14 @@ class Deployment:
 # --------------------------------------------------------------------------------------------------------------- events
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """A term was taken; `deployments` is everything stored, read **after** the term was taken, and planned."""
+    """A term was taken; `deployments` is everything stored, read **after** the term was taken, and planned.
+
+    So are `workers`: those for which the leader waits, id to incarnation; None if the term before has left no list.
+    """
 
     lease: Lease
     deployments: tuple[Deployment, ...]
+    workers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +146,18 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSeen:
-    """Another manager leads; workers are to be sent there. None: nobody is known to lead."""
+    """Another manager leads; workers are to be sent there. None: nobody is known to lead.
+
+    Only until `until_ms` (steady clock): if the row was not renewed by then that leadership is over, also where the
+    database does not say so because it does not answer.
+    """
 
     leader: LeaderRow | None
+    until_ms: int = 0
+
+    def at(self, now_ms: int) -> LeaderRow | None:
+        """Return who may be leading at `now_ms`."""
+        return self.leader if now_ms < self.until_ms else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +168,25 @@ class WorkerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerGone:
+    """The process that sent heartbeat `sequence` of `incarnation` is gone: it was probed since, see `ProbeWorker`."""
+
+    id: str
+    incarnation: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeployRequested:
-    """A user sent an app: new, or a new version of one that is there."""
+    """A user sent an app: new, or a new version of one that is there.
+
+    Where it updates a running app, `update` names that, as no other update is named, and `ends` are those of the topics
+    that an instance newly reads: topic → partition → offset. See `spdist.planning.origin`.
+    """
 
     deployment: Deployment
+    update: str = ""
+    ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +224,15 @@ class DeploymentForgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkersSaved:
+    """`SaveWorkers` of that term and version is durable; or, with `written` False, it is not known whether it is."""
+
+    term: int
+    version: int
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed; to be sent at least every heartbeat interval of the workers."""
 
@@ -349,11 +243,13 @@ Event = (
     | Deposed
     | LeaderSeen
     | WorkerHeartbeat
+    | WorkerGone
     | DeployRequested
     | UndeployRequested
     | DeploymentSaved
     | SaveFailed
     | DeploymentForgotten
+    | WorkersSaved
     | Tick
 )
 
@@ -398,6 +294,19 @@ class RedirectHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeWorker:
+    """A heartbeat is overdue: find out whether its sender is gone, as rule 3 says, and if so send `WorkerGone`.
+
+    Nothing follows from any other outcome. May be sent again while a probe is under way.
+    """
+
+    id: str
+    url: str
+    incarnation: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class SaveDeployment:
     """Write `deployment` under `term`, then send `DeploymentSaved`; if refused, `Deposed` or `SaveFailed`."""
 
@@ -415,6 +324,25 @@ class ForgetDeployment:
     term: int
     name: str
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveWorkers:
+    """Write the list of workers under `term`, in place of the one before, then send `WorkersSaved`.
+
+    Parameters
+    ----------
+    term : int
+        The leader's term.
+    version : int
+        Number of the list within the term. Lists are written in this order.
+    workers : mapping of str to str
+        Id to incarnation; see `spdist.cluster.roster`.
+    """
+
+    term: int
+    version: int
+    workers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,4 +382,13 @@ class Announce:
     level: Level = Level.INFO
 
 
-Instruction = AnswerHeartbeat | RedirectHeartbeat | SaveDeployment | ForgetDeployment | Refuse | Announce
+Instruction = (
+    AnswerHeartbeat
+    | RedirectHeartbeat
+    | ProbeWorker
+    | SaveDeployment
+    | ForgetDeployment
+    | SaveWorkers
+    | Refuse
+    | Announce
+)

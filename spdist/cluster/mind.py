@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -28,12 +28,16 @@ from spdist.cluster.messages import (
     ForgetDeployment,
     Instruction,
     Level,
+    ProbeWorker,
     RedirectHeartbeat,
     Refuse,
     SaveDeployment,
     SaveFailed,
+    SaveWorkers,
     Tick,
+    WorkersSaved,
 )
+from spdist.cluster.probing import Prober
 from spdist.cluster.state import ManagerState
 from spdist.errors import ClusterError, NotLeaderError, SpdistError, StaleTermError, StoreUnavailableError
 
@@ -44,6 +48,8 @@ Guard = Callable[[ManagerState], SpdistError | None]
 
 _log = logging.getLogger("spdist.cluster.manager")
 _LEVELS = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
+#: How often the mind looks at the time, at most: a worker that is gone is noticed that much later.
+_TICK_MS = 250
 #: Announcements kept for those who look later.
 _KEPT = 200
 #: How long a caller waits for the mind or the database before it is told to try again.
@@ -66,6 +72,10 @@ class DeploymentStore(Protocol):
 
     def save_deployment(self, term: int, node_id: str, deployment: Deployment) -> None:
         """Write a version of an app under `term`."""
+        ...
+
+    def save_workers(self, term: int, node_id: str, workers: Mapping[str, str]) -> None:
+        """Write the list of workers under `term`."""
         ...
 
     def forget_deployment(self, term: int, node_id: str, name: str, version: int) -> None:
@@ -107,6 +117,8 @@ class Mind:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="spdist-mind", daemon=True)
         self._writer = ThreadPoolExecutor(1, "spdist-store")
+        #: to be told of connections to workers
+        self.prober = Prober(self.tell)
         self._forgetting: set[tuple[str, int]] = set()
         self._ended = False
         self.announcements: deque[Announcement] = deque(maxlen=_KEPT)
@@ -125,6 +137,7 @@ class Mind:
         if self._thread.is_alive():
             self._thread.join(_PATIENCE_S)
         self._writer.shutdown(wait=True, cancel_futures=True)
+        self.prober.close()
 
     # ------------------------------------------------------------------------------------------------------- for others
     def tell(self, event: Event) -> None:
@@ -181,7 +194,7 @@ class Mind:
 
     # ------------------------------------------------------------------------------------------------------- the thread
     def _live(self) -> None:
-        interval_ms = self._state.timing.heartbeat_interval_ms // 2
+        interval_ms = min(_TICK_MS, self._state.timing.heartbeat_interval_ms // 2)
         next_tick_ms = self._clock.steady_ms()
         try:
             while True:
@@ -238,8 +251,12 @@ class Mind:
                 caller.set_result(instruction)
             case Refuse(error):
                 caller.set_exception(error)
+            case ProbeWorker():
+                self.prober.probe(instruction)
             case SaveDeployment():
                 self._writer.submit(self._save, instruction, caller)
+            case SaveWorkers():
+                self._writer.submit(self._save_workers, instruction)
             case ForgetDeployment(_, name, version):
                 if (name, version) not in self._forgetting:
                     self._forgetting.add((name, version))
@@ -272,6 +289,18 @@ class Mind:
         else:
             # Through the queue, so that whoever asks next already sees it.
             self._queue.put(_Item(question=lambda state, now_ms: caller.set_result(order.deployment)))
+
+    def _save_workers(self, order: SaveWorkers) -> None:
+        """Write the list of workers; where that fails the state tries again, and gives new ones nothing meanwhile."""
+        try:
+            self._store.save_workers(order.term, self._state.node_id, order.workers)
+            self.tell(WorkersSaved(order.term, order.version))
+        except ClusterError as error:
+            _log.warning("new workers have to wait, as the list of workers cannot be written: %s", error.message)
+            self.tell(WorkersSaved(order.term, order.version, written=False))
+        except Exception as defect:
+            _log.exception("writing the list of workers failed")
+            self.tell(Deposed(f"writing the list of workers failed: {defect!r}"))
 
     def _forget(self, order: ForgetDeployment) -> None:
         try:

@@ -15,6 +15,7 @@ from typing import Literal
 
 import psutil
 
+from spdist.cluster.memory import memory_of
 from spdist.cluster.process import END_WITH
 from spdist.errors import ClusterError
 
@@ -131,16 +132,8 @@ class NodeProcess:
                     yield process
 
     def memory(self) -> int:
-        """Return the resident memory of all its processes in bytes.
-
-        On Linux a page that several processes share counts once in all (proportional set size), elsewhere for each.
-        """
-        total = 0
-        for process in self.processes():
-            with suppress(psutil.Error):
-                full = process.memory_full_info()
-                total += getattr(full, "pss", full.rss)
-        return total
+        """Return the resident memory of all its processes in bytes; see `memory_of`."""
+        return memory_of(self.processes())
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM to papermill, which passes it on; the node finishes its batches and saves its notebook."""

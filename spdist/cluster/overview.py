@@ -9,7 +9,13 @@ from typing import Any
 
 __all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
 
-_COLOURS = {"RUNNING": "#1a7f37", "DEPLOYING": "#9a6700", "WAITING": "#9a6700", "FAILED": "#cf222e"}
+_COLOURS = {
+    "RUNNING": "#1a7f37",
+    "DEPLOYING": "#9a6700",
+    "WAITING": "#9a6700",
+    "UNREACHABLE": "#bc4c00",
+    "FAILED": "#cf222e",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +27,9 @@ class GroupStatus:
     name, group : str
         ``<App>-<group>-<i>``, and ``<App>-<group>``.
     state : str
-        WAITING, DEPLOYING, RUNNING or FAILED.
+        WAITING, DEPLOYING, RUNNING, UNREACHABLE or FAILED.
     reason : str
-        Why it is not RUNNING; empty if it is.
+        Why it is not RUNNING, or what it waits for while it is; empty if there is nothing to say.
     worker : str
         Where it is; empty while it waits for a worker.
     failures : int
@@ -78,7 +84,23 @@ class ManagerStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker that the leader knows; ``silent_ms`` is the age of its last heartbeat, ``groups``: names and states."""
+    """A worker that the leader knows.
+
+    Parameters
+    ----------
+    id, url : str
+        Who it is, and where it is reached.
+    receiver, leaving : bool
+        Its kind, and whether it shuts down.
+    silent_ms : int
+        Age of its last heartbeat.
+    groups : tuple of tuple of str
+        Names and states of what it has, or had when it was last heard.
+    state : str
+        READY, STARTING (its Spark is not up), LEAVING, UNREACHABLE (silent for a heartbeat), LOST (removed).
+    reason : str
+        Why it is not ready, or how it was lost.
+    """
 
     id: str
     url: str
@@ -86,6 +108,15 @@ class WorkerStatus:
     leaving: bool
     silent_ms: int
     groups: tuple[tuple[str, str], ...]
+    state: str = "READY"
+    reason: str = ""
+
+    @property
+    def told(self) -> str:
+        """Its state in words."""
+        heard = f"heard {self.silent_ms / 1000:.1f} s ago"
+        words = {"READY": heard, "LEAVING": "leaves", "UNREACHABLE": f"UNREACHABLE, {heard}"}
+        return words.get(self.state) or f"{self.state}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +129,8 @@ class ClusterStatus:
     managers: tuple[ManagerStatus, ...]
     workers: tuple[WorkerStatus, ...]
     apps: tuple[AppStatus, ...]
+    #: those that were removed lately and have not come back, with what they had
+    lost: tuple[WorkerStatus, ...] = ()
 
     @classmethod
     def from_views(cls, nodes: Mapping[str, Any], apps: Iterable[Mapping[str, Any]]) -> ClusterStatus:
@@ -110,12 +143,27 @@ class ClusterStatus:
                 leaving=w["leaving"],
                 silent_ms=w["silentMs"],
                 groups=tuple((g["name"], g["state"]) for g in w["groups"]),
+                state=w["state"],
+                reason=w["reason"],
             )
             for w in nodes["workers"]
         )
+        lost = tuple(
+            WorkerStatus(
+                w["id"],
+                w["url"],
+                receiver=False,
+                leaving=False,
+                silent_ms=w["lostForMs"],
+                groups=tuple((name, "LOST") for name in w["groups"]),
+                state="LOST",
+                reason=w["reason"],
+            )
+            for w in nodes["lostWorkers"]
+        )
         managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in nodes["managers"])
         views = tuple(AppStatus.from_view(view) for view in apps)
-        return cls(nodes["groupId"], nodes["leader"], nodes["term"], managers, workers, views)
+        return cls(nodes["groupId"], nodes["leader"], nodes["term"], managers, workers, views, lost)
 
     def __str__(self) -> str:
         title = f"cluster {self.group_id}: {self.leader} leads in term {self.term}"
@@ -140,11 +188,11 @@ class ClusterStatus:
             (
                 w.id,
                 "receiver" if w.receiver else "worker",
-                "leaves" if w.leaving else f"heard {w.silent_ms / 1000:.1f} s ago",
+                w.told,
                 w.url,
                 ", ".join(name for name, _ in w.groups),
             )
-            for w in self.workers
+            for w in (*self.workers, *self.lost)
         ]
         return rows
 

@@ -4,6 +4,10 @@ Three wishes, in this order: an instance that runs well stays where it is; worke
 differ by one at most); the instances of one group sit on different workers. A join therefore moves only as many
 instances as the new worker lacks, a leave moves only what the leaver held.
 
+Nothing is moved onto a worker that is not ready, has no room, or on which the instance has failed: there is nothing to
+be won that would be worth what runs. Only what has no place goes, if there is no better one, where it failed before or
+where Spark has yet to come up.
+
 Source: WSO2 SP 4.x ``ResourceAllocationAlgorithm`` (round robin is its default; the class can be configured), which
 never rebalances and forgets healthy instances when capacity is short.
 """
@@ -41,25 +45,41 @@ class PlacedGroup:
         It reads users' sources: only receiver workers take it, each at most one of a group (they would compete
         for ports and addresses).
     avoid : frozenset of str
-        Workers on which it has failed: only taken if there is no other.
+        Workers on which it has failed: only chosen if there is no other.
+    waits : bool
+        The worker it is on has no memory to start it: it moves, even without `Request.rebalance`, where there is room.
     """
 
     name: str
     group: str
     receiver: bool = False
     avoid: frozenset[str] = frozenset()
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementWorker:
-    """A worker that can be given instances. ``receiver`` workers take receiver groups, the others all other groups.
+    """A worker that can be given instances.
 
-    ``metrics`` are WSO2's ``workerMetrics`` as last reported, for algorithms that look at load.
+    Parameters
+    ----------
+    id : str
+        ``wso2.carbon.id``.
+    receiver : bool
+        It takes receiver groups; the others take all other groups.
+    metrics : mapping of str to float
+        WSO2's ``workerMetrics`` as last reported, for algorithms that look at load.
+    ready : bool
+        Its Spark is up, and it has reported within a heartbeat.
+    room : int, optional
+        How many more instances its memory allows; None where that is not known.
     """
 
     id: str
     receiver: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict, compare=False)
+    ready: bool = True
+    room: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +110,13 @@ PlacementAlgorithm = Callable[[Request], dict[str, str]]
 def decide_placement(request: Request) -> dict[str, str]:
     """Return the worker of every instance that can be placed (round robin; the default algorithm).
 
-    Instances that are missing from the result must wait: there is no worker of their kind, or (receiver groups) each
-    already holds an instance of the group. The same request gives the same answer, and asking again with the
-    answer as `current` moves nothing.
+    Instances that are missing from the result must wait: there is no worker of their kind, none has room, or (receiver
+    groups) each already holds an instance of the group. The same request gives the same answer, and asking again with
+    the answer as `current` moves nothing.
     """
     out: dict[str, str] = {}
     for receiver in (False, True):
-        workers = sorted(w.id for w in request.workers if w.receiver is receiver)
+        workers = sorted((w for w in request.workers if w.receiver is receiver), key=lambda w: w.id)
         groups = [g for g in request.groups if g.receiver is receiver]
         if workers:
             out |= _Board(workers, groups, request.current).fill(request.rebalance)
@@ -106,14 +126,16 @@ def decide_placement(request: Request) -> dict[str, str]:
 class _Board:
     """The instances of one kind (receiver or not) on the workers of that kind, while a placement is worked out."""
 
-    def __init__(self, workers: list[str], groups: list[PlacedGroup], current: Mapping[str, str]) -> None:
+    def __init__(self, workers: list[PlacementWorker], groups: list[PlacedGroup], current: Mapping[str, str]) -> None:
         self._groups = {g.name: g for g in groups}
-        self._held: dict[str, list[PlacedGroup]] = {w: [] for w in workers}
+        self._ready = {w.id for w in workers if w.ready}
+        self._room = {w.id: w.room for w in workers if w.room is not None}
+        self._held: dict[str, list[PlacedGroup]] = {w.id: [] for w in workers}
         self._siblings: Counter[tuple[str, str]] = Counter()
         self._kept: set[str] = set()
         for group in groups:
             worker = current.get(group.name)
-            if worker in self._held and self._admits(worker, group):
+            if worker in self._held and not self._clashes(worker, group):
                 self._put(group, worker)
                 self._kept.add(group.name)
 
@@ -123,10 +145,25 @@ class _Board:
             if group.name not in self._kept:
                 choice = self._choose(group, self._held)
                 if choice is not None:
-                    self._put(group, choice)
+                    self._add(group, choice)
+            elif group.waits:
+                self._find_room(group)
         while rebalance and self._move_one():
             pass
         return {g.name: worker for worker, groups in self._held.items() for g in groups}
+
+    def _find_room(self, group: PlacedGroup) -> None:
+        source = next(worker for worker, held in self._held.items() if group in held)
+        choice = self._choose(group, [w for w in self._held if w != source and self._may_move(group, w)])
+        if choice is not None:
+            self._take(group, source)
+            self._add(group, choice)
+
+    def _add(self, group: PlacedGroup, worker: str) -> None:
+        """Put it where it was not before."""
+        self._put(group, worker)
+        if worker in self._room:
+            self._room[worker] -= 1
 
     def _put(self, group: PlacedGroup, worker: str) -> None:
         self._held[worker].append(group)
@@ -136,12 +173,19 @@ class _Board:
         self._held[worker].remove(group)
         self._siblings[worker, group.group] -= 1
 
+    def _clashes(self, worker: str, group: PlacedGroup) -> bool:
+        return group.receiver and self._siblings[worker, group.group] > 0
+
     def _admits(self, worker: str, group: PlacedGroup) -> bool:
-        return not group.receiver or self._siblings[worker, group.group] == 0
+        return not self._clashes(worker, group) and self._room.get(worker, 1) > 0
+
+    def _may_move(self, group: PlacedGroup, target: str) -> bool:
+        return target in self._ready and target not in group.avoid and self._admits(target, group)
 
     def _choose(self, group: PlacedGroup, among: Collection[str]) -> str | None:
-        def cost(worker: str) -> tuple[bool, int, int, str]:
-            return worker in group.avoid, self._siblings[worker, group.group], len(self._held[worker]), worker
+        def cost(worker: str) -> tuple[bool, bool, int, int, str]:
+            unfit = worker not in self._ready, worker in group.avoid
+            return *unfit, self._siblings[worker, group.group], len(self._held[worker]), worker
 
         return min((w for w in among if self._admits(w, group)), key=cost, default=None)
 
@@ -158,19 +202,19 @@ class _Board:
                     for target in self._held
                     if loads[target] == empty
                     for group in self._held[source]
-                    if self._admits(target, group)
+                    if self._may_move(group, target)
                 ]
                 if moves:
                     _, source, target, group = min(moves, key=lambda move: move[:3])
                     self._take(group, source)
-                    self._put(group, target)
+                    self._add(group, target)
                     return True
         return False
 
-    def _reluctance(self, group: PlacedGroup, source: str, target: str) -> tuple[bool, bool, int, str]:
-        """Return what speaks against a move: it failed there, it runs here, it would join siblings there."""
+    def _reluctance(self, group: PlacedGroup, source: str, target: str) -> tuple[bool, int, str]:
+        """Return what speaks against a move: it runs here, it would join siblings there."""
         closer = self._siblings[target, group.group] + 1 - self._siblings[source, group.group]
-        return target in group.avoid, group.name in self._kept, closer, group.name
+        return group.name in self._kept, closer, group.name
 
 
 _ALGORITHMS: dict[str, PlacementAlgorithm] = {"roundRobin": decide_placement}

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from spdist.cluster.messages import Deployment, Desired
 from spdist.errors import SiddhiAppError, SpdistError
+from spdist.planning.change import TopologyChange
+from spdist.planning.limits import AppLimits
+from spdist.planning.origin import restored_origins
 from spdist.planning.topology import Topology
 
 __all__ = ["Plans", "plan_text"]
@@ -16,9 +21,17 @@ __all__ = ["Plans", "plan_text"]
 #: Names of apps become names of topics, files and addresses.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _KEPT = 100
+_KEPT_CHARACTERS = 64_000_000
+_NO_ORIGINS: Mapping[str, Any] = MappingProxyType({})
 
 
-def plan_text(text: str, scripts: bool | None = None, shards: int = 1, transport: str = "log") -> Topology:
+def plan_text(
+    text: str,
+    scripts: bool | None = None,
+    shards: int = 1,
+    transport: str = "log",
+    limits: AppLimits | None = None,
+) -> Topology:
     """Return the topology of an app; `scripts` tells whether it may define functions in Python; the rest as in `plan`.
 
     Raises
@@ -39,40 +52,75 @@ def plan_text(text: str, scripts: bool | None = None, shards: int = 1, transport
             f"the app's name {app.name[:120]!r} cannot name topics and files",
             hint="use up to 100 letters, digits, '_', '-' and '.', not beginning with '-' or '.'",
         )
-    return plan(app, check(app, catalog(scripts), text), transport, shards=shards)
+    limits = limits or AppLimits()
+    limits.check_elements(app)  # before the work of checking
+    return plan(app, check(app, catalog(scripts), text), transport, shards=shards, limits=limits)
 
 
 class Plans:
-    """Topologies by text: the newest hundred are kept, so that looking at an app does not plan it again.
+    """Topologies by text: the newest are kept, so that looking at an app does not plan it again.
 
     Parameters
     ----------
     planner : callable
-        From text to topology; raises SpdistError.
+        From the text of an app that is to be deployed to its topology; raises SpdistError.
+    again : callable, optional
+        The same for an app that was deployed before; `planner` if it is left out.
+    compare : callable, optional
+        From the text of a deployed app and another one that was planned to what becomes of it; compared here if it is
+        left out.
+
+    State
+    -----
+    A hundred topologies, fewer where the texts of their instances have more than 64 million characters together.
     """
 
-    def __init__(self, planner: Callable[[str], Topology] = plan_text) -> None:
+    def __init__(
+        self,
+        planner: Callable[[str], Topology] = plan_text,
+        again: Callable[[str], Topology] | None = None,
+        compare: Callable[[str, str], TopologyChange] | None = None,
+    ) -> None:
         self._planner = planner
-        self._known: OrderedDict[str, Topology] = OrderedDict()
-        # One at a time: planning is work for the processor, and must leave room for heartbeats.
-        self._planning = threading.Lock()
+        self._again = again or planner
+        self._compare = compare
+        self._known: OrderedDict[str, tuple[Topology, int]] = OrderedDict()
+        self._characters = 0
+        self._lock = threading.Lock()
 
-    def topology(self, text: str) -> Topology:
-        """Return the topology of `text`; raises what the planner raises."""
-        with self._planning:
-            found = self._known.get(text)
-            if found is None:
-                found = self._known[text] = self._planner(text)
-                while len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
-            return found
+    def topology(self, text: str, *, new: bool = False) -> Topology:
+        """Return the topology of `text`, `new` if it is not deployed yet; raises what the planner raises."""
+        with self._lock:
+            if text in self._known:
+                self._known.move_to_end(text)
+                return self._known[text][0]
+        # Not under the lock: who asks for another app need not wait.
+        found = (self._planner if new else self._again)(text)
+        size = len(text) + sum(len(one.text) for group in found.groups for one in group.instances)
+        with self._lock:
+            if text not in self._known:
+                self._known[text] = found, size
+                self._characters += size
+            while len(self._known) > 1 and (len(self._known) > _KEPT or self._characters > _KEPT_CHARACTERS):
+                self._characters -= self._known.popitem(last=False)[1][1]
+        return found
 
-    def restored(self, name: str, text: str, version: int, desired: Desired) -> Deployment:
+    def change(self, before: str, text: str) -> TopologyChange:
+        """Return what becomes of a deployed app where `text` replaces it; raises what the planner raises."""
+        if self._compare is not None:
+            return self._compare(before, text)
+        return self.topology(before).diff(self.topology(text))
+
+    def restored(
+        self, name: str, text: str, version: int, desired: Desired, origins: Mapping[str, Any] = _NO_ORIGINS
+    ) -> Deployment:
         """Return a stored deployment with its plan; one that this version of spdist cannot plan says why."""
         if desired is Desired.REMOVED:
             return Deployment(name, text, version, desired=desired)
         try:
-            return Deployment(name, text, version, self.topology(text).assignments(), desired)
+            return Deployment(
+                name, text, version, restored_origins(self.topology(text).assignments(), origins), desired
+            )
         except Exception as error:  # one app, and be it a defect of ours, must not keep the others from running
             reason = str(error) if isinstance(error, SpdistError) else f"spdist failed to plan it: {error!r}"
             return Deployment(name, text, version, desired=desired, error=reason)

@@ -1,4 +1,4 @@
-"""What managers and workers have in common as processes: where others reach them, and when they end."""
+"""What managers and workers have in common as processes: where others reach them, their times, when they end."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from dataclasses import replace
 
 import psutil
 
+from spdist.cluster.election import ElectionTiming
+from spdist.cluster.timing import WorkerTiming, failover_doubt
 from spdist.config import Config
 from spdist.errors import ClusterError, SpdistError
 
-__all__ = ["END_WITH", "advertised", "wait_for_end"]
+__all__ = ["END_WITH", "advertised", "times_doubt", "wait_for_end"]
 
 #: Environment variable with the id of a process that a node shall not outlive.
 END_WITH = "SPDIST_END_WITH"
@@ -28,11 +30,20 @@ def advertised(config: Config, port: int) -> str:
     return (interface if interface.port else replace(interface, port=port)).url
 
 
+def times_doubt(config: Config) -> str:
+    """Return `failover_doubt` of a manager's settings."""
+    deployment, cluster = config.deployment, config.cluster
+    return failover_doubt(
+        ElectionTiming(cluster.heartbeat_interval_ms, cluster.heartbeat_max_retry),
+        WorkerTiming.from_config(deployment.heartbeat_interval_ms, deployment.heartbeat_max_retry),
+    )
+
+
 def wait_for_end(stop: threading.Event, failure: Callable[[], BaseException | None]) -> None:
     """Return when `stop` is set or a process that this node belongs to has gone.
 
-    That is its parent (papermill, if it is a notebook), and the one that the environment variable `END_WITH` names:
-    without them nobody is there who could stop it.
+    That is papermill or Jupyter, if it is a notebook, and the one that the environment variable `END_WITH` names:
+    without them nobody is there who could stop it. A node that was started from a shell goes on without that shell.
 
     Parameters
     ----------
@@ -46,7 +57,7 @@ def wait_for_end(stop: threading.Event, failure: Callable[[], BaseException | No
     SpdistError
         The node has failed.
     """
-    needed = {os.getppid(), int(os.environ.get(END_WITH, "0"))} - {0}
+    needed = {_notebook_server(), int(os.environ.get(END_WITH, "0"))} - {0}
     processes = [psutil.Process(pid) for pid in needed if psutil.pid_exists(pid)]
     while not stop.wait(_LOOK_S):
         error = failure()
@@ -57,6 +68,16 @@ def wait_for_end(stop: threading.Event, failure: Callable[[], BaseException | No
         if len(processes) < len(needed) or not all(_lives(process) for process in processes):
             _log.warning("a process that this node belongs to has gone, so it stops")
             return
+
+
+def _notebook_server() -> int:
+    """Return the process that has started this one as the kernel of a notebook, 0 if this is none.
+
+    jupyter_client names it in the kernel's environment. Programs that a notebook starts inherit that, but have another
+    parent.
+    """
+    parent = os.getppid()
+    return parent if os.environ.get("JPY_PARENT_PID") == str(parent) else 0
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -6,13 +6,15 @@ heartbeats are answered (`ManagerState`).
 
 from __future__ import annotations
 
+from collections import Counter
+
 from spdist.cluster.deployments import Deployments
 from spdist.cluster.instances import Instance
-from spdist.cluster.members import Members
+from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import Announce
 from spdist.cluster.placement import PlacedGroup, PlacementAlgorithm, PlacementWorker, Request
 
-__all__ = ["reconcile"]
+__all__ = ["check_placed", "reconcile"]
 
 
 def reconcile(
@@ -22,6 +24,7 @@ def reconcile(
     *,
     now_ms: int,
     min_resource_count: int,
+    suspect_after_ms: int,
     rebalance: bool,
 ) -> list[Announce]:
     """Choose the worker of every instance, and say what changed.
@@ -38,10 +41,12 @@ def reconcile(
         The steady clock.
     min_resource_count : int
         With fewer workers than that, nothing is placed anew; what has a worker keeps it.
+    suspect_after_ms : int
+        A worker that has been silent for longer is given nothing while there are others.
     rebalance : bool
         Whether instances may be moved to even out the load.
     """
-    enough = len(members.ready(receiver=False)) >= min_resource_count
+    enough = len(members.available(receiver=False)) >= min_resource_count
 
     def placeable(instance: Instance) -> bool:
         if instance.gave_up or instance.worker is not None:
@@ -50,15 +55,21 @@ def reconcile(
         return not held and (instance.assignment.receiver or enough)
 
     instances = [i for i in deployments.instances.values() if placeable(i)]
+    unreported = _unreported(deployments, members)
     workers = [
-        PlacementWorker(m.report.id, m.report.is_receiver, m.report.metrics) for m in members if not m.report.leaving
+        PlacementWorker(
+            m.report.id,
+            m.report.is_receiver,
+            m.report.metrics,
+            ready=m.ready and m.silent_ms(now_ms) <= suspect_after_ms,
+            room=_room(m, unreported[m.report.id]),
+        )
+        for m in members
+        if not m.report.leaving
     ]
     placement = algorithm(
         Request(
-            groups=[
-                PlacedGroup(i.assignment.name, i.assignment.group, i.assignment.receiver, frozenset(i.failed_on))
-                for i in instances
-            ],
+            groups=[_placed(i, members) for i in instances],
             workers=workers,
             current={i.assignment.name: i.worker for i in instances if i.worker is not None},
             rebalance=rebalance,
@@ -76,7 +87,46 @@ def reconcile(
     return out
 
 
+def _unreported(deployments: Deployments, members: Members) -> Counter[str]:
+    """Count for each worker what it was given since its last heartbeat: it is not in its own count yet."""
+    placed = ((name, members.get(i.worker)) for name, i in deployments.instances.items() if i.worker is not None)
+    return Counter(m.report.id for name, m in placed if m is not None and name not in m.groups)
+
+
+def _room(member: Member, unreported: int) -> int | None:
+    memory = member.report.memory
+    return None if memory is None else max(0, memory.room - unreported)
+
+
+def _placed(instance: Instance, members: Members) -> PlacedGroup:
+    assignment = instance.assignment
+    member = None if instance.worker is None else members.get(instance.worker)
+    full = member is not None and member.report.memory is not None and member.report.memory.full
+    return PlacedGroup(
+        assignment.name,
+        assignment.group,
+        assignment.receiver,
+        avoid=frozenset(instance.failed_on),
+        waits=full and member is not None and instance.waits_in(member.groups.get(assignment.name)),
+    )
+
+
 def _announce(instance: Instance, target: str | None) -> Announce:
     name = instance.assignment.name
     text = f"{name} waits for a worker" if target is None else f"{name} goes to worker {target}"
     return Announce("group-placed", name, text if instance.worker is None else f"{text} (was on {instance.worker})")
+
+
+def check_placed(deployments: Deployments, members: Members) -> None:
+    """Raise `AssertionError` if an instance is meant for a worker that cannot have it. For tests."""
+    siblings: set[tuple[str, str]] = set()
+    for name, instance in deployments.instances.items():
+        if instance.worker is None:
+            continue
+        member = members.get(instance.worker)
+        assert member is not None, f"{name} is meant for {instance.worker}, who is not there"
+        receiver = instance.assignment.receiver
+        assert member.report.is_receiver is receiver, f"{name} is on the wrong kind of worker"
+        key = (instance.assignment.group, instance.worker)
+        assert not (receiver and key in siblings), f"two receivers of {key[0]} on {key[1]}"
+        siblings.add(key)

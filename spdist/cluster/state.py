@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spdist.cluster.deployments import Deployments
-from spdist.cluster.election import LeaderRow, Lease
+from spdist.cluster.election import Lease
 from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import (
@@ -37,18 +37,23 @@ from spdist.cluster.messages import (
     LeaderSeen,
     LeaseRenewed,
     Level,
+    ProbeWorker,
     RedirectHeartbeat,
     Refuse,
     SaveDeployment,
     SaveFailed,
     Tick,
     UndeployRequested,
+    WorkerGone,
     WorkerHeartbeat,
     WorkerReport,
+    WorkersSaved,
     WorkerTiming,
 )
+from spdist.cluster.observing import observe
 from spdist.cluster.placement import PlacementAlgorithm, decide_placement
-from spdist.cluster.reconcile import reconcile
+from spdist.cluster.reconcile import check_placed, reconcile
+from spdist.cluster.roster import Roster
 from spdist.errors import ClusterError, NotLeaderError
 from spdist.planning.topology import Assignment
 
@@ -70,6 +75,8 @@ class ManagerState:
         What happens to instances that fail.
     algorithm : PlacementAlgorithm, optional
         ``allocationAlgorithm``; round robin if not given.
+    probing : bool
+        ``probeSilentWorkers``: whether a refused connection proves that a worker is gone.
 
     State
     -----
@@ -85,14 +92,16 @@ class ManagerState:
         *,
         restarts: RestartPolicy | None = None,
         algorithm: PlacementAlgorithm = decide_placement,
+        probing: bool = True,
     ) -> None:
         self.node_id = node_id
         self.timing = timing
         self.min_resource_count = min_resource_count
         #: the other manager that leads, as far as is known
-        self.leader: LeaderRow | None = None
+        self.seen = LeaderSeen(None)
         self._restarts = restarts or RestartPolicy()
         self._algorithm = algorithm
+        self._probing = probing
         self._now_ms = 0
         self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
             Elected: self._on_elected,
@@ -100,11 +109,15 @@ class ManagerState:
             Deposed: lambda event: self._step_down(event.reason),
             LeaderSeen: self._on_leader_seen,
             WorkerHeartbeat: lambda event: self._on_heartbeat(event.report),
-            DeployRequested: lambda event: self._save(lambda: self.deployments.propose(event.deployment)),
+            WorkerGone: self._on_gone,
+            DeployRequested: lambda event: self._save(
+                lambda: self.deployments.propose(event.deployment, event.update, event.ends)
+            ),
             UndeployRequested: lambda event: self._save(lambda: self.deployments.propose_removal(event.name)),
             DeploymentSaved: self._on_saved,
             SaveFailed: self._on_save_failed,
             DeploymentForgotten: self._on_forgotten,
+            WorkersSaved: lambda event: self._roster.saved(event),
             Tick: lambda _: self._on_tick(),
         }
         self._clear()
@@ -113,6 +126,7 @@ class ManagerState:
         self.lease: Lease | None = None
         self.deployments = Deployments()
         self.members = Members()
+        self._roster = Roster(0, None, 0)
         self._rebalance_from_ms = 0
 
     @property
@@ -143,10 +157,13 @@ class ManagerState:
     # ------------------------------------------------------------------------------------------------------- leadership
     def _on_elected(self, event: Elected) -> list[Instruction]:
         self._clear()
-        self.lease, self.leader = event.lease, None
+        self.lease, self.seen = event.lease, LeaderSeen(None)
         # Whoever has not yet reported may still be running what an earlier leader gave it, until it has fenced itself.
         self._rebalance_from_ms = self._now_ms + self.timing.remove_after_ms
+        self._roster = Roster(event.lease.term, event.workers, self._rebalance_from_ms)
         self.deployments.load(event.deployments, self._rebalance_from_ms)
+        if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
+            self.deployments.release()
         return [
             self._announce("elected", f"leads in term {event.lease.term} with {len(event.deployments)} deployments")
         ]
@@ -160,7 +177,7 @@ class ManagerState:
         return []
 
     def _on_leader_seen(self, event: LeaderSeen) -> list[Instruction]:
-        self.leader = event.leader
+        self.seen = event
         if self.lease is None or event.leader is None or event.leader.term <= self.lease.term:
             return []
         return self._step_down(f"{event.leader.node_id} leads in term {event.leader.term}")
@@ -204,7 +221,7 @@ class ManagerState:
             out = self._step_down(f"worker {report.id} obeys a leader of term {report.known_term}")
             return [*out, RedirectHeartbeat(None)]
         if self.lease is None:
-            return [RedirectHeartbeat(self.leader)]
+            return [RedirectHeartbeat(self.seen.at(self._now_ms))]
         objection = self.members.objection(report)
         if objection:
             answer = self._answer(report, JoinedState.REJECTED, None, objection)
@@ -212,13 +229,21 @@ class ManagerState:
         if self.members.overtaken(report):
             return [RedirectHeartbeat(None)]  # nobody waits for this answer any more
         known = self.members.get(report.id)
+        before = known.life if known is not None and known.ready else None
         done = report.leaving and not any(g.state.alive for g in report.groups)
         if done and (known is None or known.report.incarnation != report.incarnation):
             return [self._answer(report, JoinedState.EXISTS, None)]  # it says nothing about who is here under that id
         member, joined, restarted = self.members.record(report, self._now_ms, self.timing.remove_after_ms)
+        self._roster.hear(report)
+        if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
+            self.deployments.release()
         if done and not member.inherited:
             return [*self._see_off(report.id), self._answer(report, joined, None)]
-        out = [*self._greet(report, joined, restarted), *self._observe(member), *self._reconcile()]
+        out = self._greet(report, joined, restarted)
+        out += observe(member, self.deployments, self._now_ms, self._restarts)
+        if member.ready and member.life != before:
+            out += self._on_ready(member)
+        out += [*self._reconcile(), *self._roster.save(self.members, self._now_ms)]
         return [*out, self._answer(report, joined, member)]
 
     def _greet(self, report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:
@@ -226,39 +251,40 @@ class ManagerState:
             return [Announce("worker-restarted", report.id, f"worker {report.id} was restarted", Level.WARNING)]
         if joined is JoinedState.EXISTS:
             return []
-        # Workers that are started together arrive one by one: do not move groups to and fro between the first of them.
-        settle_ms = self._now_ms + 2 * self.timing.heartbeat_interval_ms
-        self._rebalance_from_ms = max(self._rebalance_from_ms, settle_ms)
         kind = "receiver" if report.is_receiver else "worker"
         return [Announce("worker-joined", report.id, f"{kind} {report.id} joined from {report.url}")]
 
-    def _observe(self, member: Member) -> list[Instruction]:
-        """Adopt what a worker runs and nobody else was meant for; count what failed."""
-        out: list[Instruction] = []
-        id = member.report.id
-        for name, seen in member.groups.items():
-            instance = self.deployments.instances.get(name)
-            if instance is None or instance.worker is not None or instance.gave_up or member.report.leaving:
-                continue
-            if seen.state.alive or instance.failed_in(seen):
-                instance.worker = id
-        for name, instance in self.deployments.instances.items():
-            if instance.worker == id and instance.observe(id, member.groups.get(name), self._now_ms, self._restarts):
-                after = "it stays so until the app is deployed again"
-                if not instance.gave_up:
-                    after = f"restart {instance.failures} of {self._restarts.max_restarts} follows"
-                text = f"{name} failed on worker {id}: {instance.error}; {after}"
-                out.append(Announce("group-failed", name, text, Level.ERROR if instance.gave_up else Level.WARNING))
-        return out
+    def _on_ready(self, member: Member) -> list[Instruction]:
+        """Take note that a worker's Spark has come up, for the first time or anew: it is given groups from now on."""
+        # Workers that are started together arrive one by one: do not move groups to and fro between the first of them.
+        settle_ms = self._now_ms + 2 * self.timing.heartbeat_interval_ms
+        self._rebalance_from_ms = max(self._rebalance_from_ms, settle_ms)
+        self.deployments.retry(self._now_ms, self._restarts, anew=member.report.id)
+        return [Announce("worker-ready", member.report.id, f"worker {member.report.id} is ready")]
 
     def _see_off(self, id: str, why: str = "left") -> list[Instruction]:
-        self.members.remove(id)
+        if why == "left":
+            self.members.remove(id)
+        else:
+            self.members.lose(id, self._now_ms, why)
         orphans = [i for i in self.deployments.instances.values() if i.worker == id]
         for instance in orphans:
             instance.worker = None
+        self.deployments.retry(self._now_ms, self._restarts)
         level = Level.INFO if why == "left" else Level.WARNING
         text = f"worker {id} {why}; {len(orphans)} groups go elsewhere"
         return [Announce("worker-removed", id, text, level), *self._reconcile()]
+
+    def _on_gone(self, event: WorkerGone) -> list[Instruction]:
+        """Remove a worker whose process is gone before the deadline at which it would have stopped by itself."""
+        member = self.members.get(event.id)
+        if self.lease is None or member is None:
+            return []
+        if (member.report.incarnation, member.report.sequence) != (event.incarnation, event.sequence):
+            return []  # it has been heard since, or is another process
+        silent_s = member.silent_ms(self._now_ms) / 1000
+        why = f"is gone: silent for {silent_s:.1f} s, and {member.report.url} refuses connections"
+        return self._see_off(event.id, why)
 
     def _answer(
         self, report: WorkerReport, joined: JoinedState, member: Member | None, reason: str = ""
@@ -266,10 +292,13 @@ class ManagerState:
         """Answer a heartbeat: with all that `member` shall run, or, without one, with nothing."""
         assert self.lease is not None
         assignments: tuple[Assignment, ...] = ()
-        if member is not None:
+        listed = self._roster.covers(report)
+        if member is not None and listed:
             assignments = tuple(i.assignment for i in self.deployments.instances.values() if self._may_start(i, member))
             self.members.told(report.id, assignments)
-        return AnswerHeartbeat(report.id, report.sequence, self.lease.term, joined, assignments, self.timing, reason)
+        soon = member is not None and (not listed or self._roster.may_end_early(self._now_ms))
+        timing = self.timing.hurried(len(self.members)) if soon else self.timing
+        return AnswerHeartbeat(report.id, report.sequence, self.lease.term, joined, assignments, timing, reason)
 
     def _may_start(self, instance: Instance, member: Member) -> bool:
         """Return True if a worker shall (go on to) run an instance: the only place where anything is handed out."""
@@ -294,10 +323,14 @@ class ManagerState:
         for member in self.members.silent(self._now_ms, self.timing.remove_after_ms):
             seconds = (self._now_ms - member.heard_ms) / 1000
             out += self._see_off(member.report.id, f"was silent for {seconds:.1f} s and is removed")
+        if self._probing:
+            overdue = self.members.silent(self._now_ms, self.timing.probe_after_ms)
+            seen = [(m.report.id, m.report.url, m.report.incarnation, m.report.sequence) for m in overdue]
+            out += [ProbeWorker(*one) for one in seen]
         # Not sooner than nobody can be running their groups: a new leader must know of them until then.
         removable = self.deployments.removable(self._now_ms, self.members.running_app)
         forget = [ForgetDeployment(self.lease.term, d.name, d.version) for d in removable]
-        return [*out, *self._reconcile(), *forget]
+        return [*out, *self._reconcile(), *self._roster.save(self.members, self._now_ms), *forget]
 
     def _reconcile(self) -> Sequence[Instruction]:
         """Choose the worker of every instance; `_may_start` sees to it that moves are safe."""
@@ -307,12 +340,14 @@ class ManagerState:
             self._algorithm,
             now_ms=self._now_ms,
             min_resource_count=self.min_resource_count,
+            suspect_after_ms=self.timing.suspect_after_ms,
             rebalance=self._now_ms >= self._rebalance_from_ms,
         )
 
     # ----------------------------------------------------------------------------------------------------------- checks
     def _not_leader(self) -> Refuse:
-        url = None if self.leader is None else self.leader.url
+        leader = self.seen.at(self._now_ms)
+        url = None if leader is None else leader.url
         text = f"manager {self.node_id} does not lead"
         return Refuse(NotLeaderError(text, leader=url, hint=f"ask {url}" if url else "try again in a moment"))
 
@@ -324,14 +359,4 @@ class ManagerState:
         known = len(self.members) + len(self.deployments.by_name) + len(self.deployments.instances)
         assert self.lease is not None or known == 0, "a standby keeps what it knew as leader"
         self.deployments.check_invariants()
-        siblings: set[tuple[str, str]] = set()
-        for name, instance in self.deployments.instances.items():
-            if instance.worker is None:
-                continue
-            member = self.members.get(instance.worker)
-            assert member is not None, f"{name} is meant for {instance.worker}, who is not there"
-            receiver = instance.assignment.receiver
-            assert member.report.is_receiver is receiver, f"{name} is on the wrong kind of worker"
-            key = (instance.assignment.group, instance.worker)
-            assert not (receiver and key in siblings), f"two receivers of {key[0]} on {key[1]}"
-            siblings.add(key)
+        check_placed(self.deployments, self.members)

@@ -27,7 +27,9 @@ class DeploymentState(Enum):
     #: on its way to RUNNING
     DEPLOYING = "DEPLOYING"
     RUNNING = "RUNNING"
-    #: it will not run unless it is deployed again (a deployment: at least one group)
+    #: its worker has not been heard for a heartbeat: nobody knows whether it still runs
+    UNREACHABLE = "UNREACHABLE"
+    #: it will not run unless it is deployed again or the workers change (a deployment: at least one group)
     FAILED = "FAILED"
 
 
@@ -44,7 +46,7 @@ class GroupRecord:
     state : DeploymentState
         How it is doing.
     reason : str
-        Why it is not RUNNING, as a sentence; empty if it is.
+        Why it is not RUNNING, or what it waits for while it is, as a sentence; empty if there is nothing to say.
     worker, url : str
         Its worker and that worker's base URL; empty while it waits for one.
     last_ping_ms : int
@@ -93,7 +95,7 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentStatus:
-    """A deployment and its groups in the order of the topology. ``reason`` is empty if it is RUNNING."""
+    """A deployment and its groups in the order of the topology; ``state`` and ``reason`` are the worst group's."""
 
     name: str
     text: str
@@ -135,14 +137,22 @@ def deployment_status(state: ManagerState, name: str, now_ms: int) -> Deployment
     return _status(state, deployment, now_ms)
 
 
+_WORST_FIRST = (
+    DeploymentState.FAILED,
+    DeploymentState.UNREACHABLE,
+    DeploymentState.WAITING,
+    DeploymentState.DEPLOYING,
+    DeploymentState.RUNNING,
+)
+
+
 def _status(state: ManagerState, deployment: Deployment, now_ms: int) -> DeploymentStatus:
     groups = tuple(_record(state, state.deployments.instances[a.name], now_ms) for a in deployment.assignments)
     if deployment.error:
         overall, reason = DeploymentState.FAILED, deployment.error
     else:
         # the worst of the groups, and its reason
-        order = (DeploymentState.FAILED, DeploymentState.WAITING, DeploymentState.DEPLOYING, DeploymentState.RUNNING)
-        worst = min(groups, key=lambda g: order.index(g.state), default=None)
+        worst = min(groups, key=lambda g: (_WORST_FIRST.index(g.state), not g.reason), default=None)
         overall = DeploymentState.RUNNING if worst is None else worst.state
         reason = f"{worst.app_name}: {worst.reason}" if worst is not None and worst.reason else ""
     return DeploymentStatus(deployment.name, deployment.text, deployment.version, overall, reason, groups)
@@ -154,11 +164,11 @@ def _record(state: ManagerState, instance: Instance, now_ms: int) -> GroupRecord
         phase, reason = DeploymentState.FAILED, f"failed {instance.failures} times, lastly: {instance.error}"
     elif member is None:
         phase, reason = DeploymentState.WAITING, _why_unplaced(state, instance, now_ms)
-    elif instance.runs_in(member.groups.get(instance.assignment.name)):
-        phase, reason = DeploymentState.RUNNING, ""
+    elif member.silent_ms(now_ms) > state.timing.suspect_after_ms:
+        phase, reason = DeploymentState.UNREACHABLE, _why_unreachable(state, member, now_ms)
     else:
-        phase, reason = DeploymentState.DEPLOYING, _why_not_running(state, instance, member, now_ms)
-    silent_ms = 0 if member is None else now_ms - member.heard_ms
+        phase, reason = _on_worker(state, instance, member, now_ms)
+    silent_ms = 0 if member is None else member.silent_ms(now_ms)
     return GroupRecord(
         parent_app_name=instance.assignment.app,
         group_name=instance.assignment.group,
@@ -179,16 +189,44 @@ def _why_unplaced(state: ManagerState, instance: Instance, now_ms: int) -> str:
     if held_ms > 0:
         return f"the leader is new and gives workers {held_ms / 1000:.1f} s more to report that they still run it"
     receiver = instance.assignment.receiver
-    ready = len(state.members.ready(receiver=receiver))
+    ready = len(state.members.available(receiver=receiver))
     if receiver and not ready:
         return "it needs a receiver worker (isReceiverNode: true), and none has joined"
+    if not receiver and not ready:
+        return "no worker has joined"
+    if full := _why_no_room(state, receiver=receiver):
+        return full
     if receiver:
         return f"each of the {ready} receiver workers already has an instance of its group; one more is needed"
-    if not ready:
-        return "no worker has joined"
     if ready < state.min_resource_count:
         return f"{ready} of the {state.min_resource_count} workers that minResourceCount asks for have joined"
     return "the allocation algorithm gave it no worker"
+
+
+def _why_no_room(state: ManagerState, *, receiver: bool) -> str:
+    """Return how full all workers of a kind are; empty if one has room."""
+    workers = [(m.report.id, m.report.memory) for m in state.members.available(receiver=receiver)]
+    full = [f"{id}: {memory}" for id, memory in workers if memory is not None and not memory.room]
+    return f"waits for memory: no worker has room ({'; '.join(full)})" if len(full) == len(workers) else ""
+
+
+def _why_unreachable(state: ManagerState, member: Member, now_ms: int) -> str:
+    silent_ms = member.silent_ms(now_ms)
+    left_ms = max(0, state.timing.remove_after_ms - silent_ms)
+    return (
+        f"worker {member.report.id} has been silent for {silent_ms / 1000:.1f} s; what it has goes elsewhere "
+        f"in {left_ms / 1000:.1f} s at the latest"
+    )
+
+
+def _on_worker(state: ManagerState, instance: Instance, member: Member, now_ms: int) -> tuple[DeploymentState, str]:
+    """Return how an instance is doing on a worker that reports."""
+    seen = member.groups.get(instance.assignment.name)
+    if seen is not None and instance.runs_in(seen):
+        return DeploymentState.RUNNING, seen.error
+    if seen is not None and instance.waits_in(seen):
+        return DeploymentState.WAITING, f"worker {member.report.id}: it {seen.error}"
+    return DeploymentState.DEPLOYING, _why_not_running(state, instance, member, now_ms)
 
 
 def _why_not_running(state: ManagerState, instance: Instance, member: Member, now_ms: int) -> str:
@@ -201,6 +239,10 @@ def _why_not_running(state: ManagerState, instance: Instance, member: Member, no
         return f"it starts again in {(instance.retry_at_ms - now_ms) / 1000:.1f} s, after a failure: {instance.error}"
     if seen is not None and seen.state.alive and seen.fingerprint != instance.fingerprint:
         return f"worker {worker} stops its previous version first"
+    if not member.report.ready:
+        return f"it starts on worker {worker} when that is ready: {member.report.reason}"
+    if seen is not None and seen.state is GroupPhase.STARTING and seen.error:
+        return f"it starts on worker {worker} and waits: {seen.error}"
     if seen is not None and seen.state is GroupPhase.STARTING:
         return f"it starts on worker {worker}; its query has not committed a batch yet"
     return f"worker {worker} is told to start it with its next heartbeat"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from spdist.planning.topology import GroupInput, Topology
 if TYPE_CHECKING:
     from spdist.transports.opening import TransportSettings
 
-__all__ = ["StreamTopic", "check_topics", "fed_topic", "published_topic", "stream_schema"]
+__all__ = ["StreamTopic", "check_topics", "fed_topic", "published_topic", "stream_schema", "topic_ends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,26 @@ def check_topics(topology: Topology, text: str, settings: TransportSettings) -> 
     finally:
         transport.close()
     check_channels(topology, existing, text)
+
+
+def topic_ends(topics: Iterable[str], settings: TransportSettings) -> dict[str, dict[int, int]]:
+    """Return the offsets that the next records will get in those of `topics` that exist; asks nobody about none.
+
+    Raises
+    ------
+    TransportUnavailableError
+        No server answers.
+    """
+    names = tuple(topics)
+    if not names:
+        return {}
+    from spdist.transports.opening import open_transport
+
+    transport = open_transport(settings)
+    try:
+        return {name: transport.end_offsets(name) for name in names if transport.partitions(name)}
+    finally:
+        transport.close()
 
 
 @lru_cache(64)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from spdist.cluster.messages import Desired, GroupReport
+from spdist.cluster.members import Member
+from spdist.cluster.messages import Desired, GroupReport, MemoryReport
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import DeploymentState, DeploymentStatus, GroupRecord, deployment_status
 from spdist.cluster.wire import Address
@@ -136,13 +137,45 @@ def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: st
                 "url": member.report.url,
                 "receiver": member.report.is_receiver,
                 "leaving": member.report.leaving,
-                "silentMs": now_ms - member.heard_ms,
+                "ready": member.report.ready,
+                "state": _state_of(state, member, now_ms),
+                "reason": member.report.reason,
+                "silentMs": member.silent_ms(now_ms),
+                "memory": None if member.report.memory is None else _memory(member.report.memory),
                 "metrics": dict(member.report.metrics),
                 "groups": [{"name": g.name, "state": g.state.value} for g in member.report.groups],
             }
             for member in state.members
         ],
+        "lostWorkers": [
+            {
+                "id": one.id,
+                "url": one.url,
+                "lostForMs": now_ms - one.at_ms,
+                "reason": one.reason,
+                "groups": list(one.groups),
+            }
+            for one in state.members.lost
+        ],
         "undeploying": sorted(d.name for d in state.deployments.by_name.values() if d.desired is Desired.REMOVED),
+    }
+
+
+def _state_of(state: ManagerState, member: Member, now_ms: int) -> str:
+    """Return how a worker is doing, in a word."""
+    if member.silent_ms(now_ms) > state.timing.suspect_after_ms:
+        return "UNREACHABLE"
+    if member.report.leaving:
+        return "LEAVING"
+    return "READY" if member.report.ready else "STARTING"
+
+
+def _memory(memory: MemoryReport) -> Json:
+    return {
+        "limitBytes": memory.limit,
+        "usedBytes": memory.used,
+        "groupBytes": memory.per_group,
+        "room": memory.room,
     }
 
 

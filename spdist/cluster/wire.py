@@ -6,6 +6,8 @@ field names), with our fields beside them. Passwords never cross: WSO2 sends tho
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,8 +20,10 @@ from spdist.cluster.messages import (
     GroupPhase,
     GroupReport,
     JoinedState,
+    MemoryReport,
     WorkerReport,
     WorkerTiming,
+    fingerprint,
 )
 from spdist.errors import (
     ClusterError,
@@ -35,9 +39,11 @@ from spdist.planning.topology import Assignment
 __all__ = [
     "MAX_BODY_BYTES",
     "Address",
+    "AssignedMessage",
     "HeartbeatAnswer",
     "HeartbeatRequest",
     "Leader",
+    "LeaderClaim",
     "OrderMessage",
     "OutcomeMessage",
     "error_body",
@@ -50,6 +56,7 @@ __all__ = [
 MAX_BODY_BYTES = 1 << 20
 
 _Name = Annotated[str, Field(min_length=1, max_length=500)]
+_Digest = Annotated[str, Field(min_length=1, max_length=64)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Metrics = Annotated[dict[str, float], Field(max_length=100)]
 _Message = TypeVar("_Message", bound="Message")
@@ -164,7 +171,7 @@ class GroupState(Message):
 
     name: _Name
     app: _Name
-    state: Literal["STARTING", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
+    state: Literal["WAITING", "STARTING", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
     fingerprint: Annotated[str, Field(max_length=64)]
     error: Annotated[str, Field(max_length=4000)] = ""
     metrics: _Metrics = {}
@@ -187,6 +194,15 @@ class OutcomeMessage(Message):
     error: dict[str, Any] | None = None
 
 
+class Memory(Message):
+    """What a worker uses of its memory, bytes; see `MemoryReport`."""
+
+    limit: _Count
+    used: _Count
+    per_group: Annotated[int, Field(ge=1, lt=2**53)]
+    starting: _Count = 0
+
+
 class HeartbeatRequest(Message):
     """What a worker reports; see `WorkerReport`. ``state`` is WSO2's: NEW until a leader was obeyed, then EXISTS."""
 
@@ -200,11 +216,22 @@ class HeartbeatRequest(Message):
     known_term: _Count
     groups: Annotated[list[GroupState], Field(max_length=2000)] = []
     leaving: bool = False
+    ready: bool = True
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    ready_epoch: _Count = 1
+    memory: Memory | None = None
+    #: digests of the assignments whose text it has
+    known_assignments: Annotated[list[_Digest], Field(max_length=4000)] = []
     outcomes: Annotated[list[OutcomeMessage], Field(max_length=2000)] = []
 
     @classmethod
-    def from_report(cls, report: WorkerReport, outcomes: list[OutcomeMessage] | None = None) -> HeartbeatRequest:
-        """Return the message for `report` and the outcomes of orders; a long error text is cut."""
+    def from_report(
+        cls, report: WorkerReport, outcomes: list[OutcomeMessage] | None = None, known: Iterable[str] = ()
+    ) -> HeartbeatRequest:
+        """Return the message for `report` and the outcomes of orders; a long error text is cut.
+
+        `known` are the digests of the assignments that need not be sent again: `to_answer` will find them.
+        """
         groups = [
             GroupState(
                 name=g.name,
@@ -227,6 +254,11 @@ class HeartbeatRequest(Message):
             known_term=report.known_term,
             groups=groups,
             leaving=report.leaving,
+            ready=report.ready,
+            reason=report.reason[:4000],
+            ready_epoch=report.ready_epoch,
+            memory=None if report.memory is None else Memory(**asdict(report.memory)),
+            known_assignments=list(known),
             outcomes=outcomes or [],
         )
 
@@ -245,7 +277,16 @@ class HeartbeatRequest(Message):
             groups=groups,
             leaving=self.leaving,
             metrics=self.worker_metrics,
+            ready=self.ready,
+            reason=self.reason,
+            ready_epoch=self.ready_epoch,
+            memory=None if self.memory is None else MemoryReport(**self.memory.model_dump()),
         )
+
+
+def _assigned(assignment: Assignment, known: Collection[str]) -> AssignedMessage:
+    digest = fingerprint(assignment)
+    return AssignedMessage(digest=digest, assignment=None if digest in known else assignment.to_dict())
 
 
 class Leader(Message):
@@ -260,6 +301,13 @@ class Leader(Message):
         return cls(id=row.node_id, https_interface=Address.from_url(row.url))
 
 
+class LeaderClaim(Message):
+    """A manager says that it leads, and in which term: the answer to a worker that has lost its leader."""
+
+    leader: Leader
+    term: _Count
+
+
 class Timing(Message):
     """The times that the leader imposes; see `WorkerTiming`."""
 
@@ -267,6 +315,13 @@ class Timing(Message):
     fence_after_ms: _Count
     remove_after_ms: _Count
     margin_ms: _Count
+
+
+class AssignedMessage(Message):
+    """An assignment by its digest, `fingerprint`; its text only where the worker did not say that it has it."""
+
+    digest: _Digest
+    assignment: dict[str, Any] | None = None
 
 
 class HeartbeatAnswer(Message):
@@ -279,15 +334,23 @@ class HeartbeatAnswer(Message):
     sequence: _Count
     term: _Count
     timing: Timing
-    assignments: list[dict[str, Any]]
+    assignments: list[AssignedMessage]
     orders: list[OrderMessage] = []
     reason: str = ""
 
     @classmethod
     def from_answer(
-        cls, answer: AnswerHeartbeat, leader: Leader, managers: list[Address], orders: list[OrderMessage]
+        cls,
+        answer: AnswerHeartbeat,
+        leader: Leader,
+        managers: list[Address],
+        orders: list[OrderMessage],
+        known: Collection[str] = (),
     ) -> HeartbeatAnswer:
-        """Return the message for `answer`, given by `leader`; `managers` are all that the worker may turn to."""
+        """Return the message for `answer`, given by `leader`; `managers` are all that the worker may turn to.
+
+        Assignments whose digests are in `known` are sent without their text.
+        """
         t = answer.timing
         return cls(
             leader=leader,
@@ -302,21 +365,38 @@ class HeartbeatAnswer(Message):
                 remove_after_ms=t.remove_after_ms,
                 margin_ms=t.margin_ms,
             ),
-            assignments=[a.to_dict() for a in answer.assignments],
+            assignments=[_assigned(assignment, known) for assignment in answer.assignments],
             orders=orders,
             reason=answer.reason,
         )
 
-    def to_answer(self) -> AnswerHeartbeat:
+    def to_answer(self, known: Mapping[str, Assignment] | None = None) -> AnswerHeartbeat:
         """Return what the message says.
+
+        Parameters
+        ----------
+        known : mapping of str to Assignment, optional
+            The assignments that the worker has, by their digests.
 
         Raises
         ------
         ClusterError
-            An assignment lacks a field.
+            An assignment lacks a field, or came without a text that is not there any more: the next heartbeat asks
+            for it.
         """
+        found = known or {}
+        missing = [one.digest for one in self.assignments if one.assignment is None and one.digest not in found]
+        if missing:
+            raise ClusterError(
+                f"the leader {self.leader.id} sent assignments without their text, which this worker no longer has: "
+                f"{', '.join(missing[:5])}",
+                hint="nothing is to be done: it asks for them with its next heartbeat",
+            )
         try:
-            assignments = tuple(Assignment.from_dict(data) for data in self.assignments)
+            assignments = tuple(
+                found[one.digest] if one.assignment is None else Assignment.from_dict(one.assignment)
+                for one in self.assignments
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ClusterError(
                 f"the leader {self.leader.id} sent an assignment that cannot be read: {error!r}",

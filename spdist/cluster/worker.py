@@ -1,7 +1,8 @@
 """A worker: the shell that reports to the leader and runs what the leader tells it to, by `spdist.cluster.keeper`.
 
-Four threads: the heartbeat, which Spark must not starve; the tending of the groups, which also fences; the interface;
-and one in which Spark starts while the worker already reports. Each order to a group has a thread of its own.
+Five threads: the heartbeat, which Spark must not starve; the tending of the groups, which also fences; the interface;
+one that measures memory; and one in which Spark starts, and starts again when it has ended, while the worker reports.
+Each order to a group has a thread of its own.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from typing import Any
 
 from spdist.clock import Clock, SystemClock
 from spdist.cluster.access import Users
+from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server, worker_app
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store
 from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
 from spdist.cluster.launcher import SparkLauncher
-from spdist.cluster.link import LeaderLink
+from spdist.cluster.link import LeaderLink, jittered
+from spdist.cluster.memory import worker_memory
 from spdist.cluster.messages import GroupPhase, WorkerTiming
 from spdist.cluster.orders import OrderDesk
 from spdist.cluster.process import advertised, wait_for_end
+from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatRequest
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config
@@ -39,6 +43,8 @@ _log = logging.getLogger("spdist.cluster.worker")
 _LOOK_S = 0.25
 #: Least pause between heartbeats that are sent because something changed.
 _BREATH_S = 0.1
+#: How often the memory of all processes is measured.
+_MEASURE_S = 3.0
 #: How long groups may finish their batches when the worker stops.
 _FINISH_S = 8.0
 #: Tries to tell the leader that nothing runs here any more: the first may still have to learn what it wanted to run.
@@ -84,7 +90,7 @@ class Worker:
         self._spark: SparkLauncher | None = None
         self._store = revisions
         self._desk = OrderDesk(lambda order: self._known_revisions().perform(order), self._beat_now.set)
-        self._link = LeaderLink(config, _call_timeout_s(_own_timing(config)))
+        self._link = LeaderLink(config, _call_timeout_s(_own_timing(config)), lambda: self._known_keeper().texts())
         self._keeper: Keeper | None = None
         self._server: Server | None = None
         self._threads: list[threading.Thread] = []
@@ -118,10 +124,16 @@ class Worker:
         try:
             self.url = advertised(self.config, self._server.port)
             state = WorkerState(self.id, self.url, self.config.deployment.is_receiver_node, self.incarnation)
-            self._keeper = Keeper(state, self._launch(), self._clock, self._look_now.set)
+            self._keeper = self._keep(state)
             self._server.start(worker_app(self))
+            self._keeper.note_memory(worker_memory(self.config.spark.memory_limit))
             self._begin("heartbeat", self._report)
             self._begin("tend", self._tend)
+            self._begin("memory", self._measure)
+            if self._spark is not None:
+                spark = threading.Thread(target=self._guarded, args=(self._spark.keep_up,), name="spdist-spark")
+                spark.daemon = True
+                spark.start()
         except BaseException:
             self.stop()
             raise
@@ -160,12 +172,18 @@ class Worker:
                 _log.exception("a thread of worker %s failed; this is a defect", self.id)
             self._failure = self._failure or error
 
-    def _launch(self) -> Launcher:
+    def _keep(self, state: WorkerState) -> Keeper:
+        spark = self.config.spark
+        policy = StartPolicy(spark.concurrent_starts or 2 * spark.cores)
         if self._launcher is not None:
-            return self._launcher
-        self._spark = SparkLauncher(self.config)
-        threading.Thread(target=self._guarded, args=(self._spark.warm_up,), name="spdist-spark", daemon=True).start()
-        return self._spark
+            return Keeper(state, self._launcher, self._clock, self._look_now.set, policy=policy)
+        self._spark = launcher = SparkLauncher(self.config, self._clock, self._spark_changed)
+        return Keeper(state, launcher, self._clock, self._look_now.set, readiness=launcher.readiness, policy=policy)
+
+    def _spark_changed(self, up: bool) -> None:
+        if up:
+            self._known_keeper().note_memory(worker_memory(self.config.spark.memory_limit), fresh=True)
+        self._look_now.set()
 
     # ---------------------------------------------------------------------------------------------------------- threads
     def _report(self) -> None:
@@ -173,28 +191,35 @@ class Worker:
         keeper = self._known_keeper()
         while not self._over.is_set():
             self._beat_now.clear()
+            began_ms = self._clock.steady_ms()
             answered = self._beat(keeper)
-            pause_s = self._pause_ms(keeper, answered=answered) / 1000
+            pause_s = self._pause_ms(keeper, began_ms, answered=answered) / 1000
             self._over.wait(min(_BREATH_S, pause_s))
             self._beat_now.wait(max(0, pause_s - _BREATH_S))
         for _ in range(_GOODBYES):
             if keeper.serving and not keeper.said_goodbye:
                 self._beat(keeper)
 
-    def _pause_ms(self, keeper: Keeper, *, answered: bool) -> int:
-        """Return how long to wait for the next round; a lost leader is looked for in a hurry, until the fence."""
+    def _pause_ms(self, keeper: Keeper, began_ms: int, *, answered: bool) -> float:
+        """Return how long to wait after a round that began at `began_ms`.
+
+        A lost leader is looked for about every 250 ms as long as groups run that the fence would stop, whatever
+        ``leaderRetryInterval`` says: it only holds while nothing is at stake.
+        """
         retry_ms = self.config.deployment.leader_retry_interval_ms
-        interval_ms = keeper.heartbeat_interval_ms or retry_ms
         if answered:
-            return interval_ms
-        return min(interval_ms, retry_ms) if keeper.serving else retry_ms
+            return keeper.heartbeat_interval_ms or retry_ms
+        pause_ms = jittered(min(retry_ms, LOST_RETRY_MS) if keeper.serving else retry_ms)
+        return max(0.0, began_ms + pause_ms - self._clock.steady_ms())
 
     def _beat(self, keeper: Keeper) -> bool:
         """Send one heartbeat; return True if it was answered by a leader that is obeyed and takes this worker."""
         leaving = self._leaving.is_set()
         try:
             reached = self._link.send(
-                lambda: HeartbeatRequest.from_report(keeper.next_report(leaving=leaving), self._desk.outcomes())
+                lambda: HeartbeatRequest.from_report(
+                    keeper.next_report(leaving=leaving), self._desk.outcomes(), keeper.texts()
+                )
             )
         except UnauthorizedError:
             if not keeper.serving and not leaving:
@@ -217,6 +242,14 @@ class Worker:
             self._look_now.clear()
             if keeper.tend():
                 self._beat_now.set()
+
+    def _measure(self) -> None:
+        """Note the memory of this worker from time to time; with many processes less often."""
+        pause_s = _MEASURE_S
+        while not self._over.wait(pause_s):
+            began_ms = self._clock.steady_ms()
+            self._known_keeper().note_memory(worker_memory(self.config.spark.memory_limit))
+            pause_s = max(_MEASURE_S, 50 * (self._clock.steady_ms() - began_ms) / 1000)
 
     def _known_keeper(self) -> Keeper:
         assert self._keeper is not None
@@ -269,7 +302,8 @@ class Worker:
             "osName": platform.system(),
             "term": keeper.known_term,
             "serving": keeper.serving,
-            "message": keeper.rejected,
+            "ready": keeper.readiness.ready,
+            "message": keeper.rejected or keeper.readiness.reason,
         }
 
     def metrics(self) -> str:

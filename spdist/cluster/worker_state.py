@@ -99,6 +99,10 @@ class WorkerState:
         """Names of the instances this worker shall run, in the leader's order."""
         return tuple(self._desired)
 
+    def texts(self) -> dict[str, Assignment]:
+        """Return the assignments of the last answer by their digests: the leader need not send them again."""
+        return {start.fingerprint: start.assignment for start in self._desired.values()}
+
     def next_report(
         self,
         groups: Iterable[GroupReport],

@@ -18,15 +18,19 @@ from spdist.config.binding import Binder, Entry
 from spdist.config.ignored import IGNORED
 from spdist.config.kinds import Secret
 from spdist.config.sections import (
+    BUILT_IN_ROLES,
     SECTIONS,
     Auth,
     Carbon,
     Cluster,
     Datasource,
     Deployment,
+    Files,
     Http,
+    Limits,
     Listener,
     Script,
+    Secrets,
     Spark,
     StatePersistence,
     Transports,
@@ -35,7 +39,7 @@ from spdist.config.sections import (
 from spdist.config.source import Node, read
 from spdist.errors import ConfigError
 
-__all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config"]
+__all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config", "with_role_names"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
@@ -48,7 +52,7 @@ class Config:
     ----------
     path : Path
         The file they come from.
-    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script
+    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, limits
         Its sections; see `spdist.config.sections`.
     datasources : mapping of str to Datasource
         The databases by name.
@@ -69,6 +73,9 @@ class Config:
     spark: Spark
     transports: Transports
     script: Script = field(default_factory=Script)
+    secrets: Secrets = field(default_factory=Secrets)
+    files: Files = field(default_factory=Files)
+    limits: Limits = field(default_factory=Limits)
     notes: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = field(default=(), repr=False)
 
@@ -129,13 +136,21 @@ def load_config(
     for item in parts.pop("datasource_list").items:
         if item.name in datasources:
             raise ConfigError(f"{file}: wso2.datasources has the name {item.name!r} twice")
+        if item.url.startswith("sqlite:") and (item.username or item.password):
+            raise ConfigError(
+                f"{file}: wso2.datasources gives {item.name!r} a user name or a password, but SQLite knows no users",
+                hint="leave them out, or name a database that has users (PostgreSQL, MySQL, MariaDB)",
+            )
         datasources[item.name] = item
-    parts["auth"] = _with_role_names(parts["auth"], file)
+    parts["auth"] = with_role_names(parts["auth"], file)
+    if not parts["files"].directories:
+        parts["files"] = Files((parts["state_persistence"].location / "files",))
+    shown = {"siddhi.files.directories": ", ".join(map(str, parts["files"].directories))}
     config = Config(
         path=file,
         datasources=MappingProxyType(datasources),
         notes=tuple(binder.notes),
-        entries=tuple(binder.entries),
+        entries=tuple(replace(entry, value=shown.get(entry.key, entry.value)) for entry in binder.entries),
         **parts,
     )
     _check(config, role)
@@ -220,10 +235,10 @@ def _unused_listeners(config: Config) -> list[str]:
     ]
 
 
-def _with_role_names(auth: Auth, file: Path) -> Auth:
+def with_role_names(auth: Auth, file: Path) -> Auth:
     """Return `auth` with the roles of its users as display names; WSO2's files refer to them by id."""
     names = {role.id: role.display_name for role in auth.role_list}
-    defined = {auth.admin_role, *names.values()}
+    defined = {auth.admin_role, *BUILT_IN_ROLES, *names.values()}
     users: dict[str, User] = {}
     for user in auth.users:
         if user.username in users:

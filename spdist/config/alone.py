@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spdist.config import with_role_names
 from spdist.config.binding import Binder
 from spdist.config.ignored import IGNORED
-from spdist.config.sections import SECTIONS, Auth, Datasource, Log, Script, Spark, StatePersistence, Transports
+from spdist.config.sections import (
+    SECTIONS,
+    Auth,
+    Datasource,
+    Files,
+    Log,
+    Script,
+    Secrets,
+    Spark,
+    StatePersistence,
+    Transports,
+)
 from spdist.config.source import Node, read
 from spdist.errors import ConfigError
 
 __all__ = ["AloneConfig", "load_alone"]
 
-_USED = ("spark", "transports", "state_persistence", "script", "auth", "datasource_list")
+_USED = ("spark", "transports", "state_persistence", "script", "secrets", "files", "auth", "datasource_list")
 
 
 @dataclass(frozen=True, slots=True)
 class AloneConfig:
-    """The sections that one app needs; see `spdist.config.sections`."""
+    """The sections that one app needs, see `spdist.config.sections`; and the file they come from, if there is one."""
 
+    path: Path | None
     spark: Spark
     transports: Transports
     state_persistence: StatePersistence
     script: Script
+    secrets: Secrets
+    files: Files
     auth: Auth
     datasources: Mapping[str, Datasource]
 
@@ -36,6 +51,7 @@ def load_alone(
     path: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
     *,
+    files: Sequence[str | os.PathLike[str]] = (),
     environment: Mapping[str, str] | None = None,
 ) -> AloneConfig:
     """Read the settings for one app.
@@ -46,6 +62,8 @@ def load_alone(
         A ``deployment.yaml``, or a directory that holds one; sections that are not used need not be complete.
     directory : str or path, optional
         Where topics and state are, in place of what the file says; without a file ``spdist-data`` by default.
+    files : sequence of str or path
+        Directories that the app may use besides those of the file, or besides ``files`` in `directory`.
     environment : mapping of str to str, optional
         Variables for references and overrides (default: those of this process).
 
@@ -71,14 +89,18 @@ def load_alone(
         if name in _USED
     }
     datasources = {one.name: one for one in parts.pop("datasource_list").items}
-    config = AloneConfig(datasources=MappingProxyType(datasources), **parts)
+    parts["auth"] = with_role_names(parts["auth"], file)
+    config = AloneConfig(path=None if path is None else file, datasources=MappingProxyType(datasources), **parts)
     if directory is None and path is None:
         directory = "spdist-data"
-    if directory is None:
-        return config
-    root_directory = Path(directory).expanduser().absolute()
-    return replace(
-        config,
-        transports=replace(config.transports, log=Log(root_directory / "topics")),
-        state_persistence=replace(config.state_persistence, location=root_directory / "state"),
-    )
+    own = config.state_persistence.location / "files"
+    if directory is not None:
+        root_directory = Path(directory).expanduser().absolute()
+        own = root_directory / "files"
+        config = replace(
+            config,
+            transports=replace(config.transports, log=Log(root_directory / "topics")),
+            state_persistence=replace(config.state_persistence, location=root_directory / "state"),
+        )
+    added = tuple(Path(one).expanduser().absolute() for one in files)
+    return replace(config, files=Files((*(config.files.directories or (own,)), *added)))

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -18,9 +18,11 @@ from spdist.config.kinds import Kind, Secret
 from spdist.config.source import Node, Reference, expand, scalar
 from spdist.errors import ConfigError
 
-__all__ = ["Binder", "Entry", "Key", "environment_name", "keys", "listing", "section", "setting"]
+__all__ = ["Binder", "Entry", "Key", "by_name", "environment_name", "keys", "listing", "section", "setting", "values"]
 
 T = TypeVar("T")
+#: What `by_name` takes for a name.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 _REQUIRED: Any = dataclasses.MISSING
 
 
@@ -51,6 +53,8 @@ class Key:
         The key that wraps each item of a list (WSO2: ``users: [{user: {…}}]``); empty for none.
     short : callable, optional
         Reads a list written as one text into mappings of key to text.
+    named : bool
+        True for values under names that the file chooses; the key path shows as an example of such a name.
     """
 
     paths: tuple[str, ...]
@@ -59,6 +63,7 @@ class Key:
     many: bool = False
     wrapper: str = ""
     short: Callable[[str], list[dict[str, str]]] | None = None
+    named: bool = False
 
 
 def setting(path: str, kind: Kind, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
@@ -78,6 +83,16 @@ def listing(
     return dataclasses.field(
         default=(), metadata={"key": Key((path,), fields=fields, many=True, wrapper=wrapper, short=short)}
     )
+
+
+def values(path: str, kind: Kind) -> Any:
+    """Return the dataclass field of a list of single values at `path`, also written as one text with commas."""
+    return dataclasses.field(default=(), metadata={"key": Key((path,), kind, many=True)})
+
+
+def by_name(example: str, kind: Kind) -> Any:
+    """Return the only field of a section whose keys are names that the file chooses, such as `example`."""
+    return dataclasses.field(default_factory=dict, metadata={"key": Key((example,), kind, named=True)})
 
 
 def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
@@ -137,16 +152,19 @@ class Binder:
 
     def bind(self, fields: type[T], node: Node, path: str, names: tuple[str, ...] = ()) -> T:
         """Return `fields` filled from the mapping `node`, which stands at `path`; `names` lead to its overrides."""
+        own = dataclasses.fields(fields)  # type: ignore[arg-type]
+        if own and (chosen := own[0].metadata.get("key")) is not None and chosen.named:
+            return fields(**{own[0].name: self._named(chosen, path, node, names)})
         known = {
             f"{path}.{spelling}": field
-            for field in dataclasses.fields(fields)  # type: ignore[arg-type]
+            for field in own
             if (key := field.metadata.get("key")) is not None
             for spelling in key.paths
         }
         found: dict[str, Node] = {}
         self._collect(node, path, known, found)
         values: dict[str, Any] = {}
-        for field in dataclasses.fields(fields):  # type: ignore[arg-type]
+        for field in own:
             if (key := field.metadata.get("key")) is not None:
                 given = [full for spelling in key.paths if (full := f"{path}.{spelling}") in found]
                 if len(given) > 1:
@@ -204,6 +222,8 @@ class Binder:
     def _value(
         self, field: dataclasses.Field[Any], key: Key, full: str, node: Node | None, names: tuple[str, ...]
     ) -> Any:
+        if key.many and key.kind is not None:
+            return self._list(key.kind, full, node, names)
         if key.many:
             assert key.fields is not None
             items = self._items(key, full, node) if node is not None else []
@@ -223,14 +243,58 @@ class Binder:
                 default = (self.base / default).resolve()
             self.entries.append(Entry(full, _shown(default), "default"))
             return default
-        try:
-            value = key.kind.read(reference, self.base)
-        except ValueError as error:
-            # A value that should have been a reference may be a password: it is not repeated.
-            shown = "" if key.kind.secret else f", not {reference.text!r}"
-            raise ConfigError(f"{reference.origin}: {full} must be {error}{shown}") from None
+        value = self._read(key.kind, full, reference)
         self.entries.append(Entry(full, _shown(value), reference.origin))
         return value
+
+    def _read(self, kind: Kind, full: str, reference: Reference) -> Any:
+        try:
+            return kind.read(reference, self.base)
+        except ValueError as error:
+            # A value that should have been a reference may be a password: it is not repeated.
+            shown = "" if kind.secret else f", not {reference.text!r}"
+            raise ConfigError(f"{reference.origin}: {full} must be {error}{shown}") from None
+
+    def _list(self, kind: Kind, full: str, node: Node | None, names: tuple[str, ...]) -> tuple[Any, ...]:
+        """Return a list of single values; one text holds them with commas between them."""
+        items = node.content if node is not None and isinstance(node.content, list) else None
+        whole = self._reference(full, node if items is None else None, names)
+        given: list[Reference] = []
+        origin = "default"
+        if whole is not None:
+            given, origin = (
+                [replace(whole, value=part, text=part.strip()) for part in whole.text.split(",")],
+                whole.origin,
+            )
+        elif items is not None and node is not None:
+            found = (self._reference(f"{full}[{number}]", one, ()) for number, one in enumerate(items))
+            given, origin = [one for one in found if one is not None], node.origin
+        read = tuple(self._read(kind, full, one) for one in given)
+        self.entries.append(Entry(full, _shown(read), origin))
+        return read
+
+    def _named(self, key: Key, path: str, node: Node, names: tuple[str, ...]) -> Mapping[str, Any]:
+        """Return values under names that the file chooses; a section without any may be left empty."""
+        assert key.kind is not None
+        empty = isinstance(node.content, str) and scalar(node.content, quoted=node.quoted) is None
+        if not empty and not isinstance(node.content, dict):
+            raise ConfigError(f"{node.origin}: {path} must be a mapping of names to values")
+        given: dict[str, Reference] = {}
+        for name, child in node.content.items() if isinstance(node.content, dict) else ():
+            reference = self._reference(f"{path}.{name}", child, ())
+            assert reference is not None
+            given[name] = reference
+        start = f"{environment_name(*names)}__"
+        for variable in [one for one in self.overrides if one.startswith(start)]:
+            text = self.overrides.pop(variable)
+            given[variable.removeprefix(start)] = Reference(text, text, f"environment {variable}", whole=True)
+        for name, reference in given.items():
+            if not _NAME.fullmatch(name):
+                hint = "letters, digits, _, . and -, and no digit first"
+                raise ConfigError(f"{reference.origin}: {path}.{name}: {name!r} cannot be a name here", hint=hint)
+        found = {name: self._read(key.kind, f"{path}.{name}", reference) for name, reference in given.items()}
+        self.entries += [Entry(f"{path}.{name}", _shown(found[name]), given[name].origin) for name in found]
+        return found
 
     def _reference(self, full: str, node: Node | None, names: tuple[str, ...]) -> Reference | None:
         if names:

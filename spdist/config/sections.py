@@ -7,10 +7,11 @@ Where a default differs from WSO2's, the class says why.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spdist.config.binding import listing, section, setting
+from spdist.config.binding import by_name, listing, section, setting, values
 from spdist.config.kinds import (
     Secret,
     boolean,
@@ -29,6 +30,7 @@ from spdist.config.kinds import (
 )
 
 __all__ = [
+    "BUILT_IN_ROLES",
     "SECTIONS",
     "Auth",
     "Carbon",
@@ -36,15 +38,18 @@ __all__ = [
     "Datasource",
     "Datasources",
     "Deployment",
+    "Files",
     "Http",
     "Interface",
     "Kafka",
+    "Limits",
     "Listener",
     "Log",
     "Nats",
     "ResourceManager",
     "Role",
     "Script",
+    "Secrets",
     "Spark",
     "StatePersistence",
     "Transports",
@@ -71,7 +76,9 @@ class Carbon:
 class Listener:
     """One of ``wso2.transport.http.listenerConfigurations``: where this node's interface listens.
 
-    Certificate and key are PEM files: Java's key stores cannot be read here.
+    Certificate and key are PEM files: Java's key stores cannot be read here. The limits hold for the HTTP sources of
+    apps on the node, too; `spdist.transports.connections.Limits` explains them. WSO2 waits for two minutes where
+    `idle_timeout_ms` is 30 s.
     """
 
     host: str = setting("host", text)
@@ -81,6 +88,12 @@ class Listener:
     certificate_file: Path | None = setting("certificateFile", path, None)
     key_file: Path | None = setting("keyFile", path, None)
     key_password: Secret | None = setting("keyPassword", secret, None)
+    header_timeout_ms: int = setting("headerTimeout", duration(100), 10_000)
+    idle_timeout_ms: int = setting("socketIdleTimeout", duration(100), 30_000)
+    max_header_bytes: int = setting("maxHeaderSize", whole(1024, 1 << 20), 32 << 10)
+    max_headers: int = setting("maxHeaders", whole(10, 10_000), 100)
+    max_connections: int = setting("maxConnections", whole(1, 1_000_000), 1024)
+    max_connections_per_address: int = setting("maxConnectionsPerAddress", whole(1, 1_000_000), 512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,21 +175,23 @@ class Deployment:
     """``deployment.config``: how managers and workers find each other and notice that one is gone.
 
     A worker is given up when it has been silent for longer than `heartbeat_interval_ms` × `heartbeat_max_retry` (with
-    the margin that keeps it from running twice); the leader's values hold for every worker. `datasource` is a
-    manager's, `resource_managers`, `leader_retry_interval_ms` and `is_receiver_node` are a worker's.
+    the margin that keeps it from running twice); the leader's values hold for every worker. With `probe_silent_workers`
+    it is given up as soon as its connection has ended and its address refuses new ones: its process is gone.
+    `datasource` is a manager's, `resource_managers`, `leader_retry_interval_ms` and `is_receiver_node` are a worker's.
 
-    `leader_retry_interval_ms` is 2 s, not WSO2's 10 s: with that, a worker that meets a standby during an election
-    pauses for longer than the new leader waits for it.
+    `leader_retry_interval_ms` holds while a worker runs nothing; a worker whose groups run looks for a lost leader
+    every 250 ms, so WSO2's 10 s does no harm. It is 500 ms here: groups that were stopped begin again that much sooner.
     """
 
     https_interface: Interface = section("httpsInterface", Interface)
     type: str = setting("type", choice("distributed"), "distributed")
     heartbeat_interval_ms: int = setting("heartbeatInterval", duration(50), 2000)
     heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)
+    probe_silent_workers: bool = setting("probeSilentWorkers", boolean, True)
     min_resource_count: int = setting("minResourceCount", whole(1, 10_000), 1)
     datasource: str = setting("datasource", text, "")
     is_receiver_node: bool = setting("isReceiverNode", boolean, False)
-    leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 2000)
+    leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 500)
     resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", ResourceManager, short=_short_managers)
 
 
@@ -233,9 +248,13 @@ class User:
     roles: tuple[str, ...] = setting("roles", roles)
 
 
+#: Roles that every node knows besides the admin role, whether ``auth.configs`` lists them or not.
+BUILT_IN_ROLES = ("developer", "viewer", "worker")
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One role of ``auth.configs``."""
+    """One role of ``auth.configs``; `BUILT_IN_ROLES` need not be listed."""
 
     id: str = setting("id", text)
     display_name: str = setting("displayName", text)
@@ -258,13 +277,16 @@ class Auth:
 class Spark:
     """``spark`` (ours): the Spark session of a worker process.
 
-    `merge_wait_ms` bounds how long a live app with several inputs waits for one that lags; `tick_interval_ms` is how
-    often an idle query wakes so that windows expire and absence is noticed while a stream is silent. `shards` is into
-    how many parts each group instance is split by key where that changes no result; a manager's setting counts. A
-    process that hosts live state and grows beyond `max_state_bytes` ends its group with an error; what is stored of it
-    is complete. `optimize_for`: ``throughput`` lets the JVM compile thoroughly, ``start`` lets it begin sooner and take
-    less memory. `master` is empty for a Spark of this process's own, with `cores` threads. `mode`: ``auto`` runs apps
-    in real time that are Spark Columns between Kafka topics, ``micro-batch`` never, ``real-time`` refuses others.
+    `merge_wait_ms` bounds how long a live app with several inputs waits for one that lags; `tick_interval_ms` is
+    how often an idle query wakes so that windows expire and absence is noticed while a stream is silent. `shards`
+    is into how many parts each group instance is split by key where that changes no result; a manager's setting
+    counts. A process that hosts live state and grows beyond `max_state_bytes` ends its group with an error; what is
+    stored of it is complete. An event that takes longer than `slow_event_ms` is told as what its group waits for.
+    `optimize_for`: ``throughput`` lets the JVM compile thoroughly, ``start`` lets it begin sooner and take less
+    memory. A worker whose processes use `memory_limit` bytes (0: what machine and container allow) starts no more
+    groups, and of those that fit it starts `concurrent_starts` at a time (0: twice `cores`). `master` is empty for
+    a Spark of this process's own, with `cores` threads. `mode`: ``auto`` runs apps in real time that are Spark
+    Columns between Kafka topics, ``micro-batch`` never, ``real-time`` refuses others.
     """
 
     cores: int = setting("cores", whole(1, 1024), 2)
@@ -275,6 +297,9 @@ class Spark:
     merge_wait_ms: int = setting("mergeWait", duration(0), 1000)
     shards: int = setting("shards", whole(1, 1024), 1)
     max_state_bytes: int = setting("maxStateMemory", memory_bytes, 2 << 30)
+    slow_event_ms: int = setting("slowEvent", duration(100), 5000)
+    memory_limit: int = setting("memoryLimit", memory_bytes, 0)
+    concurrent_starts: int = setting("concurrentStarts", whole(0, 1000), 0)
     optimize_for: str = setting("optimizeFor", choice("throughput", "start"), "throughput")
     mode: str = setting("mode", choice("auto", "micro-batch", "real-time"), "auto")
 
@@ -345,6 +370,39 @@ class Script:
     python_enabled: bool = setting("python.enabled", boolean, False)
 
 
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """``siddhi.secrets`` (ours): what apps may name in options for logins as ``${secret:NAME}``."""
+
+    by_name: Mapping[str, Secret] = by_name("NAME", secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """``siddhi.files`` (ours): the directories below which apps may read and write files.
+
+    Without one it is ``files`` below the state's location, which all workers see. What spdist keeps itself (topics,
+    state, settings) is out of reach also where it lies below one of them.
+    """
+
+    directories: tuple[Path, ...] = values("directories", path)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``siddhi.limits`` (ours): how large an app may be that is deployed; a manager's settings count.
+
+    `elements` are definitions, partitions and queries, `groups` and `instances` what it is split into, `characters`
+    those of the texts of all instances together. An app whose planning takes longer than `planning_time_ms` is refused.
+    """
+
+    elements: int = setting("elements", whole(1, 1_000_000), 10_000)
+    groups: int = setting("groups", whole(1, 10_000), 500)
+    instances: int = setting("instances", whole(1, 100_000), 1000)
+    characters: int = setting("characters", whole(1, 1_000_000_000), 16_000_000)
+    planning_time_ms: int = setting("planningTime", duration(100), 20_000)
+
+
 #: Field of Config → section of the file, and its class.
 SECTIONS: dict[str, tuple[str, type]] = {
     "carbon": ("wso2.carbon", Carbon),
@@ -357,4 +415,7 @@ SECTIONS: dict[str, tuple[str, type]] = {
     "spark": ("spark", Spark),
     "transports": ("transports", Transports),
     "script": ("siddhi.script", Script),
+    "secrets": ("siddhi.secrets", Secrets),
+    "files": ("siddhi.files", Files),
+    "limits": ("siddhi.limits", Limits),
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 from spdist.engine.columns import from_batch, unpacked
 from spdist.engine.packing import Mapped, Messages
-from spdist.engine.source import control_record, is_control, read_control
+from spdist.engine.source import control_record, is_control, read_control, read_rejected
 from spdist.engine.state import Positions
 from spdist.transports.base import Record
 from spdist.transports.headers import outsiders_record, read_numbers
@@ -32,7 +32,8 @@ class Arrivals:
 
     State
     -----
-    ``tick`` and ``positions`` of what has been read so far; ``messages``: how many of Kafka's, by topic.
+    ``tick`` and ``positions`` of what has been read so far; ``messages``: how many of Kafka's, by topic; ``rejected``:
+    how many others have rejected, by stream.
     """
 
     def __init__(self, mapped: Mapping[str, Mapped] | None = None) -> None:
@@ -40,6 +41,7 @@ class Arrivals:
         self.tick = 0
         self.positions: Positions = {}
         self.messages: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
 
     def records(self, batches: Iterable[Any]) -> Iterator[Record]:
         """Yield the records of all batches in order, without control records."""
@@ -58,14 +60,15 @@ class Arrivals:
                 else:
                     yield from self._between_groups(topic, partition, part)
 
-    def control(self) -> Record:
-        """Return what has been said of the batch as a control record."""
-        return control_record(self.tick, self.positions)
+    def control(self, rejected: Mapping[str, int] | None = None) -> Record:
+        """Return what has been said of the batch as a control record, and what was `rejected` here."""
+        return control_record(self.tick, self.positions, rejected)
 
     def hear(self, control: Record) -> None:
         """Take over what a control record says."""
         tick, positions = read_control(control)
         self.tick = max(self.tick, tick)
+        self.rejected.update(read_rejected(control))
         for topic, offsets in positions.items():
             for partition, offset in offsets.items():
                 self._reach(topic, partition, offset)

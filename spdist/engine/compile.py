@@ -26,11 +26,10 @@ from spdist.engine.query import QuerySettings
 from spdist.engine.session import SparkHost
 from spdist.engine.shards import lowest_positions
 from spdist.engine.source import LogDataSource
-from spdist.engine.tasks import COUNTERS, route_batch, run_batch, run_routed_batch
+from spdist.engine.tasks import COUNTERS, rejected_column, route_batch, run_batch, run_routed_batch
 
 __all__ = ["OBSERVED", "start_query"]
 
-_COUNTERS_DDL = ", ".join(f"{name} bigint" for name in COUNTERS)
 #: How the counters of partitions become one, where that is not their sum.
 _TOTALS: dict[str, Callable[[str], Any]] = {"clock": F.min, "latest": F.max, "memory_bytes": F.max}
 #: The name under which the counters are in a query's progress.
@@ -63,12 +62,17 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
     with host.lock:
         with _own_workers(session, settings.name):
             islands = _islands(_records(host, settings), settings)
-        observed = islands.observe(OBSERVED, *(_TOTALS.get(name, F.sum)(name).alias(name) for name in COUNTERS))
+        totals = (_TOTALS.get(name, F.sum)(name).alias(name) for name in _counters(settings))
+        observed = islands.observe(OBSERVED, *totals)
         session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         # A name may be in use by a start that was replaced and has not noticed yet.
         query_name = f"{settings.name} {settings.shards[0].opening.owner}"
         writer = observed.writeStream.format("noop").queryName(query_name).options(**_SINK_OPTIONS)
         return writer.option("checkpointLocation", settings.checkpoint).start()
+
+
+def _counters(settings: QuerySettings) -> list[str]:
+    return [*COUNTERS, *map(rejected_column, range(len(settings.fed_streams)))]
 
 
 def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
@@ -105,23 +109,25 @@ def _readings(settings: QuerySettings) -> list[KafkaReading]:
 
 def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:
     """Return the counters of the islands that get `records`."""
+    counters = ", ".join(f"{name} bigint" for name in _counters(settings))
     if settings.partitions == 1:
         # Kafka's partitions are tasks of their own, and the live state is in one.
         one = records.coalesce(1) if settings.kafka else records
-        return one.mapInArrow(lambda batches: run_batch(settings, batches), _COUNTERS_DDL)
+        return one.mapInArrow(lambda batches: run_batch(settings, batches), counters)
     routed = records.mapInArrow(lambda batches: route_batch(settings, batches), ROUTED_DDL)
     # One shuffle, which all islands read: each takes what is meant for it.
     together = routed.repartition(1)
-    return reduce(DataFrame.union, (_island(together, settings, number) for number in range(settings.partitions)))
+    islands = (_island(together, settings, number, counters) for number in range(settings.partitions))
+    return reduce(DataFrame.union, islands)
 
 
-def _island(routed: DataFrame, settings: QuerySettings, number: int) -> DataFrame:
+def _island(routed: DataFrame, settings: QuerySettings, number: int, counters: str) -> DataFrame:
     """Return the counters of the islands of one partition, whose task has a Python worker of its own.
 
     Tasks of one step would take turns with their workers, and each time replay what the other has done.
     """
     with _own_workers(routed.sparkSession, f"{settings.name} {number}"):
-        return routed.mapInArrow(lambda batches: run_routed_batch(settings, number, batches), _COUNTERS_DDL)
+        return routed.mapInArrow(lambda batches: run_routed_batch(settings, number, batches), counters)
 
 
 @contextmanager

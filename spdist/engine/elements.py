@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from spdist.engine.home import Home
+from spdist.engine.parts import Part
 from spdist.engine.rows import count_rows
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp, CheckedPartition
@@ -89,12 +89,13 @@ class Elements:
         for query in self._queries.values():
             query.start()
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return the state as plain data: ``queries`` and ``partitions``."""
-        return {
-            "queries": {name: query.snapshot() for name, query in self._queries.items()},
-            "partitions": [partition.snapshot() for partition in self._partitions],
+    def parts(self) -> dict[tuple[str, str], Part]:
+        """Return the queries and partitions by kind and key, see `spdist.planning.fingerprints.AppElement`."""
+        queries = {("query", name): Part(q.snapshot, q.restore, q.start) for name, q in self._queries.items()}
+        partitions = {
+            ("partition", str(number)): Part(one.snapshot, one.restore) for number, one in enumerate(self._partitions)
         }
+        return {**queries, **partitions}
 
     def held_rows(self) -> int:
         """Return how many rows the queries and partitions hold; see `count_rows`."""
@@ -104,10 +105,3 @@ class Elements:
             known = element.held_rows if isinstance(element, SingleStreamQuery | PartitionRuntime) else None
             held += count_rows(element.snapshot()) if known is None else known
         return held
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the state of a snapshot."""
-        for name, query in self._queries.items():
-            query.restore(state["queries"][name])
-        for partition, stored in zip(self._partitions, state["partitions"], strict=True):
-            partition.restore(stored)

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.engine.home import Home
+from spdist.engine.parts import Part
 from spdist.engine.sinks import LOG, Sink, Target, map_of, sink_of
 from spdist.errors import MappingError
 from spdist.language import ast
@@ -56,7 +57,8 @@ class Endpoints:
         self._outbox = outbox
         #: By number; None for a sink that is not connected.
         self._sinks: list[Sink | None] = []
-        self._sources: list[_Source] = []
+        self._sources: dict[int, _Source] = {}
+        sources = 0
         for definition in checked.app.definitions:
             if not isinstance(definition, ast.StreamDefinition):
                 continue
@@ -66,7 +68,8 @@ class Endpoints:
                 # Where there is an outbox, others bring what sources of other types receive.
                 known = (IN_MEMORY,) if outbox is None or annotation.get("type") == IN_MEMORY else None
                 if known is not None and _connectable(annotation, definition.name, known):
-                    self._sources.append(_Source(definition, annotation, home, broker))
+                    self._sources[sources] = _Source(definition, annotation, home, broker)
+                sources += 1
 
     def _sink(
         self, definition: ast.StreamDefinition, annotation: ast.Annotation, home: Home, broker: InMemoryBroker
@@ -80,32 +83,36 @@ class Endpoints:
 
     def start(self) -> None:
         """Connect the sources."""
-        for source in self._sources:
+        for source in self._sources.values():
             source.connect()
 
     def stop(self) -> None:
         """Disconnect the sources: a broker may outlive the app."""
-        for source in self._sources:
+        for source in self._sources.values():
             source.disconnect()
 
-    def snapshot(self) -> Any:
-        """Return the state as plain data."""
-        return [
-            [None if sink is None else sink.snapshot() for sink in self._sinks],
-            [source.mapper.snapshot() for source in self._sources],
-            0 if self._outbox is None else self._outbox.next,
-        ]
+    @property
+    def put_out(self) -> int:
+        """How many payloads were put into the outbox one by one."""
+        return 0 if self._outbox is None else self._outbox.next
 
-    def restore(self, state: Any) -> None:
-        """Take over the state of a snapshot."""
-        sinks, sources, collected = state
-        for sink, stored in zip(self._sinks, sinks, strict=True):
-            if sink is not None and stored is not None:
-                sink.restore(stored)
+    @put_out.setter
+    def put_out(self, number: int) -> None:
         if self._outbox is not None:
-            self._outbox.next = collected
-        for source, stored in zip(self._sources, sources, strict=True):
-            source.mapper.restore(stored)
+            self._outbox.next = number
+
+    def parts(self) -> dict[tuple[str, str], Part]:
+        """Return what is connected, by kind and key, see `spdist.planning.fingerprints.AppElement`."""
+        sinks = {
+            ("sink", str(number)): Part(sink.snapshot, sink.restore, lambda sink=sink: sink.number_from(self.put_out))  # type: ignore[misc]
+            for number, sink in enumerate(self._sinks)
+            if sink is not None
+        }
+        sources = {
+            ("source", str(number)): Part(source.mapper.snapshot, source.mapper.restore)
+            for number, source in self._sources.items()
+        }
+        return {**sinks, **sources}
 
 
 def _connectable(annotation: ast.Annotation, stream: str, types: Sequence[str] | None) -> bool:

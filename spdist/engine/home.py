@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
 from spdist.language.scope import undefined
 from spdist.operators.base import Arrival, Timer, Timers, VirtualClock
 from spdist.operators.faults import ErrorStore
+from spdist.operators.feedback import CircularJunction, Rounds, circular_streams
 from spdist.operators.junction import Failures, Junction
 from spdist.transports.in_memory import IN_MEMORY
 
@@ -39,12 +41,22 @@ class Home:
         ids = list(checked.streams)
         stored = _stored(checked)
         self._fed = _fed(checked)
-        faults = {id: Junction(id, self.failures) for id in ids if id.startswith("!")}
+        self._circular = circular_streams(checked)
+        self._rounds = Rounds()
+        faults = {id: self._made(id) for id in ids if id.startswith("!")}
         self.junctions = {
-            id: faults.get(id)
-            or Junction(id, self.failures, faults.get(f"!{id}"), self._keeper(id) if id in stored else None)
+            id: faults.get(id) or self._made(id, faults.get(f"!{id}"), self._keeper(id) if id in stored else None)
             for id in ids
         }
+
+    def _made(self, id: str, *others: Any) -> Junction:
+        if id in self._circular:
+            return CircularJunction(self._rounds, id, self.failures, *others)
+        return Junction(id, self.failures, *others)
+
+    def inner_junction(self, stream_id: str) -> Junction:
+        """Return a new inner stream of a partition, for one key."""
+        return self._made(stream_id)
 
     def timer(self, rank: tuple[int, int], wake: Callable[[int], None], key: int = 0) -> Timer:
         """Return a timer; see `Timer`."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from spdist.config.allowed import Allowed
 from spdist.engine.island import Island
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
@@ -18,15 +19,12 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import ObserverFailed, Pick, StreamPart, TakesParts
+from spdist.operators.junction import ObserverFailed, Pick, StreamPart, TakesParts, guarded
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
 from spdist.transports.delivery import KEPT_ERRORS, Outbox, Outgoing
 from spdist.transports.errors import error_entry
-
-if TYPE_CHECKING:
-    from spdist.stores.settings import NamedDatabase
 
 __all__ = ["HostedApp", "build_island", "checked_app"]
 
@@ -46,11 +44,11 @@ def build_island(
     assignment: Assignment,
     merge_wait_ms: int,
     scripts: bool = False,
-    datasources: Mapping[str, NamedDatabase] | None = None,
+    allowed: Allowed | None = None,
 ) -> Island:
     """Return the island of a group instance, from its SiddhiQL text, without state.
 
-    For `scripts` see `catalog`, for `datasources` `outside_stores`.
+    For `scripts` see `catalog`, for `allowed` `outside_stores`.
 
     Raises
     ------
@@ -62,8 +60,9 @@ def build_island(
         from spdist.engine.scripted import ScriptedIsland
 
         return ScriptedIsland(assignment, checked)
-    app = HostedApp(checked, assignment.name, stores=outside_stores(checked, datasources))
-    return Island(assignment, app, {**checked.streams, **SCHEMAS}, merge_wait_ms=merge_wait_ms)
+    app = HostedApp(checked, assignment.name, stores=outside_stores(checked, allowed or Allowed()))
+    schemas = {**checked.streams, **SCHEMAS}
+    return Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
 
 
 class _ErrorsOut(ErrorStore):
@@ -129,6 +128,7 @@ class HostedApp(LocalApp):
             outbox=self._outbox if delivers else None,
             stores=stores,
         )
+        self.jumps.began = True  # an island starts its app at the first event
 
     def take_deliveries(self) -> list[Outgoing]:
         """Return what the sinks have put out since the last call, of each sink in order."""
@@ -136,7 +136,7 @@ class HostedApp(LocalApp):
 
     def approach(self, to_ms: int) -> None:
         """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
-        self._guarded(self._timers.fire_until, to_ms - 1)
+        guarded(self._timers.fire_until, to_ms - 1)
         self._clock.now = max(self._clock.now, to_ms)
 
     def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
@@ -145,6 +145,8 @@ class HostedApp(LocalApp):
             self._answer_all(arrivals)
             return
         junction = self._home.junction(stream)
+        if arrivals[-1][0] - self._clock.now > self.jumps.limit and self.jumps.refuses(stream, arrivals):
+            return
         try:
             if len(arrivals) == 1:
                 junction.one(*arrivals[0])

@@ -5,26 +5,27 @@ Values only.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from spdist.engine.idle import IdleTime
+from spdist.engine.jumps import within_reach
 from spdist.engine.merge import ChannelKey, Merge
 from spdist.engine.packing import by_time
 from spdist.errors import MappingError
+from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema
+from spdist.mapping.rejected import RejectCounter
 from spdist.operators.base import Arrival
-from spdist.planning.topology import Assignment
+from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
 from spdist.transports.outside import is_marked
 from spdist.transports.payload import Events, Payload
 
 __all__ = ["Intake"]
-
-log = logging.getLogger(__name__)
 
 
 class Intake:
@@ -38,15 +39,20 @@ class Intake:
         Attributes of each stream that is read.
     merge_wait_ms : int
         How long a live app waits for a producer that lags, in ms.
+    clock : ClockSetting
+        How the clock of an app moves that is not live.
 
     State
     -----
     ``merge`` with the events that wait for their turn; one number per producer and partition; commands that were not
-    taken yet; `events_in`.
+    taken yet; `events_in`; since when nothing has come. `rejected` is no part of a snapshot.
     """
 
-    def __init__(self, assignment: Assignment, schemas: Mapping[str, Schema], *, merge_wait_ms: int) -> None:
+    def __init__(
+        self, assignment: Assignment, schemas: Mapping[str, Schema], *, merge_wait_ms: int, clock: ClockSetting
+    ) -> None:
         self.events_in = 0
+        self._idle = IdleTime(assignment, clock)
         inputs = assignment.inputs
         #: Topics of commands: they have no place among the events, and nobody waits for them.
         self._asked = {assigned.topic for assigned in inputs if assigned.stream == COMMANDS}
@@ -60,11 +66,31 @@ class Intake:
         self._early: list[Record] = []
         merged = [one for one in inputs if one.topic not in self._asked and not one.into]
         self.merge = Merge(merged, live=not assignment.playback, merge_wait_ms=merge_wait_ms)
+        self._max_jump_ms = clock.max_jump_ms if assignment.playback else None
         self._repeats = Repeats()
-        self._payloads = {assigned.topic: Payload(schemas[assigned.stream]) for assigned in inputs}
+        #: What outsiders have put into topics and cannot be read, by stream.
+        self._rejected: dict[str, RejectCounter] = {}
+        self._payloads = {
+            one.topic: Payload(
+                schemas[one.stream],
+                self._rejects(one).add,
+                adapts=bool(one.producers) or one.drains,
+                foreign=not one.producers,
+            )
+            for one in inputs
+        }
+        self._streams = {assigned.topic: assigned.stream for assigned in inputs}
         #: What this group itself publishes to a topic that it reads: it has handed those events on already.
         self._own = {assigned.topic: frozenset(assigned.own) for assigned in inputs if assigned.own}
         self._fed = {assigned.topic for assigned in inputs if not assigned.producers}
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """How many messages of outsiders, and events of them, could not be read, by stream."""
+        return {stream: counter.count for stream, counter in self._rejected.items()}
+
+    def _rejects(self, assigned: AssignedInput) -> RejectCounter:
+        return self._rejected.setdefault(assigned.stream, RejectCounter(f"topic {assigned.topic}"))
 
     @property
     def is_ahead(self) -> bool:
@@ -81,15 +107,17 @@ class Intake:
 
     def take_ahead(self, record: Record) -> Record:
         """Take a record that `goes_ahead` before the rest of its batch; return what `take` is to get in its place."""
-        self.merge.offer(self._into[record.topic], self._decoded(record), NO_CLOCK)
+        self._offer(self._into[record.topic], self._decoded(record), NO_CLOCK)
         self._early.append(replace(record, events=None))
         return self._early[-1]
 
-    def take(self, records: Iterable[Record]) -> None:
-        """Take the records of a batch; of each topic partition in the order of their offsets."""
+    def take(self, records: Iterable[Record], tick: int) -> None:
+        """Take the records of a batch, of each topic partition in the order of their offsets; `tick`: its time, ms."""
         users: dict[ChannelKey, list[Record]] = {}
         others: list[Record] = []
+        heard = False
         for record in records:
+            heard = heard or (record.topic in self._fed and record.topic not in self._asked)
             into = self._into.get(record.topic)
             (others if into is None else users.setdefault(into, [])).append(record)
         # First, as some may have been taken already.
@@ -102,6 +130,7 @@ class Intake:
             else:
                 for record in group:
                     self._take(record)
+        self.merge.idle(self._idle.passes(tick, heard or self.merge.first is None))
 
     def take_commands(self) -> list[Arrival]:
         """Return the commands that have come since the last call."""
@@ -111,13 +140,14 @@ class Intake:
     def snapshot(self) -> dict[str, Any]:
         """Return the state between two batches as plain data."""
         seen = [[*key, end] for key, end in self._repeats.seen.items()]
-        return {"merge": self.merge.snapshot(), "seen": seen, "events_in": self.events_in}
+        return {"merge": self.merge.snapshot(), "seen": seen, "events_in": self.events_in, "idle": self._idle.since}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a snapshot."""
         self.merge.restore(state["merge"])
         self._repeats = Repeats({(topic, part, name): end for topic, part, name, end in state["seen"]})
         self.events_in = state["events_in"]
+        self._idle.since = state.get("idle")
 
     def _take(self, record: Record) -> None:
         if record.producer in self._own.get(record.topic, ()):
@@ -126,7 +156,12 @@ class Intake:
         if record.topic in self._asked:
             self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
             return
-        self.merge.offer((record.topic, record.partition, record.producer), events, record.clock)
+        channel = record.topic, record.partition, record.producer
+        if record.topic in self._fed:
+            # Who makes no promises is a source of the app; see `spdist.transports.inlet`.
+            self._offer(channel, events, record.clock, by_own_times=record.clock == NO_CLOCK)
+        else:
+            self.merge.offer(channel, events, record.clock)
 
     def _take_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
         """Take what a batch brings from users' topics for one stream."""
@@ -137,7 +172,7 @@ class Intake:
             if events is not None and len(events):
                 places.setdefault((record.topic, record.partition), []).append(events)
         for events in by_time(list(places.values())):
-            self.merge.offer(channel, events, NO_CLOCK)
+            self._offer(channel, events, NO_CLOCK)
         # Also a shard that has got no event of the last ones learns how late it is.
         self.merge.offer(channel, None, max(record.clock for record in records))
 
@@ -154,7 +189,7 @@ class Intake:
                 if record.topic not in self._fed:
                     raise
                 # What outsiders send must not stop the group for ever.
-                log.warning("dropping offset %d of %s: %s", record.offset, record.topic, error)
+                self._drop(record, error)
                 return None
         self.events_in += len(events)
         return events
@@ -166,11 +201,22 @@ class Intake:
         def failed(number: int, error: MappingError) -> None:
             if topic not in self._fed:
                 raise error
-            log.warning("dropping offset %d of %s: %s", records[number].offset, topic, error)
+            self._drop(records[number], error)
 
         events = self._payloads[topic].decode_outside([record.value for record in records], failed)
         self.events_in += len(events)
-        self.merge.offer((topic, partition, ""), events, NO_CLOCK)
+        self._offer((topic, partition, ""), events, NO_CLOCK)
+
+    def _offer(self, channel: ChannelKey, events: Events | None, clock: int, *, by_own_times: bool = False) -> None:
+        """Have the merge take what came from outside, of which nothing may move the clock too far."""
+        if events is not None and len(events) and self._max_jump_ms is not None:
+            reached = self.merge.reached_in(channel)
+            events = within_reach(events, reached, self._max_jump_ms, by_own_times=by_own_times)
+        self.merge.offer(channel, events, clock)
+
+    def _drop(self, record: Record, error: MappingError) -> None:
+        told = MappingError(f"offset {record.offset} of partition {record.partition}: {error.message}")
+        self._rejected[self._streams[record.topic]].add(told)
 
 
 def _outsiders_place(record: Record) -> tuple[str, int] | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from spdist.engine.idle import passes_time
 from spdist.engine.intake import Intake
 from spdist.engine.merge import part_of
 from spdist.engine.publish import Publisher
 from spdist.engine.rows import HoldsRows
 from spdist.engine.straight import NO_EVENTS, Run, RunsApp
 from spdist.errors import StateError
+from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
 from spdist.operators.codec import decode, encode
@@ -26,12 +28,13 @@ from spdist.transports.delivery import Outgoing
 from spdist.transports.paths import child
 from spdist.transports.payload import TIMER
 
-__all__ = ["App", "Island", "Output"]
+__all__ = ["ISLAND_FORMAT", "App", "Island", "Output"]
 
 #: A record for a topic, or what a user's sink delivers.
 Output = Record | Outgoing
 
-_FORMAT = 1
+#: Of snapshots.
+ISLAND_FORMAT = 2
 
 
 class App(Protocol):
@@ -87,6 +90,9 @@ class App(Protocol):
         ...
 
 
+_CLOCK = ClockSetting()
+
+
 class Island:
     """The operators of a group instance between its input and its output topics.
 
@@ -100,6 +106,8 @@ class Island:
         Attributes of each stream that is read or published.
     merge_wait_ms : int
         How long a live app waits for a producer that lags, in ms.
+    clock : ClockSetting, optional
+        How the clock moves in playback.
 
     State
     -----
@@ -107,22 +115,28 @@ class Island:
     published.
     """
 
-    def __init__(self, assignment: Assignment, app: App, schemas: Mapping[str, Schema], *, merge_wait_ms: int) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        app: App,
+        schemas: Mapping[str, Schema],
+        *,
+        merge_wait_ms: int,
+        clock: ClockSetting = _CLOCK,
+    ) -> None:
         self.app = app
         self.schemas = schemas
-        #: Whether time passes by itself, so that every batch matters.
         self.live = not assignment.playback
+        #: Whether time passes by itself, so that every batch matters.
+        self.passes_time = passes_time(assignment)
         self._started = False
         # What causes that which is put out now: a timer here, or the input with this order and path; outputs so far.
-        self._by_timer = True
-        self._order = TIMER
-        self._path = b""
-        self._number = 0
+        self._by_timer, self._order, self._path, self._number = True, TIMER, b"", 0
         #: When timers here last put something out, and how much at that time.
         self._timers = (NO_CLOCK, 0)
         #: What sinks have put out before the running batch was whole.
         self._put_out: list[Outgoing] = []
-        self._intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms)
+        self._intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=clock)
         self._merge = self._intake.merge
         #: Streams of which this group itself publishes events to a topic that it reads.
         self._echoed = {assigned.stream for assigned in assignment.inputs if assigned.own}
@@ -148,6 +162,11 @@ class Island:
         return self._intake.events_in
 
     @property
+    def rejected(self) -> Mapping[str, int]:
+        """How many messages of outsiders, and events of them, could not be read since this process began, by stream."""
+        return self._intake.rejected
+
+    @property
     def events_out(self) -> int:
         """Number of events published, in all batches so far."""
         return self._publisher.events_out
@@ -170,9 +189,7 @@ class Island:
 
         Parameters
         ----------
-        record : Record
-            As for `process`.
-        batch : Batch, optional
+        record, batch
             As for `process`.
 
         Returns
@@ -198,7 +215,9 @@ class Island:
         """Undo outside what `ahead` has done; the island is of no use after that."""
         self.app.stop()
 
-    def process(self, records: Iterable[Record], tick: int, batch: Batch | None = None) -> list[Output]:
+    def process(
+        self, records: Iterable[Record], tick: int, batch: Batch | None = None, closing: bool = False
+    ) -> list[Output]:
         """Process one batch and return what it publishes.
 
         Parameters
@@ -206,9 +225,11 @@ class Island:
         records : iterable of Record
             Of each topic partition in the order of their offsets.
         tick : int
-            The time of the batch, ms; only live apps look at it.
+            The time of the batch, ms; live apps look at it, and those with ``idle.time``.
         batch : Batch, optional
             Its name, for tables in databases: they change with it once, however often it is processed.
+        closing : bool
+            Whether nothing waits for its turn any more after it.
 
         Returns
         -------
@@ -216,20 +237,22 @@ class Island:
             Events and promises, in the order in which they are to be appended; then what the user's sinks deliver.
         """
         if batch is None:
-            return self._process(records, tick)
+            return self._process(records, tick, closing)
         try:
             if not self._intake.is_ahead:
                 self.app.begin(batch)
-            outputs = self._process(records, tick)
+            outputs = self._process(records, tick, closing)
             self.app.commit()
         except BaseException:
             self.app.stop()  # nobody else can change what this one has changed and not committed
             raise
         return outputs
 
-    def _process(self, records: Iterable[Record], tick: int) -> list[Output]:
-        self._intake.take(records)
+    def _process(self, records: Iterable[Record], tick: int, closing: bool) -> list[Output]:
+        self._intake.take(records, tick)
         frontier = self._merge.frontier(tick)
+        if closing:
+            frontier = self._merge.close()
         if frontier == NO_CLOCK:
             self._do_commands()
             return list(self._publisher.flush(frontier))
@@ -247,7 +270,7 @@ class Island:
         """Return the whole state between two batches: typed, versioned, no pickle."""
         return encode(
             {
-                "island": _FORMAT,
+                "island": ISLAND_FORMAT,
                 "started": self._started,
                 "app": self.app.snapshot() if self._started else b"",
                 **self._intake.snapshot(),
@@ -265,7 +288,7 @@ class Island:
             The bytes are no snapshot of an island, or one that this version cannot read.
         """
         state = decode(data)
-        if not isinstance(state, dict) or state.get("island") != _FORMAT:
+        if not isinstance(state, dict) or state.get("island") != ISLAND_FORMAT:
             raise StateError("these bytes are no snapshot of a group", hint="restore another revision")
         if state["started"]:
             self.app.restore(state["app"])

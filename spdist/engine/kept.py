@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spdist.engine.home import Home
+from spdist.engine.parts import Part
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.catalog import Catalog
@@ -17,7 +18,7 @@ from spdist.operators.stores import KeptStore, OutsideStores
 from spdist.operators.table import make_table
 from spdist.operators.triggers import PURGE_RANK
 
-__all__ = ["catalog_of", "make_stores"]
+__all__ = ["catalog_of", "make_stores", "parts_of"]
 
 
 def catalog_of(checked: CheckedApp, stores: Mapping[str, Any]) -> Catalog:
@@ -46,7 +47,7 @@ def make_stores(
     for position, definition in enumerate(checked.app.definitions):
         if isinstance(definition, ast.WindowDefinition):
             schema = checked.windows[definition.name]
-            joined = definition.name in _joined(checked)
+            joined = definition.name in checked.joined
             stores[definition.name] = NamedWindow(definition, schema, (-1, 1 + position), home, joined)
         elif isinstance(definition, ast.TableDefinition):
             kept = outside.table(definition, lambda: home.clock.now) if outside is not None else None
@@ -61,10 +62,12 @@ def make_stores(
     return stores
 
 
-def _joined(checked: CheckedApp) -> set[str]:
-    """Return what joins look into."""
-    inside = (query for partition in checked.partitions for query in partition.queries)
-    inputs = [query.query.input for query in (*checked.queries, *inside)]
-    return {
-        side.input.stream.id for join in inputs if isinstance(join, ast.JoinInput) for side in (join.left, join.right)
-    }
+def parts_of(stores: Mapping[str, KeptStore]) -> dict[tuple[str, str], Part]:
+    """Return the stores of an app by kind and key, see `spdist.planning.fingerprints.AppElement`."""
+    kinds = (("window", NamedWindow), ("aggregation", Aggregation))
+    found = {}
+    for id, store in stores.items():
+        kind = next((kind for kind, made in kinds if isinstance(store, made)), "table")
+        start = (store.start,) if isinstance(store, Aggregation) else ()
+        found[kind, id] = Part(store.snapshot, store.restore, *start)
+    return found

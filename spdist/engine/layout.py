@@ -8,10 +8,16 @@ move itself is refused. So a crash leaves the one layout or the other, whole.
 
 Who takes a layout over opens its shards in their order, and then looks whether the first one is still its own. Of two
 that do so at once only one goes on.
+
+A layout belongs to one *assignment*: a text, and what it reads and publishes where. That is kept in a file of the
+layout that never changes and is there before the first segment. Whoever takes over for another assignment brings the
+state to one point with the one that is kept, and lays out anew what the other one goes on from.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -19,10 +25,28 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from spdist.engine.state import Positions, Segment, StateStore, sync_directory
+from spdist.engine.state import Positions, Segment, StateStore, create_file, sync_directory
 from spdist.errors import FencedError, StateError
+from spdist.operators.codec import seal, unseal
+from spdist.planning.topology import Assignment
 
-__all__ = ["Layout", "begin_layout", "current_layout", "move_to", "open_layout"]
+__all__ = [
+    "ASSIGNMENT",
+    "Layout",
+    "assignment_hash",
+    "begin_layout",
+    "current_layout",
+    "keep_assignment",
+    "kept_assignment",
+    "layouts",
+    "move_to",
+    "open_layout",
+    "write_assignment",
+]
+
+#: The file of a layout with its assignment.
+ASSIGNMENT = "assignment"
+_KIND, _FORMAT = "assignment", 1
 
 _NAME = re.compile(r"(layout|back)-(\d{6})-of-(\d{1,6})-[0-9a-f]{32}")
 _SHARD = re.compile(r"shard-(\d{1,6})-of-(\d{1,6})")
@@ -61,6 +85,11 @@ class Layout:
         return shards if self.name == "." else [f"{self.name}/{shard}" for shard in shards]
 
     @property
+    def directory(self) -> Path:
+        """Where it is."""
+        return self.whole / self.name
+
+    @property
     def stores(self) -> list[StateStore]:
         """The states of the shards, in order."""
         return [StateStore(self.whole / place) for place in self.places]
@@ -79,10 +108,72 @@ def current_layout(whole: Path, count: int = 1) -> Layout:
     return _chain(whole, count)[-1]
 
 
-def open_layout(layout: Layout, owner: str, first: Positions | None = None) -> list[Segment]:
+def assignment_hash(assignment: Assignment) -> str:
+    """Return a short text that only assignments share whose state is one: the same text, with the same topics.
+
+    In how many shards, and what is found at the brokers of users' topics, does not matter.
+    """
+    planned = assignment.to_dict()
+    planned["inputs"] = [one for one in planned["inputs"] if not one["into"]]
+    for name in ("shards", "creates_topics"):
+        del planned[name]
+    text = json.dumps(planned, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def keep_assignment(layout: Layout, assignment: Assignment) -> Assignment:
+    """Return the assignment of a layout: the one that is kept, else `assignment`, which is kept from now on.
+
+    Raises
+    ------
+    StateError
+        It cannot be read or written, or there is a state without it.
+    """
+    known = kept_assignment(layout.directory)
+    if known is not None:
+        return known
+    if layout.stores[0].last() is not None:
+        raise StateError(
+            f"the state in {layout.directory} does not say which app has made it: its file '{ASSIGNMENT}' is missing",
+            hint="restore a revision of this group",
+        )
+    write_assignment(layout.directory, assignment)
+    return kept_assignment(layout.directory) or assignment
+
+
+def write_assignment(directory: Path, assignment: Assignment) -> None:
+    """Keep an assignment in a directory, unless one is kept there; raises StateError where it cannot be written."""
+    content = json.dumps(assignment.to_dict()).encode()
+    try:
+        create_file(directory / ASSIGNMENT, seal(_KIND, _FORMAT, content))
+    except OSError as error:
+        raise StateError(f"the state in {directory} cannot be written: {error}") from error
+
+
+def kept_assignment(directory: Path) -> Assignment | None:
+    """Return the assignment of the layout in `directory`; None where none is kept there.
+
+    Raises
+    ------
+    StateError
+        It is damaged, or of another format.
+    """
+    path = directory / ASSIGNMENT
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error}") from error
+    return Assignment.from_dict(json.loads(unseal(_KIND, _FORMAT, content, str(path))))
+
+
+def open_layout(
+    layout: Layout, owner: str, first: Positions | None = None, assignment: str | None = None
+) -> list[Segment]:
     """Take all shards of a layout over for `owner`, who must be new, and return their opening segments.
 
-    For `first` see `StateStore.open`.
+    For `first` and `assignment` see `StateStore.open`.
 
     Raises
     ------
@@ -90,7 +181,7 @@ def open_layout(layout: Layout, owner: str, first: Positions | None = None) -> l
         Somebody else takes over at the same time, or the state was just moved.
     """
     stores = layout.stores
-    openings = [store.open(owner, first) for store in stores]
+    openings = [store.open(owner, first, assignment) for store in stores]
     if layout.count > 1 and ((last := stores[0].last()) is None or last.owner != owner):
         raise FencedError(
             f"the state in {layout.whole} belongs to {last.owner if last else 'nobody'} now, not to {owner}",
@@ -99,12 +190,14 @@ def open_layout(layout: Layout, owner: str, first: Positions | None = None) -> l
     return openings
 
 
-def begin_layout(before: Layout, count: int, back: bool = False) -> Layout:
-    """Return a layout to fill, which may follow on `before`, and nobody else's; see `Layout`."""
+def begin_layout(before: Layout, count: int, assignment: Assignment, back: bool = False) -> Layout:
+    """Return a layout to fill for `assignment`, which may follow on `before`, and nobody else's; see `Layout`."""
     number = before.number + 1
     name = f"{'back' if back else 'layout'}-{number:06d}-of-{count}-{uuid.uuid4().hex}"
     (before.whole / name).mkdir(parents=True)
-    return _named(before.whole, name)
+    layout = _named(before.whole, name)
+    keep_assignment(layout, assignment)
+    return layout
 
 
 def move_to(layout: Layout, before: Layout, last: Segment, owner: str) -> None:
@@ -127,7 +220,7 @@ def move_to(layout: Layout, before: Layout, last: Segment, owner: str) -> None:
     sync_directory(layout.whole / layout.name)
     sync_directory(layout.whole)
     stores = before.stores
-    mark = Segment(last.number + 1, owner, last.number, last.tick, last.positions, opening=True, moved=layout.name)
+    mark = last.marker(owner, emitted=last.number, moved=layout.name)
     if stores[0].append(mark).moved != layout.name:
         raise FencedError(f"the state in {layout.whole} was moved by somebody else")
     for store in stores[1:]:
@@ -148,6 +241,11 @@ def _tidy(whole: Path) -> None:
         found = _NAME.fullmatch(name)
         if found and int(found[2]) <= now.number and name not in kept:
             shutil.rmtree(whole / name, ignore_errors=True)
+
+
+def layouts(whole: Path) -> list[Layout]:
+    """Return all layouts of an instance that ever counted, in order; the states of the last one alone are whole."""
+    return _chain(whole, 1)
 
 
 def _chain(whole: Path, count: int) -> list[Layout]:

@@ -7,37 +7,39 @@ nothing here reads the machine's clock, so the same input gives the same output,
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
+from spdist.engine.carrying import carry_over, read_state, write_state
 from spdist.engine.elements import Elements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
-from spdist.engine.kept import catalog_of, make_stores
+from spdist.engine.jumps import Jumps
+from spdist.engine.kept import catalog_of, make_stores, parts_of
 from spdist.engine.outside import outside_stores
+from spdist.engine.parts import Part, Parts
 from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
-from spdist.language.format import format_app
 from spdist.language.parser import parse
 from spdist.language.scope import undefined
-from spdist.operators import codec
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.base import Arrival, Row
 from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import Failures, ObserverFailed
+from spdist.operators.junction import Failures, ObserverFailed, guarded
 from spdist.operators.on_demand import Answer, OnDemandQueries
 from spdist.operators.output import QueryObserver
 from spdist.operators.plans import ReceiveEvents
 from spdist.operators.stores import OutsideStores
 from spdist.operators.triggers import Triggers
+from spdist.planning.fingerprints import ElementChange
 from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker
 
-__all__ = ["LocalApp", "run"]
+__all__ = ["LocalApp", "run", "run_checked"]
 
 #: Rank of the wake-up that starts the app.
 _FIRST = (-1, 0)
@@ -99,6 +101,7 @@ class LocalApp:
         self._clock = self._home.clock
         self._timers = self._home.timers
         self._heap = self._timers.heap
+        self.jumps = Jumps(checked, self._clock, self._home.junctions)
         self._outside = stores
         self._stores = make_stores(checked, self._home, time_zone, stores)
         known = catalog_of(checked, self._stores)
@@ -122,7 +125,8 @@ class LocalApp:
     @property
     def next_timer(self) -> int | None:
         """When the next timer is due, in ms; None where none is."""
-        return self._timers.next_due if self._started else None
+        due = self._timers.next_due if self._started else None
+        return due if due != BEFORE_ALL_TIME else self.clock
 
     @property
     def failures(self) -> Failures:
@@ -154,7 +158,7 @@ class LocalApp:
 
     def advance(self, to_ms: int) -> None:
         """Let time pass until `to_ms`; what is due fires. A time that is past does nothing."""
-        self._guarded(self._move, to_ms)
+        guarded(self._move, to_ms)
 
     def _move(self, to_ms: int) -> None:
         self.start(to_ms)
@@ -172,7 +176,7 @@ class LocalApp:
         stream : str
             Id of a stream.
         timestamp : int
-            The event's time in ms; one that is past is delivered with the clock where it is.
+            The event's time in ms; one that is past leaves the clock alone, one too far ahead is refused.
         row : tuple
             The event's values.
 
@@ -188,6 +192,8 @@ class LocalApp:
             raise
         clock, heap = self._clock, self._heap
         try:
+            if timestamp - clock.now > self.jumps.limit and self.jumps.refuses(stream, ((timestamp, row),)):
+                return
             if heap and heap[0][0] <= timestamp:
                 self._move(timestamp)
             elif timestamp > clock.now:
@@ -202,23 +208,17 @@ class LocalApp:
             raise ValueError(f"there are {len(timestamps)} timestamps for {len(rows)} rows")
         loop = self._home.junction(stream).loop(self._clock, self._heap, self._move)
         try:
-            loop(timestamps, rows)
+            for run in self.jumps.runs(stream, timestamps, rows):
+                loop(*run)
         except ObserverFailed as failed:
             raise failed.cause from None
 
     def send_chunk(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Deliver events as one chunk, with the clock at the last one's timestamp."""
-        if not arrivals:
+        if not arrivals or self.jumps.refuses(stream, arrivals):
             return
-        self._guarded(self._move, arrivals[-1][0])
-        self._guarded(self._home.junction(stream).many, list(arrivals))
-
-    @staticmethod
-    def _guarded(call: Callable[[Any], None], argument: Any) -> None:
-        try:
-            call(argument)
-        except ObserverFailed as failed:
-            raise failed.cause from None
+        guarded(self._move, arrivals[-1][0])
+        guarded(self._home.junction(stream).many, list(arrivals))
 
     def query(self, text: str) -> Answer:
         """Put a query to the running app, such as ``from T on a > 1 select *`` or ``delete T on T.a == 1``.
@@ -272,9 +272,11 @@ class LocalApp:
 
     # State.
 
-    @property
-    def _fingerprint(self) -> str:
-        return hashlib.sha256(format_app(self.checked.app).encode()).hexdigest()
+    @cached_property
+    def _parts(self) -> Parts:
+        triggers = {("trigger", name): Part(one.snapshot, one.restore, one.start) for name, one in self._triggers}
+        found = {**parts_of(self._stores), **self._elements.parts(), **triggers, **self._endpoints.parts()}
+        return Parts(self.checked, self._clock, found)
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes for `restore`.
@@ -284,18 +286,8 @@ class LocalApp:
         StateError
             An object attribute holds something that cannot be stored.
         """
-        state = {
-            "app": self._fingerprint,
-            "clock": self._clock.now,
-            "drawn": self._clock.drawn,
-            "sequences": dict(self._clock.sequences),
-            "started": self._started,
-            "stores": {id: store.snapshot() for id, store in self._stores.items()},
-            **self._elements.snapshot(),
-            "triggers": self._triggers.snapshot(),
-            "sinks": self._endpoints.snapshot(),
-        }
-        return codec.encode(state)
+        own = {"started": self._started, "began": self.jumps.began, "put_out": self._endpoints.put_out}
+        return write_state({**self._parts.snapshot(), **own})
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
@@ -313,31 +305,45 @@ class LocalApp:
         Raises
         ------
         StateError
-            The bytes are damaged, or belong to another app.
+            The bytes are damaged, or belong to another app: see `carry_over`.
         """
-        state = codec.decode(data)
-        if not isinstance(state, dict) or state.get("app") != self._fingerprint:
-            raise StateError(
-                f"this state was not made by the app '{self.checked.name}' as it is written now",
-                hint="a changed app starts with empty state; restore the text that the state was made with",
-            )
+        state = read_state(data)
+        self._parts.must_be_ours(state["fingerprints"])
+        self._take_over(state)
+
+    def carry_over(self, data: bytes) -> tuple[ElementChange, ...]:
+        """Go on from a snapshot of an app of another text, as an update of a running app does; call it before `start`.
+
+        Time goes on, and what has not changed keeps its state. What has changed begins empty at the time of the
+        snapshot: windows fill, patterns that begin with an absence wait, triggers count from there.
+
+        Returns
+        -------
+        tuple of ElementChange
+            What became of each element.
+
+        Raises
+        ------
+        StateError
+            The bytes are damaged, or this app has started.
+        """
+        if self._started:
+            raise StateError("a state is carried over into an app that has not started", hint="make a new app for it")
+        carried, changes = carry_over(data, self.checked)
+        self._take_over(read_state(carried))
+        return changes
+
+    def _take_over(self, state: Mapping[str, Any]) -> None:
         running = self._started
-        triggers = self._triggers.snapshot() if running else state["triggers"]
-        self._timers.clear()
-        self._clock.now = max(self._clock.now, state["clock"]) if running else state["clock"]
-        self._clock.drawn = state["drawn"]
-        self._clock.sequences = dict(state["sequences"])
+        fresh = self._parts.take_over(state, running, self._timers.clear)
         self._started = running or state["started"]
-        for id, store in self._stores.items():
-            store.restore(state["stores"][id])
-        self._elements.restore(state)
-        self._triggers.restore(triggers)
+        self.jumps.began = self.jumps.began or bool(state["began"])
         if not running:
-            self._endpoints.restore(state["sinks"])
+            self._endpoints.put_out = state["put_out"]
             if self._started:
                 self._endpoints.start()
-        if not self._started:
-            self._home.timer(_FIRST, lambda _due: None).notify_at(BEFORE_ALL_TIME)
+        if fresh or not self._started:
+            self._home.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
 
 
 def run(
@@ -364,7 +370,13 @@ def run(
     dict of str to list of (timestamp, row)
         The events of each stream that queries write, in the order in which they came.
     """
-    checked = check(parse(text), catalog(scripts), text)
+    return run_checked(check(parse(text), catalog(scripts), text), events, until)
+
+
+def run_checked(
+    checked: CheckedApp, events: Mapping[str, Iterable[Arrival]], until: int | None = None
+) -> dict[str, list[Arrival]]:
+    """Run a checked app on recorded events, whose rows are of their streams' types; see `run`."""
     app = LocalApp(checked, stores=outside_stores(checked))
     out: dict[str, list[Arrival]] = {}
     for query in app.checked.queries + tuple(q for p in app.checked.partitions for q in p.queries):

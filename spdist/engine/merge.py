@@ -146,7 +146,10 @@ class _Run(NamedTuple):
 
 @dataclass(slots=True)
 class _Channel:
-    """What is known of one channel; `holds` is False for a producer that nobody announced: it is not waited for."""
+    """What is known of one channel; `holds` is False for one that is not waited for.
+
+    That is a producer that nobody announced, or a topic that an update has taken out of the plan.
+    """
 
     stream: str
     producer: str
@@ -189,7 +192,7 @@ class Merge:
             for partition in assigned.partitions:
                 for producer in assigned.producers or ("",):
                     self._channels[assigned.topic, partition, producer] = _Channel(
-                        assigned.stream, producer, len(self._channels), not assigned.producers
+                        assigned.stream, producer, len(self._channels), not assigned.producers, not assigned.drains
                     )
         self._by_rank = list(self._channels.values())
 
@@ -222,6 +225,19 @@ class Merge:
         if channel.first is None and channel.key > _LOWEST:
             channel.first = channel.key[0]
 
+    def reached_in(self, key: ChannelKey) -> int | None:
+        """Return up to when a channel has come, ms; None before anything of it has arrived."""
+        channel = self._channel(key)
+        return channel.key[0] if channel.key > _LOWEST else None
+
+    def idle(self, by_ms: int) -> None:
+        """Let time pass in what outsiders feed: it goes on from the latest that came from there, ms."""
+        outside = [channel for channel in self._by_rank if channel.outside]
+        reached = max((_reached(channel.key) for channel in outside), default=NO_CLOCK)
+        if by_ms and reached != NO_CLOCK:
+            for channel in outside:
+                channel.key = max(channel.key, _promised(reached + by_ms))
+
     def frontier(self, tick: int) -> int:
         """Return the time that all channels have reached, which never falls; `NO_CLOCK` while one is unheard.
 
@@ -240,6 +256,14 @@ class Merge:
         else:
             reached = min((_reached(channel.key) for channel in holding), default=NO_CLOCK)
         self.reached = max(self.reached, reached)
+        return self.reached
+
+    def close(self) -> int:
+        """Let the frontier pass everything that waits, and return it: nobody will promise what comes after that."""
+        waiting = [one.run.at[-1] for channel in self._by_rank for one in channel.runs]
+        waiting += [channel.pending[-1].key[0] for channel in self._by_rank if channel.pending]
+        if waiting:
+            self.reached = max(self.reached, max(waiting) + 1)
         return self.reached
 
     @property

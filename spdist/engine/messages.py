@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from spdist.engine.hosted import checked_app
 from spdist.engine.packing import Mapped
@@ -15,18 +15,27 @@ from spdist.transports.base import Transport
 from spdist.transports.options import options_of
 from spdist.transports.rejects import Rejects
 
-__all__ = ["kafka_sources", "map_setting", "mapped_topics", "wants_keys"]
+__all__ = ["kafka_endpoints", "kafka_sources", "map_setting", "mapped_topics", "wants_keys"]
 
 
 def kafka_sources(checked: CheckedApp) -> Mapping[str, tuple[ast.Annotation, ...]]:
     """Return the ``@source(type='kafka')`` of each stream that has some, in the order of the text."""
-    found = {}
+    found: dict[str, list[ast.Annotation]] = {}
+    for stream, source in kafka_endpoints(checked, "source"):
+        found.setdefault(stream, []).append(source)
+    return {stream: tuple(sources) for stream, sources in found.items()}
+
+
+def kafka_endpoints(checked: CheckedApp, kind: str) -> Iterator[tuple[str, ast.Annotation]]:
+    """Yield each ``@source`` or ``@sink`` of type ``kafka`` with its stream, in the order of the text.
+
+    `kind` is ``source`` or ``sink``.
+    """
     for one in checked.app.definitions:
         if isinstance(one, ast.StreamDefinition):
-            sources = ast.find_annotations(one.annotations, "source")
-            if kafka := tuple(source for source in sources if source.get("type") == KAFKA):
-                found[one.name] = kafka
-    return found
+            for annotation in ast.find_annotations(one.annotations, kind):
+                if annotation.get("type") == KAFKA:
+                    yield one.name, annotation
 
 
 def map_setting(checked: CheckedApp, stream: str, source: ast.Annotation) -> MapSetting:

@@ -28,6 +28,7 @@ from spdist.engine.native_values import (
     units_of,
 )
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from spdist.functions.text_bounds import MOST_CHARACTERS
 from spdist.language.types import Type
 
 __all__ = ["FORMS", "ONCE", "Form", "Native", "any_fails"]
@@ -246,6 +247,14 @@ def _regexp(_type: Type, _timestamp: Column, arguments: tuple[Native, ...]) -> t
     return text.value.rlike(rf"\A(?:{regex.literal})\z"), text.value.isNull()
 
 
+def _repeat(text: Column, times: Column) -> Column:
+    return F.when(_may_be_repeated(text, times), F.repeat(text, F.greatest(times, F.lit(0))))
+
+
+def _may_be_repeated(text: Column, times: Column) -> Column:
+    return F.char_length(text).cast("bigint") * times.cast("bigint") <= long(MOST_CHARACTERS)
+
+
 FORMS: dict[str, Form] = {
     "cast": _cast,
     "coalesce": _plain(F.coalesce),
@@ -290,7 +299,7 @@ FORMS: dict[str, Form] = {
     "str:length": _needs_all(units_of),
     "str:locate": _needs_all(_locate),
     "str:regexp": _regexp,
-    "str:repeat": _needs_all(lambda text, times: F.repeat(text, F.greatest(times, F.lit(0)))),
+    "str:repeat": _needs_all(_repeat, _may_be_repeated),
     "str:reverse": _needs_all(F.reverse),
     "str:substr": _cut(_part),
     "str:trim": _needs_all(lambda text: F.btrim(text, F.lit("".join(map(chr, range(0x21)))))),

@@ -5,8 +5,8 @@ for fractions. So a payload is first checked as a whole, then its keys, then wha
 
 Notes
 -----
-Other than the mapper: a number of more than 1,000 characters is refused; one beyond the range of doubles is; and of an
-object that names ``event`` twice nothing is read.
+Other than the mapper: a number of more than 1,000 characters is refused; one beyond the range of doubles is; of an
+object that names ``event`` twice nothing is read; and a payload may nest 1,000 levels, Spark's own bound.
 
 Source: io.siddhi.extension.map.json, described in our own words.
 """
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from spdist.engine.native_values import SPARK_TYPES, converted, is_true, let
 from spdist.language.types import Schema, Type
+from spdist.mapping.bounds import MAX_BYTES
 from spdist.planning.realtime import JsonForm
 
 __all__ = ["field", "read_json", "write_json"]
@@ -68,7 +69,8 @@ def read_json(frame: DataFrame, payload: Column, form: JsonForm, prefix: str) ->
     def name(what: str) -> str:
         return f"{prefix}_{what}"
 
-    raw = F.when(F.is_valid_utf8(payload.cast("string")), payload.cast("string"))
+    fits = F.is_valid_utf8(payload.cast("string")) & (F.octet_length(payload) <= F.lit(MAX_BYTES))
+    raw = F.when(fits, payload.cast("string"))
     frame = frame.withColumn(name("raw"), raw).withColumn(name("whole"), _whole(F.col(name("raw"))))
     whole = F.col(name("whole"))
     shape = F.substring(F.ltrim(F.col(name("raw")), F.lit(" \t\n\r")), 1, 1)

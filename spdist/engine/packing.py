@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spdist.errors import MappingError
 from spdist.mapping.base import MapSetting
+from spdist.mapping.bounds import shown
 from spdist.mapping.json_columns import ColumnReader
 from spdist.transports.base import Record
 from spdist.transports.inlet import NUMBERS_EACH
@@ -85,11 +86,17 @@ class Mapped:
 
     def __init__(self, name: str, setting: MapSetting, rejects: Rejects, *, live: bool) -> None:
         self.live = live
+        self.stream = setting.stream
         self._name = name
         self._columns = ColumnReader(setting)
         self._mapper = self._columns.reader.mapper
         self._payload = Payload(setting.schema)
         self._rejects = rejects
+
+    @property
+    def rejected(self) -> int:
+        """How many messages, and events of messages, could not be read."""
+        return self._rejects.count
 
     def timely(self, messages: Messages, now: int) -> Messages:
         """Return messages, at least one, that are read at `now`, ms: none of them later where the app is live."""
@@ -149,7 +156,7 @@ class Mapped:
 
         try:
             chunks = self._mapper.read(value, properties, sent, lost)
-        except (MappingError, UnicodeDecodeError) as error:
+        except MappingError as error:
             lost(error)
             return
         alone = sum(map(len, chunks)) == 1
@@ -168,11 +175,11 @@ class Mapped:
     def _record(self, messages: Messages, events: Events) -> Iterator[Record]:
         try:
             value = self._payload.encode(events)
-        except (MappingError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever a value is that others have sent
             if len(events) == 1:
                 told = MappingError(f"an event cannot travel: {error}")
                 seq = events.order[0] * NUMBERS_EACH + NUMBERS_EACH // 2
-                self._reject(messages, repr(events.rows[0]).encode(), told, events.at[0], seq)
+                self._reject(messages, shown(events.rows[0]).encode(), told, events.at[0], seq)
                 return
             for number in range(len(events)):
                 yield from self._record(messages, events.part(number, number + 1))

@@ -97,7 +97,8 @@ class Publisher:
 
     State
     -----
-    A number per partition of each topic.
+    A number per partition of each topic, also of topics that another text of the group published to; and the number
+    from which on a topic is numbered that it does not know.
     """
 
     def __init__(self, producer: str, outputs: Sequence[AssignedOutput], schemas: Mapping[str, Schema]) -> None:
@@ -114,6 +115,9 @@ class Publisher:
             for output in outputs
         }
         self._begun: list[Record] = []
+        #: Where numbering ended in topics that are not published to now: it goes on there if they are again.
+        self._others: dict[str, tuple[int, list[int]]] = {}
+        self._above = 0
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -157,17 +161,23 @@ class Publisher:
         return {
             "promised": self.promised,
             "events_out": self.events_out,
-            "routes": [[r.topic, r.sent, r.seq] for routes in self._routes.values() for r in routes],
+            "above": self._above,
+            "routes": [
+                *([r.topic, r.sent, r.seq] for routes in self._routes.values() for r in routes),
+                *([topic, *numbers] for topic, numbers in self._others.items()),
+            ],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over the state of a snapshot; a topic that has more partitions now starts them at 0."""
-        self.promised, self.events_out = state["promised"], state["events_out"]
+        """Take over the state of a snapshot."""
+        self.promised, self.events_out, self._above = state["promised"], state["events_out"], state["above"]
         saved = {topic: (sent, seq) for topic, sent, seq in state["routes"]}
         for routes in self._routes.values():
             for route in routes:
                 route.sent, seq = saved.get(route.topic, (0, []))
-                route.seq = [*seq, *([0] * (route.partitions - len(seq)))]
+                route.seq = [*seq, *([self._above] * (route.partitions - len(seq)))]
+        ours = {route.topic for routes in self._routes.values() for route in routes}
+        self._others = {topic: numbers for topic, numbers in saved.items() if topic not in ours}
 
     def _records(self, stream: str, route: _Route, partition: int, share: Events, clock: int) -> Iterator[Record]:
         left = len(share)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from spdist.config.allowed import Allowed
+from spdist.engine.idle import passes_time
 from spdist.engine.shards import ShardSettings, lowest_positions
 from spdist.engine.source import SourceSettings
 from spdist.transports.kafka_options import KafkaSettings
-
-if TYPE_CHECKING:
-    from spdist.stores.settings import NamedDatabase
 
 __all__ = ["KafkaInput", "QuerySettings"]
 
@@ -73,8 +71,10 @@ class QuerySettings:
         The inputs with transport ``kafka`` by topic.
     max_state_bytes : int
         How large a process that hosts shards may become.
-    datasources : mapping of str to NamedDatabase
-        The databases that apps may name in ``@Store(datasource='…')``; passwords show nowhere.
+    slow_event_ms : int
+        How long one event may take before it is told.
+    allowed : Allowed
+        The secrets, databases and files that apps may refer to, as `Allowed.for_tasks` makes it: without passwords.
     """
 
     name: str
@@ -89,7 +89,8 @@ class QuerySettings:
     partitions: int = 1
     kafka: dict[str, KafkaInput] = field(default_factory=dict)
     max_state_bytes: int = 2 << 30
-    datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
+    slow_event_ms: int = 5000
+    allowed: Allowed = field(default_factory=Allowed)
 
     def source(self) -> SourceSettings:
         """Return what our own source must know; it is the clock of every query."""
@@ -98,12 +99,17 @@ class QuerySettings:
             place=self.topics,
             topics={topic: tuple(offsets) for topic, offsets in start.items()},
             start=start,
-            live=any(not shard.assignment.playback for shard in self.shards),
+            live=any(passes_time(shard.assignment) for shard in self.shards),
             merges=any(_channels(shard) > 1 for shard in self.shards),
             tick_interval_ms=self.tick_interval_ms,
             max_batch_events=self.max_batch_events,
             stop_flag=self.stop_flag,
         )
+
+    @property
+    def fed_streams(self) -> tuple[str, ...]:
+        """The streams of which it is counted how many messages cannot be read."""
+        return tuple(sorted({stream for shard in self.shards for stream in shard.assignment.fed_streams}))
 
     def most_messages(self, *, packed: bool) -> int:
         """Return how many messages of Kafka a batch may have, of those that hold many events each or of the others."""

@@ -18,18 +18,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spdist.config.allowed import Allowed
 from spdist.engine.native_json import read_json
 from spdist.engine.native_queries import Delivery
 from spdist.engine.session import SparkHost
 from spdist.errors import EngineError
 from spdist.planning.realtime import KafkaInput, RealtimePlan
 from spdist.transports.delivery import ID_HEADER
+from spdist.transports.kafka_options import app_properties
+from spdist.transports.options import Options
 
 __all__ = [
     "OBSERVED_COLUMNS",
     "Progress",
     "RealtimeQuery",
     "RealtimeSettings",
+    "records_behind",
     "start_realtime",
     "transformed",
 ]
@@ -39,6 +43,8 @@ log = logging.getLogger(__name__)
 #: The counters of a batch.
 OBSERVED_COLUMNS = ("records", "unreadable", "left_out", "lost", "results")
 _OBSERVED = "spdist"
+_KAFKA = "kafka."
+_SERVERS = f"{_KAFKA}bootstrap.servers"
 _DROPPED = {
     "unreadable": "record(s) that are no events of their stream",
     "left_out": "event(s) without one of their attributes",
@@ -57,16 +63,16 @@ class RealtimeSettings:
     checkpoint : str
         The directory in which Spark keeps how far it has read; the same one goes on from there.
     mode : str
-        ``real-time``, or ``micro-batch``.
+        ``real-time``, ``micro-batch``, or ``available-now``: to the end of what is there, and no further.
     starting : str
-        Where to begin without a checkpoint: ``latest`` or ``earliest``.
+        Where to begin without a checkpoint: ``latest``, ``earliest``, or offsets as Spark's Kafka source takes them.
     batch_ms : int
         How often real time notes how far it is, in ms; Spark takes 5,000 at least.
     """
 
     name: str
     checkpoint: str
-    mode: Literal["real-time", "micro-batch"] = "real-time"
+    mode: Literal["real-time", "micro-batch", "available-now"] = "real-time"
     starting: str = "earliest"
     batch_ms: int = 5_000
 
@@ -83,14 +89,14 @@ class Progress:
         The sums of its counters.
     batch_ms : int
         How long its last batch took.
-    busy : bool
-        Whether a micro-batch runs; in real time one always does, and this is false.
+    lag : int
+        Records that were there and not read when the last batch ended; at least 1 while a micro-batch has some to read.
     """
 
     batches: int
     totals: Mapping[str, int]
     batch_ms: int
-    busy: bool = False
+    lag: int = 0
 
 
 class RealtimeQuery:
@@ -114,6 +120,7 @@ class RealtimeQuery:
         self._totals = dict.fromkeys(OBSERVED_COLUMNS, 0)
         self._counted = -1
         self._batch_ms = 0
+        self._lag = 0
         self._lock = threading.Lock()
 
     def stop(self) -> None:
@@ -130,22 +137,42 @@ class RealtimeQuery:
                 if one["batchId"] > self._counted:
                     self._count(one)
         status: Any = self.query.status
-        busy = not self._steady and (status["isTriggerActive"] or status["isDataAvailable"])
-        if self._counted < 0 and (busy or status["message"].startswith("Initializing")):
+        reads = not self._steady and status["isDataAvailable"]
+        # A trigger is active also while Spark only looks whether there is anything to read.
+        looks = not self._steady and status["isTriggerActive"]
+        if self._counted < 0 and (reads or looks or status["message"].startswith("Initializing")):
             return None
-        return Progress(self._counted + 1, dict(self._totals), self._batch_ms, busy)
+        return Progress(self._counted + 1, dict(self._totals), self._batch_ms, max(self._lag, int(reads)))
 
     def _count(self, progress: Any) -> None:
         observed = progress["observedMetrics"].get(_OBSERVED)
         if observed is None:
             return  # an idle query reports without
         self._counted, self._batch_ms = progress["batchId"], progress["durationMs"].get("triggerExecution", 0)
+        self._lag = sum(
+            records_behind(json.loads(one["endOffset"] or "{}"), json.loads(one["latestOffset"] or "{}"))
+            for one in progress["sources"]
+        )
         counts = {name: int(observed[name] or 0) for name in OBSERVED_COLUMNS}
         for name, count in counts.items():
             self._totals[name] += count
         for name, why in _DROPPED.items():
             if counts[name]:
                 log.warning("query %s: dropping %d %s", self.query.name, counts[name], why)
+
+
+def records_behind(read: Mapping[str, Any], latest: Mapping[str, Any]) -> int:
+    """Return how many records Spark's Kafka source has not read of those that it knows of.
+
+    Parameters
+    ----------
+    read, latest : mapping
+        Offsets by topic and partition, as Spark's progress has them: where reading goes on, and where the topics end.
+    """
+    behind = 0
+    for topic, ends in latest.items():
+        behind += sum(max(0, end - read.get(topic, {}).get(partition, end)) for partition, end in ends.items())
+    return behind
 
 
 def start_realtime(host: SparkHost, plan: RealtimePlan, settings: RealtimeSettings) -> RealtimeQuery:
@@ -169,17 +196,33 @@ def start_realtime(host: SparkHost, plan: RealtimePlan, settings: RealtimeSettin
     if settings.mode == "real-time" and not host.streams_kafka:
         hint = "the connector is fetched now: start the host again, or use micro-batches"
         raise EngineError("real-time mode needs Kafka's connector from the start", hint=hint)
-    reader = host.session.readStream.format("kafka").options(**plan.source_options)
+    reader = host.session.readStream.format("kafka").options(**_connection(plan.source_options, "source", host.allowed))
     reader = reader.option(*_subscription(plan)).option("startingOffsets", settings.starting)
     results = transformed(plan, reader.load())
-    writer = results.writeStream.format("kafka").options(**plan.sink_options).queryName(settings.name)
+    writer = (
+        results.writeStream.format("kafka")
+        .options(**_connection(plan.sink_options, "sink", host.allowed))
+        .queryName(settings.name)
+    )
     writer = writer.option("checkpointLocation", settings.checkpoint)
     if settings.mode == "real-time":
         trigger: Any = {"realTime": f"{settings.batch_ms} milliseconds"}  # the stubs do not know it yet
         writer = writer.trigger(**trigger).outputMode("update")
+    elif settings.mode == "available-now":
+        writer = writer.trigger(availableNow=True)
     with host.lock:
         host.session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         return RealtimeQuery(writer.start(), settings.mode == "real-time")
+
+
+def _connection(options: Mapping[str, str], what: str, allowed: Allowed) -> dict[str, str]:
+    """Return the settings of Spark's connector, with the secrets that the app names; AppValidationError for others."""
+    pairs = [(name.removeprefix(_KAFKA), value) for name, value in options.items() if name != _SERVERS]
+    read = Options({}, f"the @{what} of type 'kafka'", allowed=allowed)
+    return {
+        _SERVERS: options[_SERVERS],
+        **{f"{_KAFKA}{key}": value for key, value in app_properties(read, pairs).items()},
+    }
 
 
 def _subscription(plan: RealtimePlan) -> tuple[str, str]:

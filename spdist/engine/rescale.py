@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 from typing import Any
 
+from spdist.engine.carrying import read_state, write_state
+from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.splitting import shard_of
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import StateError
@@ -29,7 +31,6 @@ from spdist.transports.routing import key_text
 __all__ = ["establish", "rescale"]
 
 _State = dict[str, Any]
-_FORMAT = 1
 
 
 def rescale(
@@ -65,14 +66,14 @@ def rescale(
     if not split.possible and max(shards, len(snapshots)) > 1:
         raise StateError(f"{assignment.name} cannot be split: {split.reasons[0]}", hint="keep it in one shard")
     states = [decode(snapshot) for snapshot in snapshots]
-    if not states or any(not isinstance(state, dict) or state.get("island") != _FORMAT for state in states):
+    if not states or any(not isinstance(state, dict) or state.get("island") != ISLAND_FORMAT for state in states):
         raise StateError("these bytes are no snapshots of a group")
     owners = {
         assigned.topic: _Owner(checked, assigned.stream, split.keys.get(assigned.stream), shards)
         for assigned in assignment.inputs
     }
     merges = _merges([state["merge"] for state in states], owners, shards)
-    apps = _apps([decode(state["app"]) for state in states if state["started"]], shards, above)
+    apps = _apps([read_state(state["app"]) for state in states if state["started"]], shards, above)
     publisher = _publisher([state["publisher"] for state in states], above)
     seen: dict[tuple[Any, ...], int] = {}
     for state in states:
@@ -84,9 +85,9 @@ def rescale(
         made.append(
             encode(
                 {
-                    "island": _FORMAT,
+                    "island": ISLAND_FORMAT,
                     "started": bool(apps),
-                    "app": encode(apps[number]) if apps else b"",
+                    "app": write_state(apps[number]) if apps else b"",
                     "merge": merges[number],
                     "seen": [[*place, end] for place, end in seen.items()],
                     "publisher": {**publisher, "events_out": publisher["events_out"] if first else 0},
@@ -142,28 +143,31 @@ def _apps(apps: Sequence[_State], shards: int, above: int) -> list[_State]:
     """Return the state of the app for each new shard; none where it has not started."""
     if not apps:
         return []
-    if len({app["app"] for app in apps}) > 1:
+    if any(app["fingerprints"] != apps[0]["fingerprints"] for app in apps):
         raise StateError("these are snapshots of different apps")
     common = {
         **apps[0],
         "clock": min(app["clock"] for app in apps),
+        "began": any(app["began"] for app in apps),
         "drawn": max(app["drawn"] for app in apps),
         "sequences": _highest(app["sequences"] for app in apps),
-        "sinks": _sinks([app["sinks"] for app in apps], above),
+        "put_out": max(above, *(app["put_out"] for app in apps)),
     }
-    partitions = [_partition(states, shards) for states in zip(*(app["partitions"] for app in apps), strict=True)]
-    return [{**common, "partitions": [states[number] for states in partitions]} for number in range(shards)]
+    shares = {id: _part(id, [app["parts"][id] for app in apps], shards, above) for id in apps[0]["parts"]}
+    return [{**common, "parts": {id: share[number] for id, share in shares.items()}} for number in range(shards)]
 
 
-def _sinks(states: Sequence[Any], above: int) -> list[Any]:
-    """Return the state of sinks and sources: what they put out is numbered above all that any shard has put out."""
+def _part(id: str, states: Sequence[Any], shards: int, above: int) -> list[Any]:
+    """Return the state of an element for each new shard; what is no partition is the same in all, or keeps nothing.
 
-    def counted(found: Sequence[Any]) -> Any:
-        first = found[0]
-        return first if first is None or len(first) < 3 else [*first[:2], max(above, *(one[2] for one in found))]
-
-    each = [counted(found) for found in zip(*(sinks for sinks, *_ in states), strict=True)]
-    return [each, states[0][1], max(above, *(state[2] for state in states))]
+    What sinks put out is numbered above all that any shard has put out.
+    """
+    if id.startswith("partition"):
+        return _partition(states, shards)
+    first = states[0]
+    if id.startswith("sink ") and first[2:]:
+        first = [*first[:2], max(above, *(state[2] for state in states))]
+    return [first] * shards
 
 
 def _partition(states: Sequence[Any], shards: int) -> list[Any]:
@@ -206,6 +210,7 @@ def _publisher(states: Sequence[_State], above: int) -> _State:
     return {
         "promised": NO_CLOCK,
         "events_out": sum(state["events_out"] for state in states),
+        "above": max(above, *(state["above"] for state in states)),
         "routes": list(routes.values()),
     }
 
@@ -218,7 +223,9 @@ def _highest(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def establish(store: StateStore, state: bytes, positions: Positions, tick: int, owner: str) -> None:
+def establish(
+    store: StateStore, state: bytes, positions: Positions, tick: int, owner: str, assignment: str = ""
+) -> None:
     """Begin the log of a shard's inputs with a state that it did not make itself.
 
     Parameters
@@ -233,6 +240,8 @@ def establish(store: StateStore, state: bytes, positions: Positions, tick: int, 
         The time of their last batch, ms.
     owner : str
         Who does this; a name that no start of the group ever has.
+    assignment : str
+        What goes on from it, see `spdist.engine.layout.assignment_hash`.
 
     Raises
     ------
@@ -241,5 +250,5 @@ def establish(store: StateStore, state: bytes, positions: Positions, tick: int, 
     """
     if store.last() is not None:
         raise StateError(f"there is a state in {store.directory} already")
-    store.append(Segment(1, owner, 1, tick, positions, opening=True))
+    store.append(Segment(1, owner, 1, tick, positions, opening=True, assignment=assignment))
     store.save_snapshot(1, state)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from spdist.config.allowed import Allowed
 from spdist.engine.stopping import StopFlag
 from spdist.language.types import Schema
 from spdist.operators.faults import error_text
@@ -20,7 +21,12 @@ _NAME = "waiting.json"
 
 
 def open_outlets(
-    app: str, schemas: Mapping[str, Schema], transport: Transport, state_directory: str, stop_flag: StopFlag
+    app: str,
+    schemas: Mapping[str, Schema],
+    transport: Transport,
+    state_directory: str,
+    stop_flag: StopFlag,
+    allowed: Allowed,
 ) -> Outlets:
     """Return the outlets of a group instance.
 
@@ -36,6 +42,8 @@ def open_outlets(
         Of the instance: while a sink waits for its receiver, ``waiting.json`` there says so.
     stop_flag : StopFlag
         Of the query: it says when nobody is to wait any more.
+    allowed : Allowed
+        The secrets and files that the app may refer to.
     """
     note = Path(state_directory) / _NAME
 
@@ -47,7 +55,8 @@ def open_outlets(
                 note.write_text(json.dumps({"why": why, "at": int(time.time() * 1000)}), encoding="utf-8")
 
     waiting(None)
-    return Outlets(Surroundings(app, transport, schemas, error_text, stopped=stop_flag.waits_no_more, waiting=waiting))
+    stopped = stop_flag.waits_no_more
+    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed))
 
 
 def why_waiting(state_directory: str | Path) -> str | None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,8 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spdist.config.sections import Datasource, Script, Spark, StatePersistence, Transports
+from spdist.config.allowed import Allowed, allowed_of
+from spdist.config.sections import Datasource, Files, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
@@ -132,6 +134,16 @@ class HostSettings(Protocol):
         """Section ``wso2.datasources``: the databases that apps may name."""
         ...
 
+    @property
+    def secrets(self) -> Secrets:
+        """Section ``siddhi.secrets``: the secrets that apps may name."""
+        ...
+
+    @property
+    def files(self) -> Files:
+        """Section ``siddhi.files``: the directories that apps may use."""
+        ...
+
 
 class SparkHost:
     """Owns the JVM and the Spark session of this process; start it once, run many queries on it.
@@ -157,6 +169,7 @@ class SparkHost:
         self._scratch: Path | None = None
         self._has_kafka = False
         self._topics: str | None = None
+        self._allowed: Allowed | None = None
         self._streams_kafka = False
 
     @property
@@ -170,6 +183,18 @@ class SparkHost:
         if self._topics is None:
             self._topics = write_settings(transport_settings(self.config.transports), self.scratch)
         return self._topics
+
+    @property
+    def allowed(self) -> Allowed:
+        """What apps may refer to, for this process."""
+        return allowed_of(self.config)
+
+    @property
+    def allowed_for_tasks(self) -> Allowed:
+        """The same for Spark's processes; raises EngineError where it is not started."""
+        if self._allowed is None:
+            self._allowed = self.allowed.for_tasks(self.config.datasources, self.scratch)
+        return self._allowed
 
     @property
     def state_location(self) -> Path:
@@ -194,6 +219,24 @@ class SparkHost:
     def lock(self) -> threading.RLock:
         """Held by whoever changes what all queries of the session share while they are started."""
         return self._lock
+
+    def why_gone(self) -> str:
+        """Return how the JVM of the session ended; empty while it runs, and where the host is not started. Quick."""
+        code = None if self._session is None else _exit_code_of_jvm()
+        if code is None:
+            return ""
+        return f"its JVM ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+
+    def why_ended(self) -> str:
+        """Return why nothing can run on the session any more; empty while it works. Waits for the JVM's answer."""
+        session, gone = self._session, self.why_gone()
+        if session is None or gone:
+            return gone
+        try:
+            stopped = session.sparkContext._jsc is None or session.sparkContext._jsc.sc().isStopped()
+        except Exception as error:
+            return self.why_gone() or f"its JVM does not answer: {error}"
+        return "Spark stopped in its JVM" if stopped else ""
 
     def start(self) -> SparkHost:
         """Start the JVM and the session; nothing happens where they run. Returns the host.
@@ -246,10 +289,9 @@ class SparkHost:
         with self._lock:
             session, self._session = self._session, None
             self._has_kafka = False
-            self._topics = None
+            self._topics = self._allowed = None
             if session is not None:
-                with contextlib.suppress(Exception):  # the JVM may be gone already
-                    session.stop()
+                _stop_session(session)
             if self._scratch is not None:
                 _end_jvm()
                 shutil.rmtree(self._scratch, ignore_errors=True)
@@ -373,6 +415,29 @@ def _environment(values: dict[str, str]) -> Any:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _stop_session(session: SparkSession) -> None:
+    """Stop a session. Where its JVM has gone, pyspark leaves undone what keeps the next one from starting."""
+    context = session.sparkContext
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            session.stop()
+    except Exception as error:
+        log.debug("the session did not stop cleanly: %s", error)
+        accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
+        if accumulators is not None:
+            accumulators.shutdown()
+        context._jsc = None
+        SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+        SparkSession._activeSession = None
+
+
+def _exit_code_of_jvm() -> int | None:
+    """Return how the JVM of this process ended; None while it runs, and where it is not ours."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    return None if process is None else process.poll()
 
 
 def _end_jvm() -> None:

@@ -155,7 +155,7 @@ class Shard:
         for fresh in self._fresh((record,)):
             self._taken.append(self._ahead(fresh))
 
-    def finish(self, tick: int, positions: Positions, sent: bool = True) -> list[Output]:
+    def finish(self, tick: int, positions: Positions, sent: bool = True, closing: bool = False) -> list[Output]:
         """Make the batch part of the state, and return what is to be published and delivered for it; see `process`.
 
         Parameters
@@ -165,18 +165,20 @@ class Shard:
         sent : bool
             Whether what the batch before returned has been published. While that is on its way it is not taken for
             published, and there is no snapshot.
+        closing : bool
+            See `Segment`.
         """
         batch, records, island = self._running, tuple(self._taken), self._early
         if sent:
             self._on_their_way = ()
-        if island is None and self._skips_idle and self._nothing_new(batch, records):
+        if island is None and self._skips_idle and not closing and self._nothing_new(batch, records):
             return self._handed_over([])
-        if island is not None and self._is_first(segment := self._made(batch, records, tick, positions)):
+        if island is not None and self._is_first(segment := self._made(batch, records, tick, positions, closing)):
             snapshot = self._before
         else:
             if island is not None:
                 self.begin(batch)
-            segment = self._append(batch, records, tick, positions)
+            segment = self._append(batch, records, tick, positions, closing)
             island = self._known()
             snapshot = island.snapshot() if self.is_due and not self._unpublished else None
         # From a snapshot the outputs before it cannot be put out again.
@@ -184,7 +186,7 @@ class Shard:
             self._save_snapshot(segment.number - 1, snapshot)
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
         self.island = self._early = None
-        outputs = island.process(segment.records, segment.tick, self._named(segment.number))
+        outputs = island.process(segment.records, segment.tick, self._named(segment.number), segment.closing)
         self._count(segment)
         self._is_at(island, segment)
         return self._handed_over(outputs)
@@ -221,13 +223,13 @@ class Shard:
         return self.island
 
     def _nothing_new(self, batch: int, records: Sequence[Record]) -> bool:
-        if batch == 0 or self._known().live or self._fresh(records):
+        if batch == 0 or self._known().passes_time or self._fresh(records):
             return False
         if self.store.path("segment", self.version + 1).exists():
             self._catch_up(batch)  # what is counted must not fall behind what another process has counted
         return True
 
-    def _made(self, batch: int, fresh: tuple[Record, ...], tick: int, positions: Positions) -> Segment:
+    def _made(self, batch: int, fresh: tuple[Record, ...], tick: int, positions: Positions, closing: bool) -> Segment:
         """Return the segment of a batch that follows the state, of records that are no part of it."""
         return Segment(
             number=self.version + 1,
@@ -237,14 +239,16 @@ class Shard:
             positions=later(self._positions, positions),
             records=fresh,
             batch=batch,
+            assignment=self._opening.assignment,
+            closing=closing,
         )
 
-    def _append(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> Segment:
+    def _append(self, batch: int, records: Sequence[Record], tick: int, positions: Positions, closing: bool) -> Segment:
         """Make the segment of the batch durable; catch up before that where another process of this owner went on."""
         while True:
             version = self.version
             try:
-                segment = self.store.append(self._made(batch, self._fresh(records), tick, positions))
+                segment = self.store.append(self._made(batch, self._fresh(records), tick, positions, closing))
             except FencedError:
                 # Not fenced where a process of the same owner has gone on so far that it deleted what this one misses.
                 if self.store.newest(self._opening.owner, batch).number <= version:
@@ -295,7 +299,14 @@ class Shard:
         self._count(segment)
         kept = {number: outputs for number, outputs in self._unpublished.items() if number > segment.emitted}
         if not segment.opening:
-            kept[segment.number] = island.process(segment.records, segment.tick, self._named(segment.number))
+            if segment.assignment != self._opening.assignment:
+                raise StateError(
+                    f"segment {segment.number} in {self.store.directory} was processed by another app, or with other "
+                    "inputs, than those that go on from it",
+                    hint="restore a revision of this group",
+                )
+            named = self._named(segment.number)
+            kept[segment.number] = island.process(segment.records, segment.tick, named, segment.closing)
         self._unpublished = kept
 
     def _named(self, number: int) -> Batch:

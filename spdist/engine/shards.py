@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from spdist.config.allowed import Allowed
 from spdist.engine.beside import Behind
 from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island, Output
@@ -26,9 +28,6 @@ from spdist.planning.sharding import sharding
 from spdist.planning.topology import AssignedInput, Assignment, shard_names
 from spdist.transports.base import Record
 from spdist.transports.commands import SCHEMAS
-
-if TYPE_CHECKING:
-    from spdist.stores.settings import NamedDatabase
 
 __all__ = ["Counters", "Heard", "HostedShards", "Router", "ShardSettings", "island_maker", "lowest_positions"]
 
@@ -112,7 +111,7 @@ class _Reader:
     """An assignment that reads a topic: the numbers of its shards, and what splits the topic's records for them."""
 
     def __init__(self, settings: ShardSettings, assigned: AssignedInput, scripts: bool) -> None:
-        stream = assigned.stream
+        self.stream = stream = assigned.stream
         self.numbers: list[int] = []
         self._splitter: Splitter | None = None
         # Commands are for all shards.
@@ -121,7 +120,19 @@ class _Reader:
             keys = sharding(checked, (stream,)).keys
             # Commands that are put to the instance go to any one of its shards.
             schema = {**checked.streams, **SCHEMAS}[stream]
-            self._splitter = Splitter(schema, keys[stream], settings.count, messages=bool(assigned.into))
+            self._splitter = Splitter(
+                schema,
+                keys[stream],
+                settings.count,
+                messages=bool(assigned.into),
+                adapts=bool(assigned.producers) or assigned.drains,
+                foreign=not assigned.producers,
+            )
+
+    @property
+    def rejected(self) -> int:
+        """How many events of outsiders' messages were left out here."""
+        return 0 if self._splitter is None else self._splitter.rejected.count
 
     def share(self, record: Record) -> Iterator[tuple[int, Record]]:
         """Yield number of the shard and record."""
@@ -143,6 +154,7 @@ class Router:
     def __init__(self, shards: Sequence[ShardSettings], scripts: bool = False) -> None:
         self._readers: dict[tuple[str, int], list[_Reader]] = {}
         known: dict[tuple[str, str], _Reader] = {}
+        self._known = known.values()
         for number, shard in enumerate(shards):
             for assigned in shard.assignment.inputs:
                 by = (shard.assignment.name, assigned.topic)
@@ -151,6 +163,13 @@ class Router:
                     for partition in assigned.partitions:
                         self._readers.setdefault((assigned.topic, partition), []).append(known[by])
                 known[by].numbers.append(number)
+
+    def rejected(self) -> Counter[str]:
+        """Return how many events of outsiders' messages were left out here, by stream."""
+        counted: Counter[str] = Counter()
+        for reader in self._known:
+            counted[reader.stream] += reader.rejected
+        return counted
 
     def route(self, records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
         """Yield number of the shard and record, for each shard that reads a record, in the order of `records`."""
@@ -230,6 +249,7 @@ class HostedShards:
         routed: Iterable[tuple[int, Record]],
         heard: Heard,
         sending: Sending = _SENT,
+        closing: bool = False,
     ) -> list[Output]:
         """Run one batch in all shards; see `Shard.process`. All segments are durable when this returns.
 
@@ -243,6 +263,8 @@ class HostedShards:
             What is known of the batch once `routed` has ended.
         sending : Sending
             Of what the batch before put out; over when this returns.
+        closing : bool
+            See `Segment`.
 
         Raises
         ------
@@ -262,7 +284,7 @@ class HostedShards:
             for number, shard in self._shards.items():
                 own = self._settings[number].positions(heard.positions)
                 with self._naming(number):
-                    outputs += shard.finish(heard.tick, own, sending.is_over())
+                    outputs += shard.finish(heard.tick, own, sending.is_over(), closing)
             sending.end()
         except BaseException:
             self.forget()  # what could not be sent must be put out again
@@ -312,6 +334,11 @@ class HostedShards:
             state_rows=self._held_rows(islands),
         )
 
+    def rejected(self) -> Counter[str]:
+        """Return how many messages of outsiders could not be read here, by stream, since this process began."""
+        islands = (shard.island for shard in self._shards.values())
+        return sum((Counter(island.rejected) for island in islands if island is not None), Counter())
+
     def _held_rows(self, islands: Sequence[Island]) -> int:
         """Count rows so seldom that it takes a twentieth of the time at most; small states with each batch."""
         began = time.monotonic()
@@ -323,12 +350,12 @@ class HostedShards:
 
 
 def island_maker(
-    merge_wait_ms: int, scripts: bool, datasources: Mapping[str, NamedDatabase] | None = None
+    merge_wait_ms: int, scripts: bool, allowed: Allowed | None = None
 ) -> Callable[[ShardSettings], Island]:
     """Return what makes the island of a shard; the parameters are those of `build_island`."""
 
     def make(settings: ShardSettings) -> Island:
-        return build_island(settings.published(), merge_wait_ms, scripts, datasources)
+        return build_island(settings.published(), merge_wait_ms, scripts, allowed)
 
     return make
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from spdist.engine.home import Home
-from spdist.errors import MappingError
+from spdist.errors import MappingError, TransportError, TransportUnavailableError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
@@ -18,7 +18,7 @@ from spdist.mapping.json_texts import together
 from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
-from spdist.mapping.templates import Template
+from spdist.mapping.templates import Filled, Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.distribution import distribution
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
@@ -48,6 +48,10 @@ class Sink(Protocol):
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
+        ...
+
+    def number_from(self, number: int) -> None:
+        """Go on numbering what it puts out from `number` on, where it numbers for itself."""
         ...
 
 
@@ -101,9 +105,16 @@ class Target:
         self._broker = broker
 
     def put(self, kind: str, destination: int, options: Mapping[str, str], payload: Any, events: Chunk) -> None:
-        """Let one payload go."""
-        if kind == IN_MEMORY:
-            self._broker.publish(options.get("topic", ""), payload)
+        """Let one payload go.
+
+        Raises
+        ------
+        TransportUnavailableError
+            It is for an in-memory topic to which nobody subscribes, and goes nowhere else.
+        """
+        topic = options.get("topic", "")
+        if kind == IN_MEMORY and not self._broker.publish(topic, payload) and self.outbox is None:
+            raise TransportUnavailableError(f"Nobody subscribes to the in-memory topic '{topic}'")
         if self.outbox is not None:
             place = (kind, self.number, destination, self._stream)
             self.outbox.add(place, self.complete(kind, options), payload, tuple(events))
@@ -161,9 +172,13 @@ class _OneByOne:
         single = len(payloads) == len(chunk)
         for number, payload in enumerate(payloads):
             events = () if not self._keeps else chunk[number : number + 1] if single else chunk
-            self._target.put(self._kind, destination, options, payload, events)
+            try:
+                self._target.put(self._kind, destination, options, payload, events)
+            except TransportUnavailableError as error:
+                if self._keeps:
+                    self._failed(events, error)
 
-    def _failed(self, chunk: Sequence[Arrival], error: MappingError) -> None:
+    def _failed(self, chunk: Sequence[Arrival], error: TransportError) -> None:
         if self._on_error == "STORE":
             self._home.errors.add(self._home.clock, self._home.name, self._stream, "sink", error, chunk)
         elif self._on_error == "STREAM":
@@ -177,10 +192,13 @@ class _OneByOne:
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        mapper, shares, *_ = state
+        mapper, shares = state[:2]
         self._mapper.restore(mapper)
         if self._distribution is not None:
             self._distribution.restore(shares)
+
+    def number_from(self, number: int) -> None:
+        """Do nothing: the outbox numbers."""
 
 
 class _Together:
@@ -279,10 +297,13 @@ class _Together:
         return [self._writer.mapper.snapshot(), None, self._next]
 
     def restore(self, state: Any) -> None:
-        """Take over the state of a snapshot; one of an earlier version did not count."""
-        mapper, _, *counted = state
+        """Take over the state of a snapshot."""
+        mapper, _, self._next = state
         self._writer.mapper.restore(mapper)
-        self._next = counted[0] if counted else 0
+
+    def number_from(self, number: int) -> None:
+        """Go on numbering what it puts out from `number` on."""
+        self._next = number
 
 
 class _Options:
@@ -298,9 +319,9 @@ class _Options:
         """Return the events of a chunk that share their options, in the order in which the chunk names them first."""
         if not self.varying:
             return [(self.fixed, events)]
-        chunks: dict[tuple[str, ...], list[Arrival]] = {}
+        chunks: dict[tuple[Filled, ...], list[Arrival]] = {}
         for timestamp, row in events:
-            filled = tuple(template.fill(row) for template in self.varying.values())
+            filled = tuple(template.filled(row) for template in self.varying.values())
             chunks.setdefault(filled, []).append((timestamp, row))
         return [
             ({**self.fixed, **dict(zip(self.varying, filled, strict=True))}, chunk) for filled, chunk in chunks.items()

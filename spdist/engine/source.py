@@ -22,7 +22,15 @@ from spdist.transports.base import Record
 from spdist.transports.opening import open_place
 from spdist.transports.read_ahead import SizedReader, sized_reader
 
-__all__ = ["LogDataSource", "LogReader", "SourceSettings", "control_record", "is_control", "read_control"]
+__all__ = [
+    "LogDataSource",
+    "LogReader",
+    "SourceSettings",
+    "control_record",
+    "is_control",
+    "read_control",
+    "read_rejected",
+]
 
 #: Offsets as Spark keeps them: partitions are texts, as JSON wants it. ``tick`` is the time of the batch, ms.
 Offsets = dict[str, Any]
@@ -216,9 +224,15 @@ class LogDataSource(DataSource):
         return self.options.get("packed") == "true"
 
 
-def control_record(tick: int, positions: Mapping[str, Mapping[Any, int]]) -> Record:
-    """Return the record that brings the tick of a batch to the islands, and where reading goes on after it."""
-    return Record("", _CONTROL, json.dumps(positions).encode(), 0, clock=tick)
+def control_record(
+    tick: int, positions: Mapping[str, Mapping[Any, int]], rejected: Mapping[str, int] | None = None
+) -> Record:
+    """Return the record that brings the tick of a batch to the islands, and where reading goes on after it.
+
+    Also how many messages were `rejected` on the way, by stream.
+    """
+    said = {"positions": positions, "rejected": rejected or {}}
+    return Record("", _CONTROL, json.dumps(said).encode(), 0, clock=tick)
 
 
 def is_control(record: Record) -> bool:
@@ -228,5 +242,11 @@ def is_control(record: Record) -> bool:
 
 def read_control(record: Record) -> tuple[int, Positions]:
     """Return the tick and the positions that the first record of a batch brings."""
-    topics = json.loads(record.value)
+    topics = json.loads(record.value)["positions"]
     return record.clock, {t: {int(p): offset for p, offset in parts.items()} for t, parts in topics.items()}
+
+
+def read_rejected(record: Record) -> dict[str, int]:
+    """Return how many messages a control record tells to be rejected, by stream."""
+    rejected: dict[str, int] = json.loads(record.value)["rejected"]
+    return rejected

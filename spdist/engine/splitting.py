@@ -8,7 +8,6 @@ key, and of equal keys only one.
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,16 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from spdist.errors import MappingError
 from spdist.language.types import Schema
+from spdist.mapping.rejected import RejectCounter
 from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
 from spdist.transports.payload import PLACE, Payload, column_values
 from spdist.transports.routing import key_text
 
 __all__ = ["Splitter", "shard_of"]
-
-log = logging.getLogger(__name__)
 
 
 def shard_of(text: str, shards: int) -> int:
@@ -49,11 +46,24 @@ class Splitter:
         How many there are.
     messages : bool
         Whether records are messages of a user's topic, that are put together now so and now so.
+    adapts, foreign : bool
+        See `Payload`.
     """
 
-    def __init__(self, schema: Schema, key: str | None, shards: int, *, messages: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        key: str | None,
+        shards: int,
+        *,
+        messages: bool = False,
+        adapts: bool = False,
+        foreign: bool = False,
+    ) -> None:
         self._messages = messages
-        self._payload = Payload(schema)
+        #: Events of outsiders' messages that are left out; a message that cannot be read shard 0 counts.
+        self.rejected = RejectCounter("a topic")
+        self._payload = Payload(schema, self.rejected.add, adapts=adapts, foreign=foreign)
         self._key = key
         self._shards = shards
         self._text = str if key is None else key_text(schema.types[schema.names.index(key)])
@@ -64,10 +74,10 @@ class Splitter:
             return [record] * self._shards
         try:
             batch = self._payload.read(record.value)
-        except MappingError:
-            # Shard 0 says so, once, and drops it.
+            owners = self._owners(record, batch)
+        except Exception:
+            # Shard 0 says so, once, and drops it where others than groups may have written it.
             return [record, *[_part(record, b"")] * (self._shards - 1)]
-        owners = self._owners(record, batch)
         places = pa.array(range(batch.num_rows), pa.int64())
         whole = batch.append_column(pa.field(PLACE, pa.int64(), nullable=False), places)
         return [_part(record, _encode(whole, share)) if share else _part(record, b"") for share in owners]

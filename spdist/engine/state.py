@@ -5,6 +5,10 @@ A directory per group instance holds two kinds of files, each written whole and 
 - ``segment-<n>``: what batch *n* is made from: the records as they arrived, the tick, and where reading goes on.
 - ``snapshot-<n>``: the state after segment *n*. Two are kept; segments that only older ones need are deleted.
 
+Each is sealed (`spdist.operators.codec.seal`): it tells its format, and no byte of it can change unnoticed. A segment
+also tells which assignment processed it: none is ever replayed through another one, be it of another text or with other
+inputs (`spdist.engine.layout`).
+
 The log of an instance's first shard may end in a *move*: a segment that names where the state is now, in another number
 of shards (`spdist.engine.layout`). Nobody can append after it.
 
@@ -29,9 +33,8 @@ import os
 import re
 import shutil
 import uuid
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,15 +42,24 @@ from urllib.parse import quote
 
 from spdist.engine.columns import to_batch, unpacked
 from spdist.errors import FencedError, StateError
+from spdist.operators.codec import seal, unseal
 from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
 
-__all__ = ["Positions", "Segment", "StateStore", "later", "state_directory", "sync_directory"]
+__all__ = [
+    "Positions",
+    "Segment",
+    "StateStore",
+    "create_file",
+    "later",
+    "state_directory",
+    "sync_directory",
+]
 
 #: Topic → partition → offset at which reading goes on.
 Positions = dict[str, dict[int, int]]
 
-_FORMAT = 1
+_FORMAT = 2
 _SNAPSHOTS_KEPT = 2
 _NAME = re.compile(r"(segment|snapshot)-(\d{12})")
 _BASE = re.compile(r"base-(\d{12})-[0-9a-f]{32}")
@@ -86,6 +98,10 @@ class Segment:
         Number of the batch since its owner began, -1 for an opening. A batch that brings nothing may have no segment.
     moved : str
         Name of the layout where the state is from now on; empty where it is here.
+    assignment : str
+        What processes it, see `spdist.engine.layout.assignment_hash`.
+    closing : bool
+        Whether after it all events are processed that wait for their turn: what goes on does not read their topic.
     """
 
     number: int
@@ -98,6 +114,17 @@ class Segment:
     base: str = ""
     batch: int = -1
     moved: str = ""
+    assignment: str = ""
+    closing: bool = False
+
+    def marker(self, owner: str, **changes: Any) -> Segment:
+        """Return the opening with which `owner` follows on this segment; but for `changes` the state stays as it is."""
+        opening = Segment(self.number + 1, owner, self.emitted, self.tick, self.positions, opening=True)
+        return replace(opening, **{"assignment": self.assignment, **changes})
+
+
+#: What the header of a segment's file says of it, beside its number.
+_HEADER = tuple(one.name for one in fields(Segment) if one.name not in ("number", "records"))
 
 
 class StateStore:
@@ -113,10 +140,11 @@ class StateStore:
         self.directory = Path(directory)
 
     # ------------------------------------------------------------------------------------------------ taking over
-    def open(self, owner: str, first: Positions | None = None) -> Segment:
+    def open(self, owner: str, first: Positions | None = None, assignment: str | None = None) -> Segment:
         """Take the state over for `owner`, who must be new, and return the opening segment.
 
-        It begins at `first` in partitions that it does not know yet, and where it is not that far.
+        It begins at `first` in partitions that it does not know yet, and where it is not that far. `assignment` is what
+        processes the segments that follow; by default what has processed those before.
 
         Raises
         ------
@@ -129,14 +157,10 @@ class StateStore:
             last = self.last()
             if last is not None and last.moved:
                 raise self._fenced(owner)
-            opening = Segment(
-                number=last.number + 1 if last else 1,
-                owner=owner,
-                emitted=last.emitted if last else 0,
-                tick=last.tick if last else 0,
-                positions=later(last.positions if last else {}, first or {}),
-                opening=True,
-            )
+            before = last or Segment(0, owner, 0, 0, {})
+            opening = before.marker(owner, positions=later(before.positions, first or {}))
+            if assignment is not None:
+                opening = replace(opening, assignment=assignment)
             with contextlib.suppress(FencedError):
                 self.append(opening)
                 return opening
@@ -151,9 +175,8 @@ class StateStore:
             last = self.last()
             if last is None or last.owner != owner or last.moved:
                 return False
-            ended = Segment(last.number + 1, f"{owner}/ended", last.emitted, last.tick, last.positions, opening=True)
             with contextlib.suppress(FencedError):
-                self.append(ended)
+                self.append(last.marker(f"{owner}/ended"))
                 return True
         raise FencedError(f"the state in {self.directory} changes faster than {owner} can give it up")
 
@@ -165,16 +188,7 @@ class StateStore:
         FencedError
             Another owner wrote a segment of that number: it has taken over, stop.
         """
-        header = {
-            "owner": segment.owner,
-            "emitted": segment.emitted,
-            "tick": segment.tick,
-            "positions": segment.positions,
-            "opening": segment.opening,
-            "base": segment.base,
-            "batch": segment.batch,
-            "moved": segment.moved,
-        }
+        header = {name: getattr(segment, name) for name in _HEADER}
         if self._write("segment", segment.number, header, _pack(segment.records)):
             # A number may be free again because the segment that had it was deleted, long after we were replaced.
             # Then a kept snapshot stands for it, since segments are deleted only below those.
@@ -193,19 +207,12 @@ class StateStore:
         A directory that is made anew, after the instance was removed, has another one.
         """
         path = self.directory / "identity"
-        temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
         try:
             if not path.exists():
-                self.directory.mkdir(parents=True, exist_ok=True)
-                temporary.write_text(uuid.uuid4().hex, encoding="ascii")
-                with contextlib.suppress(FileExistsError):  # another one was faster
-                    os.link(temporary, path)
+                create_file(path, uuid.uuid4().hex.encode())
             return path.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise StateError(f"the state in {self.directory} has no identity: {error}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
     # ---------------------------------------------------------------------------------------------------- reading
     def numbers(self, kind: str) -> list[int]:
@@ -226,14 +233,13 @@ class StateStore:
     def segment(self, number: int) -> Segment:
         """Return segment `number`; raises StateError where it is missing or damaged."""
         header, body = self._read("segment", number)
-        positions = {
+        header["positions"] = {
             topic: {int(partition): offset for partition, offset in offsets.items()}
             for topic, offsets in header["positions"].items()
         }
-        records = tuple(unpacked(body)) if body else ()
-        owner, emitted, tick, opening = (header[key] for key in ("owner", "emitted", "tick", "opening"))
-        batch, moved = header.get("batch", -1), header.get("moved", "")
-        return Segment(number, owner, emitted, tick, positions, records, opening, header["base"], batch, moved)
+        return Segment(
+            number, records=tuple(unpacked(body)) if body else (), **{name: header[name] for name in _HEADER}
+        )
 
     def newest(self, owner: str, before_batch: int) -> Segment:
         """Return the newest segment that `owner` wrote before it came to batch `before_batch`: at least its opening.
@@ -354,28 +360,14 @@ class StateStore:
 
     def _write(self, kind: str, number: int, header: dict[str, Any], body: bytes) -> bool:
         """Write a file durably under a name that is free; False where it is taken."""
-        about = {"kind": kind, "format": _FORMAT, "number": number, "length": len(body), "crc32": zlib.crc32(body)}
-        temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
+        content = json.dumps({"number": number} | header).encode() + b"\n" + body
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(json.dumps(about | header).encode() + b"\n" + body)
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(temporary, self.path(kind, number))
-            except FileExistsError:
-                return False
-            sync_directory(self.directory)
-            return True
+            return create_file(self.path(kind, number), seal(kind, _FORMAT, content))
         except OSError as error:
             raise StateError(
                 f"the state in {self.directory} cannot be written: {error}",
                 hint="it must be on a file system with space left that has hard links",
             ) from error
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
     def _read(self, kind: str, number: int) -> tuple[dict[str, Any], bytes]:
         path = self.path(kind, number)
@@ -385,17 +377,37 @@ class StateStore:
             raise StateError(f"{path} is missing", hint="restore the newest revision of this group") from None
         except OSError as error:
             raise StateError(f"{path} cannot be read: {error}") from error
-        head, _, body = content.partition(b"\n")
-        try:
-            header: dict[str, Any] = json.loads(head)
-            sound = header["length"] == len(body) and header["crc32"] == zlib.crc32(body)
-            known = (header["kind"], header["number"]) == (kind, number) and header["format"] == _FORMAT
-        except (ValueError, KeyError, TypeError):
-            sound = known = False
-        if not sound or not known:
-            what = "is damaged" if not sound else f"was written in another format than {_FORMAT}, or renamed"
-            raise StateError(f"{path} {what}", hint="restore the newest revision of this group")
+        head, _, body = unseal(kind, _FORMAT, content, str(path)).partition(b"\n")
+        header: dict[str, Any] = json.loads(head)
+        if header["number"] != number:
+            raise StateError(f"{path} was renamed", hint="restore the newest revision of this group")
         return header, body
+
+
+def create_file(path: Path, content: bytes) -> bool:
+    """Write a file durably, whole or not at all, under a name that is free; False where it is taken.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        sync_directory(path.parent)
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def later(left: Positions, right: Positions) -> Positions:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
 from itertools import islice
@@ -29,6 +30,7 @@ from spdist.engine.query import QuerySettings
 from spdist.engine.sending import open_outlets
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.source import control_record
+from spdist.engine.standing import StandingWatch
 from spdist.engine.state import Positions
 from spdist.engine.stopping import StopFlag
 from spdist.errors import TransportError
@@ -37,10 +39,17 @@ from spdist.transports.delivery import Outgoing
 from spdist.transports.opening import open_place
 from spdist.transports.outlets import Outlets
 
-__all__ = ["COUNTERS", "catch_up", "route_batch", "run_batch", "run_routed_batch"]
+__all__ = ["COUNTERS", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
 
 #: The counters of a batch, in the order in which an islands' task returns them.
 COUNTERS = tuple(field.name for field in fields(Counters))
+
+
+def rejected_column(number: int) -> str:
+    """Return the counter of messages that cannot be read, of the fed stream with a number."""
+    return f"rejected_{number}"
+
+
 #: Rows of an Arrow batch on the way to the islands' partitions.
 _ROUTED_ROWS = 1000
 #: Objects made between two looks for those that only refer to each other.
@@ -69,12 +78,30 @@ class _Kept:
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
         self._outlets: dict[str, Outlets] = {}
+        #: What tasks that route have rejected.
+        self._rejected_before: Counter[str] = Counter()
         self.behind = Behind()
         self._stop_flag = StopFlag(settings.stop_flag)
+        self.watch = StandingWatch(self._stop_flag.directory, settings.slow_event_ms / 1000)
 
     def arrivals(self) -> Arrivals:
         """Return what reads the batches of a task."""
         return Arrivals(self._mapped)
+
+    def rejected(self) -> Counter[str]:
+        """Return how many messages of others could not be read, by stream, since this process began."""
+        counted = self.router.rejected() + self._rejected_before
+        for mapped in self._mapped.values():
+            counted[mapped.stream] += mapped.rejected
+        return sum((shards.rejected() for shards in self.hosted.values()), counted)
+
+    def counted(self, partition: int, shards: HostedShards, arrivals: Arrivals) -> dict[str, int | None]:
+        """Return the counters of a partition after a batch; what was rejected on the way the first one counts."""
+        if not partition:
+            self._rejected_before.update(arrivals.rejected)
+        rejected = self.rejected()
+        figures = dict(zip(COUNTERS, astuple(shards.counters()), strict=True))
+        return figures | {rejected_column(n): rejected[name] for n, name in enumerate(self.settings.fed_streams)}
 
     def shards(self, partition: int) -> HostedShards:
         """Return the shards of a partition."""
@@ -82,7 +109,7 @@ class _Kept:
             settings = self.settings
             own = {n: shard for n, shard in enumerate(settings.shards) if n % settings.partitions == partition}
             self.hosted[partition] = HostedShards(
-                own, island_maker(settings.merge_wait_ms, settings.scripts, settings.datasources)
+                own, island_maker(settings.merge_wait_ms, settings.scripts, settings.allowed)
             )
         return self.hosted[partition]
 
@@ -118,6 +145,12 @@ class _Kept:
 
         self.behind.begin(publishing_behind)
 
+    def still_wanted(self, outputs: Sequence[Output]) -> list[Output]:
+        """Return what is not for a topic that is not there any more."""
+        topics = {output.topic for output in outputs if isinstance(output, Record)}
+        gone = {topic for topic in topics if not self.transport.partitions(topic)}
+        return [output for output in outputs if not isinstance(output, Record) or output.topic not in gone]
+
     def go_on(self) -> None:
         """Raise TransportError where the query is to end, once what is published behind is.
 
@@ -135,7 +168,12 @@ class _Kept:
         if producer not in self._outlets:
             shard, schemas = shards.of(producer)
             self._outlets[producer] = open_outlets(
-                shard.assignment.app, schemas, self.transport, shard.state_directory, self._stop_flag
+                shard.assignment.app,
+                schemas,
+                self.transport,
+                shard.state_directory,
+                self._stop_flag,
+                self.settings.allowed,
             )
         return self._outlets[producer]
 
@@ -186,12 +224,12 @@ def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any
     """Yield each record once for each shard that reads it, with the partition where that is; then control for all."""
     arrow_without_pandas()
     kept, partitions = _kept(settings), settings.partitions
-    arrivals = kept.arrivals()
+    arrivals, before = kept.arrivals(), kept.rejected()
 
     def rows() -> Iterator[tuple[int, int, Record]]:
         for record in arrivals.records(batches):
             yield from ((number % partitions, number, routed) for number, routed in kept.router.route((record,)))
-        control = arrivals.control()
+        control = arrivals.control(kept.rejected() - before)
         yield from ((partition, _ALL, control) for partition in range(partitions))
 
     left = rows()
@@ -225,24 +263,51 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
         yield from routed
         kept.go_on()
 
-    outputs = shards.process(number, all_routed(), arrivals, kept.behind)
+    with kept.watch.batch(number):
+        outputs = shards.process(number, all_routed(), arrivals, kept.behind)
     # Only where a batch follows at once, which learns what went wrong.
     kept.publish(shards, outputs, behind=kept.settings.is_full(arrivals.messages))
-    values = zip(COUNTERS, astuple(shards.counters()), strict=True)
-    yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in values})
+    counted = kept.counted(partition, shards, arrivals)
+    yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in counted.items()})
 
 
-def catch_up(settings: QuerySettings, records: Sequence[Record], tick: int, positions: Positions) -> list[bytes]:
-    """Run one batch of all shards in this process, the first one of their owner, and return their states after it.
+def catch_up(
+    settings: QuerySettings,
+    batches: Iterable[tuple[Sequence[Record], Positions]],
+    tick: int,
+    closing: bool = False,
+) -> list[bytes]:
+    """Run the first batches of an owner in this process, of all shards, and return their states after them.
 
-    What it puts out, and what earlier owners may not have published, has left when this returns.
+    What they put out, and what earlier owners may not have published, has left when this returns. What is for topics
+    that are not there any more is dropped: nobody reads them.
+
+    Parameters
+    ----------
+    settings : QuerySettings
+        Of the shards, which nobody has run.
+    batches : iterable
+        At least one: the records of each, and where reading goes on after it.
+    tick : int
+        Their time, ms.
+    closing : bool
+        Whether nothing is to wait for its turn after the last one.
     """
     kept = _Kept(settings)
     try:
         shards = kept.shards(0)
-        heard = Arrivals()
-        heard.hear(control_record(tick, positions))
-        kept.publish(shards, shards.process(0, kept.router.route(records), heard))
+        left = iter(batches)
+        following = next(left, None)
+        number = 0
+        while following is not None:
+            (records, positions), following = following, next(left, None)
+            heard = Arrivals()
+            heard.hear(control_record(tick, positions))
+            routed = kept.router.route(records)
+            with kept.watch.batch(number):
+                outputs = shards.process(number, routed, heard, closing=closing and following is None)
+            kept.publish(shards, kept.still_wanted(outputs))
+            number += 1
         return shards.snapshots()
     finally:
         kept.close()

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from spdist.functions.java_regex import java_pattern
+from spdist.functions.java_pattern import JavaPattern, Match, java_pattern
+from spdist.functions.text_bounds import check_length
 
 __all__ = ["found_in", "java_replaced", "java_split"]
 
 
-def found_in(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+def found_in(pattern: JavaPattern, text: str) -> Iterator[Match]:
     """Give one match after the other as ``Matcher.find`` does: behind an empty one it goes on a character later."""
-    at = 0
-    while at <= len(text) and (match := pattern.search(text, at)) is not None:
+    at, search = 0, pattern.searcher(text)
+    while at <= len(text) and (match := search(at)) is not None:
         yield match
         at = match.end() + (match.start() == match.end())
 
@@ -43,12 +44,14 @@ def java_replaced(text: str, regex: str, replacement: str, count: int = 0) -> st
     """Return the text with matches replaced, all or the first `count` of them.
 
     In the replacement ``$1`` and ``${name}`` are groups and a backslash takes the next character as it is. One that is
-    wrong raises ValueError where there is a match, as in Java.
+    wrong raises ValueError where there is a match, as in Java; so does a result that is too long (`check_length`).
     """
-    pattern, parts, at = java_pattern(regex), [], 0
+    pattern, parts, at, length = java_pattern(regex), [], 0, 0
     for number, match in enumerate(found_in(pattern, text), start=1):
         parts += [text[at : match.start()], _expanded(replacement, match)]
         at = match.end()
+        length += sum(map(len, parts[-2:]))
+        check_length(length)
         if number == count:
             break
     return "".join([*parts, text[at:]])
@@ -58,7 +61,7 @@ _SPECIAL = re.compile(r"[\\$]")
 _NAMED_GROUP = re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}")
 
 
-def _expanded(replacement: str, match: re.Match[str]) -> str:
+def _expanded(replacement: str, match: Match) -> str:
     parts, at = [], 0
     while (special := _SPECIAL.search(replacement, at)) is not None:
         parts.append(replacement[at : special.start()])

@@ -1,4 +1,4 @@
-r"""Java's regular expressions, read as Java reads them and written as Python's `re` understands them.
+r"""Java's regular expressions, read as Java reads them.
 
 The two agree on most, not on all: in Java ``.`` stops at five line ends and ``$`` may stand before one, ``\w``, ``\d``
 and case mean ASCII unless ``(?u)`` or ``(?U)`` say otherwise, character classes can be nested and intersected
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 
 from spdist.functions.character_sets import (
     ASCII_SETS,
@@ -25,8 +24,20 @@ from spdist.functions.character_sets import (
     property_set,
     unicode_set,
 )
+from spdist.functions.regex_tree import (
+    Assertion,
+    Atomic,
+    Branches,
+    Chars,
+    Group,
+    Look,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+)
 
-__all__ = ["JavaRegexError", "UntranslatableRegexError", "java_pattern"]
+__all__ = ["JavaRegexError", "UntranslatableRegexError", "read_regex", "shortened"]
 
 
 class JavaRegexError(ValueError):
@@ -37,34 +48,46 @@ class UntranslatableRegexError(ValueError):
     """Java would run the regular expression, Python cannot."""
 
 
-@lru_cache(maxsize=512)
-def java_pattern(regex: str) -> re.Pattern[str]:
-    """Return a Java regular expression as a Python pattern with the same groups.
+#: Longer regular expressions, and deeper ones, are not run: reading them takes time and stack.
+_LONGEST = 10_000
+_DEEPEST = 50
+#: The largest bound of a repetition, as in Java.
+_MOST = (1 << 31) - 1
+
+
+def shortened(regex: str) -> str:
+    """Return a regular expression as messages show it."""
+    return regex if len(regex) <= 100 else f"{regex[:100]}…"
+
+
+def read_regex(regex: str) -> Node:
+    """Return the tree of a Java regular expression.
 
     Raises
     ------
     JavaRegexError
         It is none.
     UntranslatableRegexError
-        It is one that Python cannot run.
+        It is one that cannot be run here, or too large.
     """
-    source = _Translator(regex).translated()
-    try:
-        return re.compile(source)
-    except (re.error, OverflowError) as error:
-        raise UntranslatableRegexError(f"the regular expression '{regex}' cannot be run here: {error}") from error
+    if len(regex) > _LONGEST:
+        raise UntranslatableRegexError(f"the regular expression '{regex[:40]}…' has more than {_LONGEST} characters")
+    return _Translator(regex).translated()
 
 
 _END = ""
 _FLAGS = "idmsuxU"
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _SETS = {"h": HORIZONTAL, "v": VERTICAL}
-_ANY_LINE_END = r"(?:\r\n|[\n\x0b\x0c\r\x85\u2028\u2029])"
 _END_OF_TEXT = r"(?:(?=\r\n\Z|[\r\x85\u2028\u2029]\Z|\Z)|(?<!\r)(?=\n\Z))"
 _END_OF_LINE = r"(?:(?=\r\n|[\r\x85\u2028\u2029]|\Z)|(?<!\r)(?=\n))"
 _START_OF_LINE = r"(?:(?!\Z)(?:\A|(?<=[\n\x85\u2028\u2029])|(?<=\r)(?!\n)))"
 _ANCHORS = {"A": r"\A", "z": r"\Z", "b": r"\b", "B": r"(?!\b)"}
 _QUANTIFIERS = "?*+{"
+_BOUNDS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_NOTHING = Sequence(())
+_NEVER = Chars(CharacterSet(()))
+_ANY_LINE_END = Branches((Sequence((Chars(CharacterSet.of("\r")), Chars(CharacterSet.of("\n")))), Chars(VERTICAL)))
 
 
 class _Reader:
@@ -79,10 +102,12 @@ class _Reader:
         self.names: dict[str, int] = {}
 
     def _wrong(self, what: str) -> JavaRegexError:
-        return JavaRegexError(f"'{self.regex}' is no regular expression: {what} near position {self.at}")
+        return JavaRegexError(f"'{shortened(self.regex)}' is no regular expression: {what} near position {self.at}")
 
     def _cannot(self, what: str) -> UntranslatableRegexError:
-        return UntranslatableRegexError(f"the regular expression '{self.regex}' uses {what}, which is not supported")
+        return UntranslatableRegexError(
+            f"the regular expression '{shortened(self.regex)}' uses {what}, which is not supported"
+        )
 
     def _peek(self) -> str:
         if "x" in self.flags:
@@ -182,8 +207,10 @@ class _Reader:
 
     # Classes of characters.
 
-    def _class(self, inner: bool = False) -> CharacterSet:
+    def _class(self, inner: bool = False, depth: int = 0) -> CharacterSet:
         """Read a class behind its ``[``, or, where it is `inner`, what stands behind ``&&`` up to the ``]``."""
+        if depth > _DEEPEST:
+            raise self._cannot(f"classes that are nested more than {_DEEPEST} deep")
         negated = not inner and self._accept("^")
         found: CharacterSet | None = None
         while True:
@@ -194,24 +221,24 @@ class _Reader:
                 self.at += not inner
                 return found.negated() if negated else found
             if self._accept("&&"):
-                found = self._intersected(found)
+                found = self._intersected(found, depth)
                 continue
-            part = self._nested() if character == "[" else self._range()
+            part = self._nested(depth) if character == "[" else self._range()
             found = part if found is None else found.union(part)
 
-    def _nested(self) -> CharacterSet:
+    def _nested(self, depth: int) -> CharacterSet:
         self.at += 1
-        return self._class()
+        return self._class(depth=depth + 1)
 
-    def _intersected(self, left: CharacterSet | None) -> CharacterSet:
+    def _intersected(self, left: CharacterSet | None, depth: int) -> CharacterSet:
         right: CharacterSet | None = None
         while (character := self._peek()) not in ("]", "&"):
             if character == _END:
                 raise self._wrong("an unclosed class of characters")
             if character != "[":
-                right = self._class(inner=True)
+                right = self._class(inner=True, depth=depth + 1)
             else:
-                nested = self._nested()
+                nested = self._nested(depth)
                 right = nested if right is None else right.union(nested)
         if left is None and right is None:
             raise self._wrong("an empty intersection")
@@ -243,73 +270,84 @@ class _Reader:
 
 
 class _Translator(_Reader):
-    """Writes a regular expression for Python: its branches, groups and repetitions."""
+    """Makes the tree of a regular expression: its branches, groups and repetitions."""
 
-    def translated(self) -> str:
-        source = "|".join(self._branches())
+    def __init__(self, regex: str) -> None:
+        super().__init__(regex)
+        self._depth = 0
+
+    def translated(self) -> Node:
+        tree = self._branches()
         if self.at < len(self.regex):
             raise self._wrong("a ')' without its '('")
-        return source
+        return tree
 
     # Structure.
 
-    def _branches(self) -> list[str]:
+    def _branches(self) -> Node:
         branches = [self._sequence()]
         while self._peek() == "|":
             self.at += 1
             branches.append(self._sequence())
-        return branches
+        return Branches(tuple(branches)) if len(branches) > 1 else branches[0]
 
-    def _sequence(self) -> str:
-        parts: list[str] = []
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
         while (character := self._peek()) not in (_END, "|", ")"):
             if self._accept("\\Q"):
                 parts += self._quoted()
                 continue
             atom = self._atom(character)
-            parts.append(atom if atom == "" else self._repeated(atom))
-        return "".join(parts)
+            if atom is not _NOTHING:
+                parts.append(self._repeated(atom))
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
-    def _quoted(self) -> list[str]:
+    def _quoted(self) -> list[Node]:
         stop = self.regex.find("\\E", self.at)
         text = self.regex[self.at :] if stop < 0 else self.regex[self.at : stop]
         self.at = len(self.regex) if stop < 0 else stop + 2
-        atoms = [self._literal(character) for character in text]
+        atoms: list[Node] = [self._literal(character) for character in text]
         if atoms:
             atoms[-1] = self._repeated(atoms[-1])
         return atoms
 
-    def _repeated(self, atom: str) -> str:
+    def _repeated(self, atom: Node) -> Node:
         character = self._peek()
         if character == _END or character not in _QUANTIFIERS:
             return atom
         self.at += 1
-        if character == "{":
-            bounds = re.compile(r"(\d+)(,?)(\d*)\}").match(self.regex, self.at)
-            if bounds is None or (bounds[3] and (not bounds[2] or int(bounds[3]) < int(bounds[1]))):
-                raise self._wrong("an illegal repetition")
-            self.at = bounds.end()
-            character = f"{{{bounds[1]}{bounds[2]}{bounds[3]}}}"
-        if self._peek() in ("?", "+") and self._peek() != _END:
-            character += self._next()
-        return atom + character
+        low, high = self._bounds() if character == "{" else _BOUNDS[character]
+        mode = self._next() if self._peek() in ("?", "+") else ""
+        return Repeat(atom, low, high, mode)
 
-    def _atom(self, character: str) -> str:
+    def _bounds(self) -> tuple[int, int | None]:
+        bounds = re.compile(r"([0-9]+)(,?)([0-9]*)\}").match(self.regex, self.at)
+        # Java reads up to 2^31 - 1; Python would not even read thousands of digits.
+        if bounds is None or (bounds[3] and not bounds[2]) or max(len(bounds[1]), len(bounds[3])) > 20:
+            raise self._wrong("an illegal repetition")
+        low = int(bounds[1])
+        high = int(bounds[3]) if bounds[3] else None if bounds[2] else low
+        if low > _MOST or (high is not None and not low <= high <= _MOST):
+            raise self._wrong("an illegal repetition")
+        self.at = bounds.end()
+        return low, high
+
+    def _atom(self, character: str) -> Node:
         if character in _QUANTIFIERS:
             raise self._wrong(f"a dangling '{character}'")
         if character == "\\":
             return self._escaped()
         self.at += 1
         if character == "[":
-            return self._class().source
+            return Chars(self._class())
         if character == "(":
             return self._group()
         if character == "^":
-            return _START_OF_LINE if "m" in self.flags else r"(?:\A)"
+            return Assertion(_START_OF_LINE if "m" in self.flags else r"(?:\A)")
         if character == "$":
-            return self._dollar()
+            return Assertion(self._dollar())
         if character == ".":
-            return self._dot()
+            return Chars(self._dot())
         return self._literal(character)
 
     def _dollar(self) -> str:
@@ -317,62 +355,64 @@ class _Translator(_Reader):
             return r"(?=\n|\Z)" if "m" in self.flags else r"(?=\n?\Z)"
         return _END_OF_LINE if "m" in self.flags else _END_OF_TEXT
 
-    def _dot(self) -> str:
+    def _dot(self) -> CharacterSet:
         if "s" in self.flags:
-            return r"[\s\S]"
-        return r"[^\n]" if "d" in self.flags else LINE_ENDS.negated().source
+            return CharacterSet(()).negated()
+        return (CharacterSet.of("\n") if "d" in self.flags else LINE_ENDS).negated()
 
-    def _literal(self, character: str) -> str:
-        if "i" in self.flags:
-            both = CharacterSet.of(character).in_any_case("u" in self.flags or "U" in self.flags)
-            if len(both.ranges) > 1 or both.ranges[0][0] != both.ranges[0][1]:
-                return both.source
-        return re.escape(character)
+    def _literal(self, character: str) -> Node:
+        members = CharacterSet.of(character)
+        return Chars(members.in_any_case("u" in self.flags or "U" in self.flags) if "i" in self.flags else members)
 
     # Groups.
 
-    def _group(self) -> str:
+    def _group(self) -> Node:
         outside = self.flags
+        node: Node
         if not self._accept("?"):
-            source = self._captured("(")
+            node = self._captured(None)
         elif self._accept("<=") or self._accept("<!"):
-            source = self._behind(self.regex[self.at - 1])
+            node = self._behind(self.regex[self.at - 1] == "=")
         elif self._accept("<"):
             name = self._until(">", "a name")
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name) or name in self.names:
                 raise self._wrong(f"the group name '{name}'")
             self.names[name] = self.groups + 1
-            source = self._captured(f"(?P<{name}>")
+            node = self._captured(name)
         elif (kind := self._next()) in (":", "=", "!", ">") and kind:
-            source = f"(?{kind}{self._inside()})"
+            body = self._inside()
+            node = body if kind == ":" else Atomic(body) if kind == ">" else Look(body, ahead=True, fits=kind == "=")
         else:
             self.at -= 1
             if not self._changed_flags():
-                return ""  # (?i) alone holds to the end of the group around it
-            source = f"(?:{self._inside()})"
+                return _NOTHING  # (?i) alone holds to the end of the group around it
+            node = self._inside()
         self.flags = outside
-        return source
+        return node
 
-    def _captured(self, opening: str) -> str:
+    def _captured(self, name: str | None) -> Node:
         self.groups += 1
         number = self.groups
-        source = f"{opening}{self._inside()})"
+        body = self._inside()
         self.closed.add(number)
-        return source
+        return Group(body, number, name)
 
-    def _inside(self) -> str:
-        return "|".join(self._inside_branches())
-
-    def _inside_branches(self) -> list[str]:
-        branches = self._branches()
+    def _inside(self) -> Node:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._cannot(f"groups that are nested more than {_DEEPEST} deep")
+        node = self._branches()
         if self._next() != ")":
             raise self._wrong("an unclosed group")
-        return branches
+        self._depth -= 1
+        return node
 
-    def _behind(self, sign: str) -> str:
+    def _behind(self, fits: bool) -> Node:
         # Python wants branches of one width; those of different widths can stand apart.
-        looks = [f"(?<{sign}{branch})" for branch in self._inside_branches()]
-        return f"(?:{'|'.join(looks) if sign == '=' else ''.join(looks)})"
+        inside = self._inside()
+        branches = inside.options if isinstance(inside, Branches) else (inside,)
+        looks = tuple(Look(branch, ahead=False, fits=fits) for branch in branches)
+        return Branches(looks) if fits else Sequence(looks)
 
     def _changed_flags(self) -> bool:
         """Read flags; tell whether they are those of a group, not of all that follows."""
@@ -388,7 +428,7 @@ class _Translator(_Reader):
 
     # Escapes.
 
-    def _escaped(self) -> str:
+    def _escaped(self) -> Node:
         self.at += 1
         character = self._next()
         if character == _END:
@@ -405,24 +445,23 @@ class _Translator(_Reader):
         if character in "GX" or (character == "b" and self._accept("{g}")):
             raise self._cannot(f"'\\{character}'")
         if character in _ANCHORS:
-            return f"(?:{_ANCHORS[character]})"
+            return Assertion(f"(?:{_ANCHORS[character]})")
         if character == "Z":
-            return r"(?=\n?\Z)" if "d" in self.flags else _END_OF_TEXT
+            return Assertion(r"(?=\n?\Z)" if "d" in self.flags else _END_OF_TEXT)
         if character == "R":
             return _ANY_LINE_END
         self.at -= 1
         found = self._escaped_characters()
-        return found.source if isinstance(found, CharacterSet) else self._literal(found)
+        return Chars(found) if isinstance(found, CharacterSet) else self._literal(found)
 
-    def _backreference(self, digits: str) -> str:
+    def _backreference(self, digits: str) -> Node:
         # A further digit belongs to it only where there is such a group.
         while (more := self.regex[self.at : self.at + 1]).isdecimal() and int(digits + more) <= self.groups:
             digits += more
             self.at += 1
         return self._reference(int(digits))
 
-    def _reference(self, number: int) -> str:
+    def _reference(self, number: int) -> Node:
         if number not in self.closed:
-            return "(?!)"  # what has not matched yet never matches again
-        flags = "" if "i" not in self.flags else "i" if self.flags & {"u", "U"} else "ai"
-        return f"(?{flags}:\\{number})"
+            return _NEVER  # what has not matched yet never matches again
+        return Reference(number, "" if "i" not in self.flags else "i" if self.flags & {"u", "U"} else "ai")

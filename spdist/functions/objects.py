@@ -26,6 +26,8 @@ __all__ = [
     "Opaque",
     "box_float",
     "box_long",
+    "bucket_of",
+    "capacity_for",
     "entries",
     "hash_of",
     "is_integer",
@@ -162,6 +164,20 @@ def hash_of(value: Any) -> int:
     return hash(value) & 0xFFFF_FFFF
 
 
+def bucket_of(key: Any, capacity: int) -> int:
+    """Return the bucket of a key in a ``java.util.HashMap`` of `capacity` buckets, which iterates bucket by bucket."""
+    code = hash_of(key)
+    return (code ^ (code >> 16)) & (capacity - 1)
+
+
+def capacity_for(size: int) -> int:
+    """Return how many buckets a ``java.util.HashMap`` has that held up to `size` keys."""
+    capacity = 16
+    while size > capacity * 0.75:
+        capacity *= 2
+    return capacity
+
+
 # --- maps --------------------------------------------------------------------------------------------------------
 
 
@@ -266,10 +282,7 @@ class HashMap(dict[Any, Any]):
     def _order(self) -> list[Any]:
         keys = list(super().__iter__())
         if len(keys) > 1:
-            buckets = self._capacity - 1
-            codes = [hash_of(_value_of(key)) for key in keys]
-            places = {key: (code ^ (code >> 16)) & buckets for key, code in zip(keys, codes, strict=True)}
-            keys.sort(key=places.__getitem__)
+            keys.sort(key=lambda key: bucket_of(_value_of(key), self._capacity))
         return keys
 
     def __iter__(self) -> Iterator[Any]:

@@ -6,13 +6,13 @@ false.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import function, signature
-from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError, java_pattern
+from spdist.functions.java_pattern import JavaPattern, java_pattern
+from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError
 from spdist.language import ast
 from spdist.language.types import Type
 
@@ -66,7 +66,7 @@ def read_constant(regex: str, lenient: bool = False) -> None:
         raise UnsupportedFeatureError(str(error)) from error
 
 
-def _read(regex: str | None, id: str) -> re.Pattern[str]:
+def _read(regex: str | None, id: str) -> JavaPattern:
     if regex is None:
         raise ValueError(f"'{id}' takes no null as regular expression")
     return java_pattern(regex)

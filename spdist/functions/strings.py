@@ -2,7 +2,7 @@
 
 Positions and lengths count UTF-16 units, as Java does: a character beyond U+FFFF is two, and half of one is shown as
 ``?``. A null or a position that Java cannot work with costs the event, as it does there. Regular expressions are Java's
-(`spdist.functions.java_regex`).
+(`spdist.functions.java_pattern`). A text that would be longer than ten million characters costs the event as well.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
 from spdist.functions.forms import Code, Site
 from spdist.functions.java_matching import java_replaced, java_split
-from spdist.functions.java_regex import java_pattern
+from spdist.functions.java_pattern import java_pattern
 from spdist.functions.numbers import text_of, text_of_float32
 from spdist.functions.regexes import checking, read_constant
+from spdist.functions.text_bounds import check_length
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 
@@ -63,6 +64,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def _hex(text: str) -> str:
+    check_length(2 * len(text))
     return "".join(f"{ord(unit):x}" for unit in _units(text))
 
 
@@ -171,10 +173,37 @@ def locate(part: str | None, text: str | None, start: int | None = 0) -> int:
     return whole[at:].find(wanted) + at
 
 
-@function("str:repeat", signature("str:repeat", ((_STRING, Type.INT), Type.STRING)))
+_resolve_times = signature("str:repeat", ((_STRING, Type.INT), Type.STRING))
+
+
+def _resolve_repeat(types: Types, expressions: Expressions = ()) -> Type:
+    result = _resolve_times(types, expressions)
+    length = _constant_length(ast.FunctionCall("repeat", expressions, "str"))
+    if length is not None:
+        try:
+            check_length(length)
+        except ValueError as error:
+            raise SiddhiTypeError(str(error)) from error
+    return result
+
+
+def _constant_length(expression: ast.Expression) -> int | None:
+    """Return the length of a text that the app itself writes out, repeated perhaps; None for what events decide."""
+    match expression:
+        case ast.Literal(value=str() as text):
+            return len(text)
+        case ast.FunctionCall(id="str:repeat", args=(text, ast.Literal(value=int() as times))):
+            length = _constant_length(text)
+            return None if length is None else length * max(0, times)
+    return None
+
+
+@function("str:repeat", _resolve_repeat)
 def repeat(text: str | None, times: int | None) -> str:
     """Give the text several times; none where that is below 1. Source: RepeatFunctionExtension."""
-    return _of(text, "str:repeat") * _of(times, "str:repeat")
+    whole, often = _of(text, "str:repeat"), _of(times, "str:repeat")
+    check_length(len(whole) * often)
+    return whole * often
 
 
 @function("str:strcmp", signature("str:strcmp", ((_STRING, _STRING), Type.INT)))
@@ -268,7 +297,9 @@ def _texts(site: Site, values: tuple[Code, ...]) -> str:
 
 
 def _joined(values: tuple[str | None, ...]) -> str:
-    return "".join(value for value in values if value is not None)
+    known = [value for value in values if value is not None]
+    check_length(sum(map(len, known)))
+    return "".join(known)
 
 
 _resolve_parts = signature("str:concat", ((_BASIC, _BASIC), Type.STRING), repeat=True)
@@ -309,6 +340,7 @@ def _filled(template: str | None, values: tuple[str | None, ...]) -> str:
         # Place 0 is the template itself; the number of a value that is null stays as it is.
         found = values[int(place) - 1] if int(place) else template
         pieces[at] = pieces[at] if found is None else found
+    check_length(sum(map(len, pieces)))
     return "".join(pieces)
 
 
@@ -319,6 +351,7 @@ def _filled_by_name(template: str | None, values: Any) -> str:
     for at in range(1, len(pieces), 2):
         found = values.get(pieces[at].strip(_BLANKS))
         pieces[at] = pieces[at] if found is None else text_of(found)
+    check_length(sum(map(len, pieces)))
     return "".join(pieces)
 
 
@@ -414,7 +447,9 @@ class GroupConcat:
         texts: list[str] = list(counts)
         if order is not None:
             texts.sort(reverse=order.upper() == "DESC")
-        return str(separator).join(text for text in texts for _ in range(1 if distinct else counts[text]))
+        often = [1 if distinct else counts[text] for text in texts]
+        check_length(sum(len(text) * n for text, n in zip(texts, often, strict=True)) + len(separator) * sum(often))
+        return str(separator).join(text for text, n in zip(texts, often, strict=True) for _ in range(n))
 
 
 def _noted(state: list[Any], value: Any) -> str | None:

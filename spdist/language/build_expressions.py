@@ -88,7 +88,10 @@ class ExpressionBuilder:
 
     def name(self, leaf: Any) -> str:
         """Return a name without its backticks."""
-        return str(leaf).strip("`")
+        name = str(leaf).strip("`")
+        if "\0" in name:
+            self.fail(leaf, "A name cannot have a NUL character", "names become names of topics and files")
+        return name
 
     def string(self, leaf: Any) -> str:
         """Return a string without its quotes; there are no escapes."""

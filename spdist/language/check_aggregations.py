@@ -62,7 +62,9 @@ def check_aggregation(names: Names, definition: ast.AggregationDefinition) -> No
         names.unknown.add(definition.name)
         return
     output = Schema((_TIMESTAMP, *fields.fields))
-    checked = CheckedAggregation(definition.name, definition, select, scope, output, durations, purging)
+    written = names.written_out(definition)
+    select = names.written_out(select)
+    checked = CheckedAggregation(definition.name, written, select, scope, output, durations, purging)
     names.aggregations[definition.name] = output
     names.aggregated[definition.name] = checked
 

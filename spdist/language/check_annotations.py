@@ -13,21 +13,31 @@ from spdist.errors import (
 )
 from spdist.language import ast
 from spdist.language.check_transports import check_transports
+from spdist.language.checked import ClockSetting
 from spdist.language.names import Names
 from spdist.language.parser import read_time
+from spdist.language.references import check_references
 from spdist.language.scope import suggestion
 from spdist.language.types import Schema
 
 __all__ = ["check_app_annotations", "check_definition_annotations", "check_partition_annotations"]
 
 _STREAM_ERRORS = ("LOG", "STREAM", "STORE")
-_ONCE = ("app:name", "app:playback", "app:statistics")
+_ONCE = ("app:name", "app:playback", "app:clock", "app:statistics")
 _PLAYBACK = ("idle.time", "increment")
+_CLOCK = ("max.jump",)
+_CLOCK_EXAMPLE = "@app:clock(max.jump='2 years')"
 _PLAYBACK_EXAMPLE = "@app:playback(idle.time='100 millisec', increment='2 sec')"
 
 
-def check_app_annotations(names: Names, app: ast.SiddhiApp) -> None:
-    """Check ``@app:…``: those with a meaning are written once, and ``@app:playback`` as a whole or bare."""
+def check_app_annotations(names: Names, app: ast.SiddhiApp) -> ClockSetting:
+    """Check ``@app:…``: those with a meaning are written once, and ``@app:playback`` as a whole or bare.
+
+    Returns
+    -------
+    ClockSetting
+        What they say of the clock.
+    """
     seen: set[str] = set()
     for annotation in app.annotations:
         key = annotation.name.lower()
@@ -38,24 +48,42 @@ def check_app_annotations(names: Names, app: ast.SiddhiApp) -> None:
             hint = "Put @async on the streams."
             names.refuse(SiddhiTypeError, "'@app:async' is not part of Siddhi any more", annotation.span, hint)
         elif key == "app:playback":
-            _check_playback(names, annotation)
+            _check_times(names, annotation, _PLAYBACK, _PLAYBACK_EXAMPLE)
+            if (annotation.get("idle.time") is None) != (annotation.get("increment") is None):
+                hint = f"For example: {_PLAYBACK_EXAMPLE}"
+                names.refuse(AppValidationError, "'idle.time' and 'increment' come together", annotation.span, hint)
+        elif key == "app:clock":
+            _check_times(names, annotation, _CLOCK, _CLOCK_EXAMPLE)
         elif key == "app:statistics":
             _check_number(names, annotation, "interval", 0)
+    return _clock_of(app)
 
 
-def _check_playback(names: Names, playback: ast.Annotation) -> None:
-    """Check that a heartbeat has both of its elements, that both are times, and that there are no others."""
-    for element in playback.elements:
-        if (element.key or "").lower() not in _PLAYBACK:
-            message = f"'@{playback.name}' knows no '{element.key or element.value}'"
-            hint = f"It is written without anything, or as {_PLAYBACK_EXAMPLE}."
-            names.refuse(AppValidationError, message, playback.span, suggestion(element.key or "", _PLAYBACK) or hint)
-        elif read_time(element.value) is None:
-            message = f"'{element.value}' is no time"
-            names.refuse(SiddhiSyntaxError, message, element.span or playback.span, f"For example: {_PLAYBACK_EXAMPLE}")
-    if (playback.get("idle.time") is None) != (playback.get("increment") is None):
-        hint = f"For example: {_PLAYBACK_EXAMPLE}"
-        names.refuse(AppValidationError, "'idle.time' and 'increment' come together", playback.span, hint)
+def _clock_of(app: ast.SiddhiApp) -> ClockSetting:
+    """Return what annotations that have been checked say of the clock."""
+    said = {
+        (element.key or "").lower(): read_time(element.value)
+        for name in ("app:playback", "app:clock")
+        for annotation in ast.find_annotations(app.annotations, name)
+        for element in annotation.elements
+    }
+    set_here = {"max.jump": "max_jump_ms", "idle.time": "idle_ms", "increment": "increment_ms"}
+    return ClockSetting(**{set_here[key]: time for key, time in said.items() if key in set_here and time})
+
+
+def _check_times(names: Names, annotation: ast.Annotation, known: tuple[str, ...], example: str) -> None:
+    """Check that an annotation has no elements but these, and that each is a time."""
+    for element in annotation.elements:
+        place = element.span or annotation.span
+        if (element.key or "").lower() not in known:
+            message = f"'@{annotation.name}' knows no '{element.key or element.value}'"
+            hint = suggestion(element.key or "", known) or f"For example: {example}"
+            names.refuse(AppValidationError, message, annotation.span, hint)
+        elif (time := read_time(element.value)) is None:
+            names.refuse(SiddhiSyntaxError, f"'{element.value}' is no time", place, f"For example: {example}")
+        elif not time:
+            message = f"'{element.key}' of '@{annotation.name}' is at least 1 ms"
+            names.refuse(AppValidationError, message, place, f"For example: {example}")
 
 
 def _check_number(names: Names, annotation: ast.Annotation, key: str, least: int) -> None:
@@ -67,7 +95,10 @@ def _check_number(names: Names, annotation: ast.Annotation, key: str, least: int
 
 
 def check_definition_annotations(names: Names, definition: ast.Definition) -> None:
-    """Check the annotations of a stream or table."""
+    """Check the annotations of a definition."""
+    for annotation in definition.annotations:
+        if annotation.name.lower() in ("source", "sink", "store"):
+            check_references(names, annotation)
     match definition:
         case ast.StreamDefinition():
             _check_stream(names, definition, definition.schema)
@@ -81,11 +112,13 @@ def check_partition_annotations(names: Names, partition: ast.Partition) -> None:
         for key in ("enable", "idle.period"):
             if purge.get(key) is None:
                 names.refuse(SiddhiTypeError, f"'@purge' of a partition needs '{key}'", purge.span)
+        hint = "For example: @purge(enable='true', interval='10 sec', idle.period='1 hour')"
         for key in ("interval", "idle.period"):
             value = purge.get(key)
             if value is not None and read_time(value) is None:
-                hint = "For example: @purge(enable='true', interval='10 sec', idle.period='1 hour')"
                 names.refuse(AppValidationError, f"'{value}' is no time", purge.span, hint)
+            elif key == "interval" and value is not None and read_time(value) == 0:
+                names.refuse(AppValidationError, "'interval' of '@purge' is at least 1 ms", purge.span, hint)
         if (purge.get("enable") or "true").lower() not in ("true", "false"):
             names.refuse(SiddhiTypeError, "'enable' is 'true' or 'false'", purge.span)
 

@@ -129,8 +129,9 @@ def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Source
             error.hint = f"A window is written #window.{call.id}(…)."
         names.report(error)
         return None
+    call = names.with_arguments(call, Scope((source,)))
     types, expressions, errors = resolve_call(call, scope, names.catalog)
-    names.errors.extend(errors)
+    names.report(*errors)
     if types is None:
         return None
     try:
@@ -149,8 +150,9 @@ def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Source
 def check_window(names: Names, call: ast.FunctionCall, scope: Scope) -> None:
     """Check the name and the arguments of a window over the attributes of `scope`."""
     resolver = names.catalog.windows.get(call.id)
+    call = names.with_arguments(call, scope)
     types, expressions, errors = resolve_call(call, scope, names.catalog)
-    names.errors.extend(errors)
+    names.report(*errors)
     if resolver is None:
         names.report(unknown_extension("window", call.id, call.span, names.catalog.windows))
     elif types is not None:
@@ -194,16 +196,18 @@ def _side(names: Names, side: ast.JoinSide) -> Source | None:
 def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
     elements = list(pattern_elements(pattern.element))
     _check_logic(names, pattern.element)
+    _check_waits(names, pattern.element)
     found = [_element(names, element, counted) for element, counted in elements]
     sources = [source for source in found if source is not None]
     if len(sources) < len(elements):
         return None
     partners = _partners(pattern.element)
+    every = Scope(tuple(sources), tables=names.all_tables()).by_name()
     for position, (element, _) in enumerate(elements):
 
         def scope_of(source: Source, position: int = position) -> Scope:
             around = (*sources[:position], source, *sources[position + 1 :])
-            return Scope(around, tables=names.all_tables()).of_element(position, partners[position])
+            return dataclasses.replace(every, sources=around).of_element(position, partners[position])
 
         handled = check_filters(names, element.input.before, sources[position], scope_of)
         if handled is None:
@@ -211,7 +215,7 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
         sources[position] = handled
     # Siddhi sets up the right side of `and` and `or` before the left one; `select *` shows it.
     order = tuple(i if partner is None else partner for i, partner in enumerate(partners))
-    return Scope(tuple(sources), tables=names.all_tables(), star_order=order, missing=AppValidationError)
+    return dataclasses.replace(every, sources=tuple(sources), star_order=order, missing=AppValidationError)
 
 
 def _check_logic(names: Names, element: ast.StateElement) -> None:
@@ -226,6 +230,27 @@ def _check_logic(names: Names, element: ast.StateElement) -> None:
                 if part.op == "and":
                     message = "Without a time, 'not' stands beside an event, not beside another 'not'"
                 names.refuse(SiddhiSyntaxError, message, endless[0].span, hint)
+
+
+def _check_waits(names: Names, pattern: ast.StateElement) -> None:
+    """Refuse absences that end without delay and begin anew: time would never go on."""
+    first = next(iter(pattern_elements(pattern)))[0]
+    hint = "The shortest absence is 'for 1 millisec'."
+    for repeated in (part for part in pattern.walk() if isinstance(part, ast.EveryState)):
+        parts = [element for element, _ in pattern_elements(repeated.element)]
+        if all(_takes_no_time(part) for part in parts):
+            names.refuse(SiddhiTypeError, "An absence of 0 ms that repeats itself never ends", parts[0].span, hint)
+            return
+    inside = {id(part) for one in pattern.walk() if isinstance(one, ast.EveryState) for part in one.walk()}
+    for pair in (part for part in pattern.walk() if isinstance(part, ast.LogicalState)):
+        begins = pair.op == "and" and first in (pair.left, pair.right)
+        for side in (pair.left, pair.right):
+            if _takes_no_time(side) and (begins or id(pair) in inside):
+                names.refuse(SiddhiTypeError, "An absence of 0 ms that is waited for again never ends", side.span, hint)
+
+
+def _takes_no_time(element: ast.StateElement) -> bool:
+    return isinstance(element, ast.AbsentState) and element.waiting is not None and element.waiting.milliseconds < 1
 
 
 def _element(names: Names, element: ast.StreamState | ast.AbsentState, counted: bool) -> Source | None:

@@ -1,17 +1,17 @@
 """Queries put to a running app: what they read, what they select, and what they change.
 
-Other than in the queries of an app, ``having`` and ``order by`` may name attributes that are not selected; they are
-selected under hidden names then. An alias is accepted and means nothing, as in Siddhi.
+As in a join, ``having`` and ``order by`` may name attributes that are not selected. An alias is accepted and means
+nothing, as in Siddhi.
 
 Source: io.siddhi.core.util.parser.OnDemandQueryParser, verified on the engine.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from spdist.errors import DuplicateDefinitionError, OnDemandQueryError, SiddhiAppError, SiddhiSyntaxError
 from spdist.language import ast
@@ -20,14 +20,13 @@ from spdist.language.check_changes import check_change, refuse_schema
 from spdist.language.check_queries import check_items
 from spdist.language.check_ranges import check_range
 from spdist.language.checked import CheckedApp
-from spdist.language.names import Names
+from spdist.language.names import Names, TooManyErrors
 from spdist.language.scope import Scope, Source, suggestion
 from spdist.language.types import Schema
 
 __all__ = ["CheckedOnDemand", "check_on_demand"]
 
 _NOTHING = Schema(())
-_NodeType = TypeVar("_NodeType", bound=ast.Node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,9 @@ class CheckedOnDemand:
     scope : Scope
         What its condition and its selection may name: the store; nothing where it only changes a table.
     select : Selection
-        What is computed: ``having`` and ``order by`` name outputs only, for hidden ones are added.
+        What is computed, ``*`` written out.
     output : Schema
-        What that puts out, hidden attributes included.
-    shown : Schema
-        What the result has.
+        What that puts out.
     """
 
     query: ast.OnDemandQuery
@@ -55,7 +52,6 @@ class CheckedOnDemand:
     scope: Scope
     select: ast.Selection
     output: Schema
-    shown: Schema
 
 
 def check_on_demand(query: ast.OnDemandQuery, app: CheckedApp, catalog: Catalog, text: str = "") -> CheckedOnDemand:
@@ -85,7 +81,9 @@ def check_on_demand(query: ast.OnDemandQuery, app: CheckedApp, catalog: Catalog,
     names.tables.update(app.tables)
     names.windows.update(app.windows)
     names.aggregations.update(app.aggregations)
-    checked = _Check(names, query).result()
+    checked = None
+    with contextlib.suppress(TooManyErrors):
+        checked = _Check(names, query).result()
     if names.errors or checked is None:
         raise _together(names.errors, text)
     return checked
@@ -153,10 +151,10 @@ class _Check:
             hint = suggestion(target.id, names.tables)
             names.refuse(OnDemandQueryError, f"'{target.id}' is not a table", target.span, hint)
             return None
-        nothing = Scope((Source("what is selected from nothing", "", _NOTHING),), tables=names.all_tables())
+        nothing = Scope((Source("what is selected from nothing", "", _NOTHING, "table"),), tables=names.all_tables())
         if not self.query.select.items:
             # What is not selected is null.
-            checked = CheckedOnDemand(self.query, target.id, nothing, self.query.select, table, table)
+            checked = CheckedOnDemand(self.query, target.id, nothing, self.query.select, table)
             if isinstance(output, ast.Update) and not output.set:
                 hint = f"update {target.id} set {target.id}.… = … on …"
                 names.refuse(OnDemandQueryError, "This says not what to change", output.span, hint)
@@ -167,9 +165,9 @@ class _Check:
             checked = selected
         before = len(names.errors)
         if isinstance(output, ast.Delete | ast.Update):
-            check_change(names, output, target, checked.shown)
-        elif checked.shown != table:
-            refuse_schema(names, target, checked.shown, table)
+            check_change(names, output, target, checked.output)
+        elif checked.output != table:
+            refuse_schema(names, target, checked.output, table)
         names.errors[before:] = [_of_on_demand(error, OnDemandQueryError) for error in names.errors[before:]]
         return checked
 
@@ -183,23 +181,16 @@ class _Check:
             if isinstance(limit, ast.Literal) and isinstance(limit.value, int) and limit.value < 0:
                 names.refuse(OnDemandQueryError, f"'{word}' cannot be negative", limit.span)
         items = select.items or tuple(_named(name) for name in scope.sources[0].schema.names)
-        shown = check_items(names, items, scope)
-        if shown is None:
+        output = check_items(names, items, scope)
+        if output is None:
             return None
-        hidden = _Hidden(shown, scope)
-        having = None if select.having is None else hidden.rewritten(select.having)
-        order = tuple(dataclasses.replace(by, variable=hidden.variable(by.variable)) for by in select.order_by)
-        added = check_items(names, tuple(hidden.items), scope)
-        if added is None:
-            return None
-        output = Schema((*shown.fields, *added.fields))
-        result = Scope((Source(store, store, output),), tables=scope.tables)
-        if having is not None:
-            names.condition(having, result, "'having'")
-        for by in order:
+        result = scope.results(store, output)
+        if select.having is not None:
+            names.condition(select.having, result, "'having'")
+        for by in select.order_by:
             names.type_of(by.variable, result)
-        written = dataclasses.replace(select, items=(*items, *hidden.items), having=having, order_by=order)
-        return CheckedOnDemand(self.query, store, scope, written, output, shown)
+        written = names.written_out(dataclasses.replace(select, items=items))
+        return CheckedOnDemand(names.written_out(self.query), store, scope, written, output)
 
 
 def _may_select_nothing(output: ast.Output) -> bool:
@@ -208,48 +199,6 @@ def _may_select_nothing(output: ast.Output) -> bool:
 
 def _named(name: str) -> ast.SelectItem:
     return ast.SelectItem(ast.Variable(name), None)
-
-
-class _Hidden:
-    """The attributes that ``having`` and ``order by`` name without their being selected."""
-
-    def __init__(self, shown: Schema, scope: Scope) -> None:
-        self.shown = shown
-        self.scope = scope
-        self.items: list[ast.SelectItem] = []
-        self._names: dict[ast.Variable, str] = {}
-
-    def variable(self, variable: ast.Variable) -> ast.Variable:
-        """Return the output that `variable` means; a name of both the output and the store means the output."""
-        if variable.stream is None and self.shown.index(variable.name) is not None:
-            return variable
-        name = self._names.get(variable)
-        if name is None:
-            # No name that can be written, so none that is taken.
-            name = self._names[variable] = f"#{len(self.items)}"
-            self.items.append(ast.SelectItem(variable, name, span=variable.span))
-        return ast.Variable(name, span=variable.span)
-
-    def rewritten(self, node: _NodeType) -> _NodeType:
-        """Return an expression with outputs in place of all attributes; those of tables in ``in`` stay."""
-        mapped: _NodeType = _mapped(node, lambda v: v if self._elsewhere(v) else self.variable(v))
-        return mapped
-
-    def _elsewhere(self, variable: ast.Variable) -> bool:
-        named = variable.stream
-        return named is not None and named.id != self.scope.sources[0].name
-
-
-def _mapped(node: Any, change: Callable[[ast.Variable], ast.Variable]) -> Any:
-    """Return a tree of the same form with changed variables."""
-    if isinstance(node, ast.Variable):
-        return change(node)
-    if isinstance(node, tuple):
-        return tuple(_mapped(part, change) for part in node)
-    if isinstance(node, ast.Node):
-        parts = {part.name: getattr(node, part.name) for part in dataclasses.fields(node)}
-        return dataclasses.replace(node, **{name: _mapped(value, change) for name, value in parts.items()})
-    return node
 
 
 def _together(errors: Iterable[SiddhiAppError], text: str) -> SiddhiAppError:

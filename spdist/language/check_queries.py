@@ -14,7 +14,7 @@ from spdist.language.check_changes import check_change, refuse_schema
 from spdist.language.check_inputs import input_scope
 from spdist.language.checked import CheckedQuery
 from spdist.language.names import Names
-from spdist.language.scope import Scope, Source
+from spdist.language.scope import Scope
 from spdist.language.types import Schema, Type
 
 __all__ = ["check_items", "check_query"]
@@ -47,7 +47,7 @@ def check_query(names: Names, query: ast.Query, name: str, partition: int | None
             names.unknown.add(target.id)
         return None
     _check_output(names, query.output, target, output)
-    return CheckedQuery(name, query, scope, output, target.id, partition)
+    return CheckedQuery(name, names.written_out(query), scope, output, target.id, partition)
 
 
 def _check_rate(names: Names, query: ast.Query) -> None:
@@ -74,7 +74,7 @@ def _selection(names: Names, select: ast.Selection, scope: Scope, target: str) -
     output = check_items(names, select.items, scope) if select.items else _star(names, select, scope)
     if output is None:
         return None
-    result = Scope((Source(target, target, output),), tables=scope.tables, missing=scope.missing)
+    result = scope.results(target, output)
     if isinstance(select.having, ast.Variable) and names.type_of(select.having, result) is Type.BOOL:
         hint = f"Write {select.having.name} == true"
         names.refuse(SiddhiTypeError, "'having' takes a condition, not an attribute alone", select.having.span, hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from spdist.language import ast
 from spdist.language.scope import Scope
@@ -112,6 +113,24 @@ class CheckedAggregation:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSetting:
+    """How the clock of an ``@app:playback`` app moves.
+
+    Parameters
+    ----------
+    max_jump_ms : int
+        How far one event may move it: ``@app:clock(max.jump='…')``. The first event sets it wherever it is.
+    idle_ms, increment_ms : int
+        ``@app:playback(idle.time='…', increment='…')``: after so long without an event it goes on by the second; 0
+        where only events move it.
+    """
+
+    max_jump_ms: int = 366 * 86_400_000
+    idle_ms: int = 0
+    increment_ms: int = 0
+
+
+@dataclass(frozen=True)
 class CheckedApp:
     """An app in which every name is known and every expression has a type.
 
@@ -133,6 +152,8 @@ class CheckedApp:
         The aggregations by id, in the order of the text.
     scripts : mapping of str to Script
         The functions that the app defines, by name.
+    clock : ClockSetting
+        How the clock moves where `playback` is True.
     """
 
     app: ast.SiddhiApp
@@ -145,13 +166,22 @@ class CheckedApp:
     elements: tuple[CheckedQuery | CheckedPartition, ...]
     aggregated: Mapping[str, CheckedAggregation] = field(default_factory=dict)
     scripts: Mapping[str, Script] = field(default_factory=dict)
+    clock: ClockSetting = field(default_factory=ClockSetting)
 
-    @property
+    @cached_property
     def queries(self) -> tuple[CheckedQuery, ...]:
         """The queries outside of partitions."""
         return tuple(element for element in self.elements if isinstance(element, CheckedQuery))
 
-    @property
+    @cached_property
     def partitions(self) -> tuple[CheckedPartition, ...]:
         """The partitions."""
         return tuple(element for element in self.elements if isinstance(element, CheckedPartition))
+
+    @property
+    def joined(self) -> frozenset[str]:
+        """Ids of what joins look into: the streams, tables, windows and aggregations on their sides."""
+        inside = (query for partition in self.partitions for query in partition.queries)
+        inputs = (query.query.input for query in (*self.queries, *inside))
+        sides = (side for one in inputs if isinstance(one, ast.JoinInput) for side in (one.left, one.right))
+        return frozenset(side.input.stream.id for side in sides)

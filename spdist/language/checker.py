@@ -8,6 +8,7 @@ Source: io.siddhi.core.util.parser, verified on the engine.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 
@@ -17,8 +18,9 @@ from spdist.language.catalog import Catalog
 from spdist.language.check_annotations import check_app_annotations, check_partition_annotations
 from spdist.language.check_definitions import check_definitions
 from spdist.language.check_queries import check_query
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
-from spdist.language.names import Names
+from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery, ClockSetting
+from spdist.language.expressions import MOST_ERRORS
+from spdist.language.names import Names, TooManyErrors
 from spdist.language.scope import Scope, Source, suggestion
 from spdist.language.types import Schema
 
@@ -47,12 +49,16 @@ def check(app: ast.SiddhiApp, catalog: Catalog, text: str = "") -> CheckedApp:
     Raises
     ------
     SiddhiAppError
-        Something is wrong; ``errors`` holds all of it, in the order of the text. A single error is raised as itself.
+        Something is wrong; ``errors`` holds all of it, in the order of the text, where it is no more than a hundred
+        errors. A single error is raised as itself.
     """
     names = Names(catalog)
-    check_app_annotations(names, app)
-    check_definitions(names, app)
-    elements = _Elements(names).check(app.elements)
+    clock = ClockSetting()
+    elements: tuple[CheckedQuery | CheckedPartition, ...] = ()
+    with contextlib.suppress(TooManyErrors):
+        clock = check_app_annotations(names, app)
+        check_definitions(names, app)
+        elements = _Elements(names).check(app.elements)
     if names.errors:
         raise _together(names.errors, text)
     return CheckedApp(
@@ -66,6 +72,7 @@ def check(app: ast.SiddhiApp, catalog: Catalog, text: str = "") -> CheckedApp:
         elements,
         names.aggregated,
         names.scripts,
+        clock,
     )
 
 
@@ -106,7 +113,8 @@ class _Elements:
         queries = [self._query(query, inside, self._partitions) for query in partition.queries]
         self._names.unknown |= {name for name in inside.unknown if not name.startswith("#")}
         self._partitions += 1
-        return CheckedPartition(partition, keys, inner, tuple(query for query in queries if query is not None))
+        written = {id: self._names.written_out(key) for id, key in keys.items()}
+        return CheckedPartition(partition, written, inner, tuple(query for query in queries if query is not None))
 
     def _keys(self, partition: ast.Partition) -> dict[str, ast.PartitionKey]:
         keys: dict[str, ast.PartitionKey] = {}
@@ -143,4 +151,5 @@ def _together(errors: Sequence[SiddhiAppError], text: str) -> SiddhiAppError:
     if len(ordered) == 1:
         return ordered[0]
     listed = [f"{n}. {error}" for n, error in enumerate(ordered, 1)]
-    return SiddhiAppError("\n".join([f"The app has {len(ordered)} errors", *listed]), errors=tuple(ordered))
+    least = "at least " if len(ordered) >= MOST_ERRORS else ""
+    return SiddhiAppError("\n".join([f"The app has {least}{len(ordered)} errors", *listed]), errors=tuple(ordered))

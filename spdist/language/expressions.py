@@ -12,14 +12,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from spdist.errors import AppValidationError, SiddhiAppError, SiddhiTypeError, Span
+from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, Span
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.scope import Scope, undefined, unknown_extension
 from spdist.language.types import Type
 
-__all__ = ["find_errors", "is_aggregator", "located", "resolve_call", "type_of", "uses_aggregator"]
+__all__ = [
+    "MOST_ERRORS",
+    "find_errors",
+    "is_aggregator",
+    "located",
+    "resolve_call",
+    "type_of",
+    "uses_aggregator",
+    "written_out",
+]
 
+#: After so many errors checking ends: nobody reads more, and each costs a search for similar names.
+MOST_ERRORS = 100
 _ARITHMETIC = ("+", "-", "*", "/", "%")
 _WIDEST_FIRST = (Type.DOUBLE, Type.FLOAT, Type.LONG, Type.INT)
 
@@ -78,6 +89,14 @@ def resolve_call(
     return types, expressions, typing.errors
 
 
+def written_out(call: ast.FunctionCall, scope: Scope) -> ast.FunctionCall:
+    """Return `call` with the names of all attributes that are read in place of ``*``."""
+    if not call.star:
+        return call
+    names = tuple(ast.Variable(scope.name_of(reference), span=call.span) for reference in scope.star())
+    return dataclasses.replace(call, args=names, star=False)
+
+
 class _Typing:
     """One walk over an expression that goes on after errors; a None type means that an error was found below."""
 
@@ -87,6 +106,8 @@ class _Typing:
         self.errors: list[SiddhiAppError] = []
 
     def type(self, expression: ast.Expression) -> Type | None:
+        if len(self.errors) >= MOST_ERRORS:
+            return None
         match expression:
             case ast.Literal():
                 return expression.type
@@ -110,13 +131,14 @@ class _Typing:
         raise AssertionError(f"no rule for {type(expression).__name__}")
 
     def arguments(self, call: ast.FunctionCall) -> tuple[tuple[Type, ...] | None, tuple[ast.Expression, ...]]:
-        if call.star:
-            every = self._scope.star()
-            names = tuple(ast.Variable(self._scope.name_of(reference), span=call.span) for reference in every)
-            return tuple(reference.type for reference in every), names
-        types = [self.type(argument) for argument in call.args]
+        arguments = written_out(call, self._scope).args
+        if call.star and len(set(arguments)) < len(arguments):
+            message = f"'{call.id}(*)' stands for attributes of equal names"
+            self.errors.append(DuplicateDefinitionError(message, span=call.span, hint="Write its arguments out."))
+            return None, arguments
+        types = [self.type(argument) for argument in arguments]
         known = tuple(kind for kind in types if kind is not None)
-        return (known if len(known) == len(types) else None), call.args
+        return (known if len(known) == len(types) else None), arguments
 
     def _variable(self, variable: ast.Variable) -> Type | None:
         try:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from spdist.errors import SiddhiAppError, SiddhiTypeError, Span, UndefinedNameError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedAggregation
-from spdist.language.expressions import find_errors, uses_aggregator
+from spdist.language.expressions import MOST_ERRORS, find_errors, uses_aggregator, written_out
 from spdist.language.scope import Scope, Source, undefined
 from spdist.language.scripts import Script
 from spdist.language.types import Schema, Type
 
-__all__ = ["Names"]
+__all__ = ["Names", "TooManyErrors"]
+
+NodeType = TypeVar("NodeType", bound=ast.Node)
+
+
+class TooManyErrors(Exception):
+    """So much is wrong that checking ends; `Names.errors` holds what was found."""
 
 
 @dataclass(slots=True)
@@ -38,6 +47,8 @@ class Names:
         What was found.
     scripts : dict of str to Script
         The functions that the app defines, by name.
+    stars : dict of int to FunctionCall
+        What each ``f(*)`` that was checked stands for, by the call's identity.
     """
 
     catalog: Catalog
@@ -50,10 +61,14 @@ class Names:
     unknown: set[str] = field(default_factory=set)
     errors: list[SiddhiAppError] = field(default_factory=list)
     scripts: dict[str, Script] = field(default_factory=dict)
+    stars: dict[int, ast.FunctionCall] = field(default_factory=dict)
+    _tables: tuple[Source, ...] = ()
 
-    def report(self, error: SiddhiAppError) -> None:
-        """Keep `error`; checking goes on."""
-        self.errors.append(error)
+    def report(self, *errors: SiddhiAppError) -> None:
+        """Keep `errors`; checking goes on, up to the hundredth: then it raises TooManyErrors."""
+        self.errors.extend(errors)
+        if len(self.errors) >= MOST_ERRORS:
+            raise TooManyErrors
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -83,15 +98,29 @@ class Names:
 
     def all_tables(self) -> tuple[Source, ...]:
         """Return the tables as what ``in`` may name."""
-        return tuple(Source(name, name, schema, "table") for name, schema in self.tables.items())
+        if len(self._tables) != len(self.tables):  # one is only ever added
+            self._tables = tuple(Source(name, name, schema, "table") for name, schema in self.tables.items())
+        return self._tables
 
     # --- expressions -------------------------------------------------------------------------------------------------
 
     def type_of(self, expression: ast.Expression, scope: Scope) -> Type | None:
         """Return the type of `expression`; reports what is wrong in it, and then returns None."""
         kind, errors = find_errors(expression, scope, self.catalog)
-        self.errors.extend(errors)
+        self.report(*errors)
+        for node in expression.walk():
+            if isinstance(node, ast.FunctionCall):
+                self.with_arguments(node, scope)
         return kind
+
+    def with_arguments(self, call: ast.FunctionCall, scope: Scope) -> ast.FunctionCall:
+        """Return `call` with the attributes of `scope` in place of ``*``, and remember what it stands for."""
+        return self.stars.setdefault(id(call), written_out(call, scope)) if call.star else call
+
+    def written_out(self, node: NodeType) -> NodeType:
+        """Return a checked part of an app with the attributes that each ``f(*)`` in it stands for."""
+        known: NodeType = _replaced(node, self.stars) if self.stars else node
+        return known
 
     def condition(self, expression: ast.Expression, scope: Scope, what: str) -> None:
         """Report where `expression` is no condition; `what` asks for one."""
@@ -109,3 +138,16 @@ class Names:
     def refuse(self, kind: type[SiddhiAppError], message: str, span: Span | None, hint: str | None = None) -> None:
         """Report an error of class `kind`."""
         self.report(kind(message, span=span, hint=hint))
+
+
+def _replaced(node: Any, calls: Mapping[int, ast.FunctionCall]) -> Any:
+    """Return a tree with other calls in place of some, given by identity."""
+    if isinstance(node, tuple):
+        return tuple(_replaced(part, calls) for part in node)
+    if not isinstance(node, ast.Node):
+        return node
+    if id(node) in calls:
+        return calls[id(node)]
+    parts = {part.name: getattr(node, part.name) for part in dataclasses.fields(node)}
+    changed = {name: _replaced(value, calls) for name, value in parts.items()}
+    return dataclasses.replace(node, **{name: value for name, value in changed.items() if value is not parts[name]})

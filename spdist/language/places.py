@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ __all__ = ["VARIABLE", "Places", "expand"]
 
 #: How a variable is written.
 VARIABLE = re.compile(r"\$\{([A-Za-z_0-9.\-]+)\}")
+_MOST_MISSING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Places:
     def __init__(self, written: str, replaced: tuple[_Replaced, ...] = ()) -> None:
         self.written = written
         self._replaced = replaced
+        self._starts = [part.start for part in replaced]
         self._lines = [0] + [match.end() for match in re.finditer(r"\r\n|\r|\n", written)]
 
     def span(self, start: int, end: int) -> Span:
@@ -50,14 +52,14 @@ class Places:
         return Span(line, column, end_line, end_column, start, end)
 
     def _as_written(self, offset: int, *, last: bool) -> int:
-        shift = 0
-        for part in self._replaced:
-            if offset < part.start or (last and offset == part.start):
-                break
-            if offset < part.end or (last and offset == part.end):
-                return part.written_end if last else part.written_start
-            shift = part.written_end - part.end
-        return offset + shift
+        # Of the variables that begin before it, the last one; an end that is the beginning of one is not in it.
+        before = (bisect_left if last else bisect_right)(self._starts, offset)
+        if not before:
+            return offset
+        part = self._replaced[before - 1]
+        if offset < part.end or (last and offset == part.end):
+            return part.written_end if last else part.written_start
+        return offset + part.written_end - part.end
 
     def _line_and_column(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._lines, offset)
@@ -82,11 +84,12 @@ def expand(text: str, variables: Mapping[str, str] | None) -> tuple[str, Places]
     Raises
     ------
     SiddhiSyntaxError
-        A variable has no value; ``errors`` names all of them.
+        A variable has no value; ``errors`` names all of them, each once for a place, up to a hundred.
     """
     if "${" not in text:
         return text, Places(text)
     known = variables or {}
+    written = Places(text)
     parts: list[str] = []
     replaced: list[_Replaced] = []
     missing: list[SiddhiSyntaxError] = []
@@ -94,8 +97,9 @@ def expand(text: str, variables: Mapping[str, str] | None) -> tuple[str, Places]
     for match in VARIABLE.finditer(text):
         name = match.group(1)
         if name not in known:
-            span = Places(text).span(match.start(), match.end())
-            missing.append(_missing(name, span, text))
+            missing.append(_missing(name, written.span(match.start(), match.end()), text))
+            if len(missing) == _MOST_MISSING:
+                break
             continue
         parts += [text[position : match.start()], known[name]]
         length += match.start() - position

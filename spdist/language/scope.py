@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal
 
@@ -20,6 +20,11 @@ from spdist.language.types import Schema, Type
 
 __all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined", "unknown_extension"]
 
+_FIRST = ast.EventIndex(0)
+#: How many names a hint shows.
+_SHOWN = 20
+#: With how many names a wrong one is compared.
+_COMPARED = 500
 _NO_NULL = "There is no null constant; write 'a is null'."
 
 
@@ -83,24 +88,31 @@ class Scope:
         The sources in which a bare attribute name is looked up; all of them if not given.
     qualified : tuple of int, optional
         The sources that may be called by name; all of them if not given.
-    lists : bool
-        Whether a counted element without an index means the list of its values (it does wherever rows are selected, not
-        in the filters of a pattern, where it is one event).
+    counted : str
+        What a counted element means that is named without an index: ``list``, all its values, wherever rows are
+        selected; ``first``, its first event, in ``having`` and ``order by``; ``event``, one event, in the filters of a
+        pattern. A bare attribute name means the first event in the former two.
     tables : tuple of Source
         What ``in`` may name.
     star_order : tuple of int, optional
         The sources in the order of ``select *``; that of `sources` if not given.
     missing : type
         The error that a bare name raises which is nowhere: Siddhi has others where there are several sources.
+    output : int, optional
+        The source that stands for what the query puts out: a bare name is looked up there first; see `results`.
+    named : mapping of str to sequence of int, optional
+        The positions of `sources` by name, for many of them: a pattern's elements are looked up in it, not searched.
     """
 
     sources: tuple[Source, ...]
     unqualified: tuple[int, ...] | None = None
-    qualified: tuple[int, ...] | None = None
-    lists: bool = True
+    qualified: Sequence[int] | None = None
+    counted: Literal["list", "first", "event"] = "list"
     tables: tuple[Source, ...] = ()
     star_order: tuple[int, ...] | None = None
     missing: type[SiddhiAppError] = UndefinedAttributeError
+    output: int | None = None
+    named: Mapping[str, Sequence[int]] | None = field(default=None, compare=False, repr=False)
 
     def resolve(self, variable: ast.Variable) -> Reference:
         """Return what `variable` means.
@@ -118,6 +130,8 @@ class Scope:
             if position is None:
                 raise self._no_attribute(variable, (source,))
             return self._reference(source, position, variable.index)
+        if self.output is not None and (put := self.sources[self.output].schema.index(variable.name)) is not None:
+            return Reference(self.output, put, self.sources[self.output].schema.types[put])
         places = self._all() if self.unqualified is None else self.unqualified
         found = [(i, p) for i in places if (p := self.sources[i].schema.index(variable.name)) is not None]
         if not found:
@@ -125,11 +139,18 @@ class Scope:
         if len(found) > 1:
             forms = " or ".join(f"{self.sources[i].name}.{variable.name}" for i, _ in found)
             raise AppValidationError(f"'{variable.name}' is ambiguous", span=variable.span, hint=f"Write {forms}.")
-        return self._reference(*found[0], None)
+        source, position = found[0]
+        first = self.counted != "event" and self.sources[source].multiple
+        return self._reference(source, position, _FIRST if first else None)
 
     def find(self, stream: ast.StreamRef) -> int:
         """Return the position of the source called `stream`: the first one of that name; raises UndefinedNameError."""
-        named = [i for i, source in enumerate(self.sources) if source.name == stream.id]
+        id = stream.id
+        named: Sequence[int]
+        if self.named is None:
+            named = [i for i, source in enumerate(self.sources) if source.name == id]
+        else:
+            named = self.named.get(id, ())
         visible = [i for i in named if self.qualified is None or i in self.qualified]
         if visible:
             return visible[0]
@@ -160,27 +181,62 @@ class Scope:
         partner : int, optional
             The other side of its ``and`` or ``or``.
         """
-        visible = tuple(range(position + 1)) + ((partner,) if partner is not None and partner > position else ())
+        visible: Sequence[int] = range(position + 1)
+        if partner is not None and partner > position:
+            visible = (*visible, partner)
         # Siddhi sets up the right side of `and` and `or` before the left one, and looks for a bare name in all that is
         # set up; it fails in another way where something is not.
         end = max(position, partner) if partner is not None and partner > position else position
         last = end == len(self.sources) - 1 and (partner is None or partner > position)
         missing = AppValidationError if last else UndefinedNameError
-        return replace(self, unqualified=(position,), qualified=visible, lists=False, missing=missing)
+        return replace(self, unqualified=(position,), qualified=visible, counted="event", missing=missing)
+
+    def results(self, name: str, output: Schema) -> Scope:
+        """Return the scope of ``having`` and ``order by``.
+
+        A query over one stream or named window may name there what it puts out, bare or as an attribute of `name`. A
+        join, a pattern and a query on demand may also name what they read, by source, or bare where they put out
+        nothing of that name; what they put out is only named bare.
+
+        Parameters
+        ----------
+        name : str
+            What the query writes to.
+        output : Schema
+            What it puts out.
+        """
+        result = Source(name, name, output)
+        if len(self.sources) == 1 and self.sources[0].kind in ("stream", "window"):
+            return Scope((result,), tables=self.tables, missing=self.missing)
+        read = self._all()
+        sources = (*self.sources, result)
+        order = read if self.star_order is None else self.star_order
+        scope = replace(self, sources=sources, star_order=order, counted="first", output=len(sources) - 1, named=None)
+        return replace(scope, unqualified=read, qualified=read)
+
+    def is_output(self, reference: Reference) -> bool:
+        """Tell, in a scope of `results`, whether `reference` is part of what the query puts out."""
+        return reference.source == (self.output or 0)
 
     def with_table(self, table: Source) -> Scope:
         """Return this scope with a table that is only meant where its name is written, as in ``(T.a == a) in T``."""
         searched = self._all() if self.unqualified is None else self.unqualified
         position = len(self.sources)
         visible = None if self.qualified is None else (*self.qualified, position)
-        return replace(self, sources=(*self.sources, table), unqualified=searched, qualified=visible)
+        return replace(self, sources=(*self.sources, table), unqualified=searched, qualified=visible, named=None)
+
+    def by_name(self) -> Scope:
+        """Return this scope with its sources looked up by name: for patterns, which may have many."""
+        return replace(self, named=_positions(self.sources))
 
     def _all(self) -> tuple[int, ...]:
         return tuple(range(len(self.sources)))
 
     def _reference(self, source: int, position: int, index: ast.EventIndex | None) -> Reference:
         owner = self.sources[source]
-        multiple = owner.multiple and index is None and self.lists
+        if owner.multiple and index is None and self.counted == "first":
+            index = _FIRST
+        multiple = owner.multiple and index is None and self.counted == "list"
         return Reference(source, position, Type.OBJECT if multiple else owner.schema.types[position], index, multiple)
 
     def _no_attribute(self, variable: ast.Variable, places: Iterable[int]) -> SiddhiAppError:
@@ -191,7 +247,9 @@ class Scope:
         message = f"{where} no attribute '{variable.name}'"
         if variable.name.lower() == "null":
             return kind(message, span=variable.span, hint=_NO_NULL)
-        hint = suggestion(variable.name, names) or (f"It has: {', '.join(names)}." if len(owners) == 1 else None)
+        hint = suggestion(variable.name, names)
+        if hint is None and len(owners) == 1:
+            hint = f"It has: {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else '.'}"
         return kind(message, span=variable.span, hint=hint)
 
     def _source_hint(self, name: str) -> str | None:
@@ -201,6 +259,13 @@ class Scope:
             if source.name.lstrip("#!") == name:
                 return f"Write '{source.name}', with its mark."
         return suggestion(name, [source.name for source in self.sources])
+
+
+def _positions(sources: Sequence[Source]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for position, source in enumerate(sources):
+        found.setdefault(source.name, []).append(position)
+    return found
 
 
 def pattern_elements(element: ast.StateElement) -> Iterator[tuple[ast.StreamState | ast.AbsentState, bool]]:
@@ -225,6 +290,8 @@ def pattern_elements(element: ast.StateElement) -> Iterator[tuple[ast.StreamStat
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """Return ``Did you mean '…'?`` with the name of `known` that is most like `name`; None where none is."""
     names = sorted(set(known))
+    if len(names) > _COMPARED:  # comparing is slow
+        names = [other for other in names if other[:1].lower() == name[:1].lower()][:_COMPARED]
     folded = {known_name.lower(): known_name for known_name in names}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return f"Did you mean '{folded[close[0]]}'?" if close else None

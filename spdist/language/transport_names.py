@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DYNAMIC", "MAPPINGS", "NEEDED", "SERVICES", "SINKS", "SOURCES", "STRATEGIES"]
+__all__ = ["DYNAMIC", "MAPPINGS", "NEEDED", "SECRETS", "SERVICES", "SINKS", "SOURCES", "STRATEGIES"]
 
 _BOTH: Final = (
     "embedded",
@@ -79,3 +79,31 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",)}
 DYNAMIC: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",), "log": ()}
 #: Types that offer nothing to be deployed beside the app, so that ``dep:`` options mean nothing.
 SERVICES: Final[dict[str, bool]] = {"inMemory": False, "log": False}
+
+#: Options that may hold ``${secret:NAME}``, of each type of source, sink or store that is connected. They are used for
+#: logins, and are shown nowhere.
+SECRETS: Final[dict[str, tuple[str, ...]]] = {
+    "duckdb": (),
+    "file": (),
+    "http": (
+        "basic.auth.password",
+        "basic.auth.username",
+        "body.consumer.key",
+        "body.consumer.secret",
+        "consumer.key",
+        "consumer.secret",
+        "headers",
+        "https.keystore.key.password",
+        "https.keystore.password",
+        "oauth.password",
+        "oauth.username",
+        "proxy.password",
+        "proxy.username",
+        "refresh.token",
+    ),
+    "inMemory": (),
+    "kafka": ("optional.configuration",),
+    "log": (),
+    "nats": ("password", "token", "username"),
+    "rdbms": ("password", "username"),
+}

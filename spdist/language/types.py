@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 __all__ = ["Schema", "Type", "promote"]
 
@@ -46,7 +47,7 @@ def promote(left: Type, right: Type) -> Type | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schema:
     """Names and types of a stream's attributes, in order; a row of that stream is a tuple of the same length."""
 
@@ -57,22 +58,24 @@ class Schema:
         """Build a schema from ``(name, type)`` pairs, types as `Type` or as written in SiddhiQL."""
         return cls(tuple((name, Type(kind) if isinstance(kind, str) else kind) for name, kind in fields))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The attributes' names."""
         return tuple(name for name, _ in self.fields)
 
-    @property
+    @cached_property
     def types(self) -> tuple[Type, ...]:
         """The attributes' types."""
         return tuple(kind for _, kind in self.fields)
 
     def index(self, name: str) -> int | None:
         """Return the position of attribute `name`, or None."""
-        for position, (field, _) in enumerate(self.fields):
-            if field == name:
-                return position
-        return None
+        return self._positions.get(name)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        # The first of a name that stands twice.
+        return {name: position for position, (name, _) in reversed(list(enumerate(self.fields)))}
 
     def __len__(self) -> int:
         return len(self.fields)

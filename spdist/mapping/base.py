@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from spdist.errors import MappingError
+from spdist.errors import MappingError, SiddhiTypeError
 from spdist.language import ast
 from spdist.language.types import Schema
+from spdist.mapping.bounds import MAX_BYTES
 
 __all__ = ["TRANSPORT_PREFIX", "Event", "Lost", "MapSetting", "SinkMapper", "SourceMapper", "mapped_attributes"]
 
 #: Timestamp in ms, data.
 Event = tuple[int, tuple[Any, ...]]
-#: Told why one event of a payload is left out, while the others are delivered.
+#: Told why one event of a payload is left out, or several (`MappingError.events`), while the others are delivered.
 Lost = Callable[[MappingError], None]
 
 #: Marks what is not read from the payload but from the properties that came with it.
@@ -103,11 +104,27 @@ class MapSetting:
         The stream's attributes.
     annotation : Annotation, optional
         ``@map(…)``; None where none is written.
+    limit : int, optional
+        What the transport says of how large a payload may be, bytes; its own word counts before that of the mapping.
     """
 
     stream: str
     schema: Schema
     annotation: ast.Annotation | None = None
+    limit: int | None = None
+
+    @property
+    def max_bytes(self) -> int:
+        """How large a payload may be, bytes; ``max.payload.size`` of the mapping (ours) says it for large files."""
+        written = self.text("max.payload.size", str(MAX_BYTES)).strip()
+        if not written.isdecimal() or not int(written):
+            span = None if self.annotation is None else self.annotation.span
+            raise SiddhiTypeError(
+                f"'max.payload.size' is a number of bytes, not '{written}'",
+                span=span,
+                hint=f"for example: max.payload.size='{4 * MAX_BYTES}'",
+            )
+        return int(written) if self.limit is None else self.limit
 
     def text(self, key: str, default: str) -> str:
         """Return an option."""

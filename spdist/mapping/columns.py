@@ -86,6 +86,7 @@ class BatchReader:
     def __init__(self, setting: MapSetting) -> None:
         self.mapper = source_mapper(setting)
         self._schema = setting.schema
+        self._largest = setting.max_bytes
         self.plain = _is_plain(setting, "attributes") and len(setting.schema) > 0
         names = setting.schema.names
         self._getters = [itemgetter(name) for name in names]
@@ -126,8 +127,8 @@ class BatchReader:
 
     def rows(self, payloads: Sequence[Any]) -> list[Row | None]:
         """Return the row of each payload that holds one event in the usual form; None where `mapper` is to be asked."""
-        if isinstance(self.mapper, CsvSource):
-            return self.mapper.rows(payloads)
+        if isinstance(self.mapper.mapper, CsvSource):
+            return self.mapper.mapper.rows(payloads, self._largest)
         if not self.plain or not set(map(type, payloads)) <= {bytes, str}:
             return [None] * len(payloads)
         rows: list[Row | None] = []
@@ -139,12 +140,12 @@ class BatchReader:
     def _together(self, payloads: Sequence[Any]) -> Sequence[Row]:
         """Return the row of each payload where all hold one event in the same usual form; else nothing."""
         try:
-            trees = _joined(payloads)
+            trees = _joined(payloads, self._largest)
             events = list(map(_of_envelope, trees)) if set(map(len, trees)) == {1} else trees
             if set(map(len, events)) != {len(self._getters)}:
                 return ()
             return self._fitting([list(map(get, events)) for get in self._getters])
-        except (ValueError, LookupError, TypeError):
+        except Exception:  # the mapping says of which payload it is, and why
             return ()
 
     def _each(self, payloads: Sequence[Any]) -> list[Row | None]:
@@ -154,11 +155,12 @@ class BatchReader:
         for payload in payloads:
             row = None
             try:
-                tree = loads(payload)
-                event = tree[ENVELOPE] if len(tree) == 1 else tree
-                if len(event) == width:
-                    row = pick(event)
-            except (ValueError, LookupError, TypeError):
+                if len(payload) <= self._largest:
+                    tree = loads(payload)
+                    event = tree[ENVELOPE] if len(tree) == 1 else tree
+                    if len(event) == width:
+                        row = pick(event)
+            except Exception:  # the mapping says why
                 pass
             rows.append(row)
         there = [row for row in rows if row is not None]
@@ -176,8 +178,8 @@ class BatchReader:
         return list(zip(*map(_narrowed, kinds, columns), strict=True))
 
 
-def _joined(payloads: Sequence[Any]) -> list[Any]:
-    """Return the trees of payloads; raises ValueError where it is not sure that each is one object.
+def _joined(payloads: Sequence[Any], largest: int) -> list[Any]:
+    """Return the trees of payloads; raises ValueError where it is not sure that each is one object, not too large.
 
     They are read as one array. As the newline between two is in no text, and as there is no array in them, their comma
     parts elements, or it parts entries of an object: not before a brace. So each payload is one element or more, and
@@ -186,6 +188,8 @@ def _joined(payloads: Sequence[Any]) -> list[Any]:
     if set(map(_first, payloads)) not in _BRACES:
         raise ValueError("not all begin with a brace")
     joined = b",\n".join(payloads) if type(payloads[0]) is bytes else ",\n".join(payloads).encode()
+    if len(joined) > largest and max(map(len, payloads)) > largest:
+        raise ValueError("one is too large")
     if b"[" in joined and any(map(joined.translate(None, _SPACE).__contains__, _ARRAYS)):
         raise ValueError("there may be an array")
     trees: list[Any] = orjson.loads(b"[%b]" % joined)

@@ -14,6 +14,7 @@ from typing import Any
 
 from spdist.errors import MappingError, SiddhiTypeError
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, mapped_attributes
+from spdist.mapping.bounds import check_events, shown
 from spdist.mapping.values import read_text, reader_of, writer_of
 
 __all__ = ["CsvSink", "CsvSource"]
@@ -113,7 +114,8 @@ class CsvSource:
         try:
             lines = [line for line in csv.reader(io.StringIO(text), delimiter=self._delimiter, strict=True) if line]
         except csv.Error as error:
-            raise self._setting.bad(f"these are no lines of csv ({error}): {text!r}") from error
+            raise self._setting.bad(f"these are no lines of csv ({error}): {shown(text)}") from error
+        check_events(lines)
         if self._header_due:
             self._header_due = False
             lines = lines[1:]
@@ -125,8 +127,16 @@ class CsvSource:
                 lost(error)
         return [events] if events else []
 
-    def rows(self, payloads: Sequence[Any]) -> list[tuple[Any, ...] | None]:
-        """Return the row of each payload that is one plain line with all values; None where `read` is to be asked."""
+    def rows(self, payloads: Sequence[Any], largest: int) -> list[tuple[Any, ...] | None]:
+        """Return the row of each payload that is one plain line with all values; None where `read` is to be asked.
+
+        Parameters
+        ----------
+        payloads : Sequence
+            What the transport received.
+        largest : int
+            How long one may be.
+        """
         columns, delimiter = self._columns, self._delimiter
         if self._header_due or not all(column.isdecimal() for column in columns):
             return [None] * len(payloads)
@@ -137,11 +147,11 @@ class CsvSource:
         for payload in payloads:
             row = None
             text = _text(payload)
-            if 0 < len(text) < _PLAIN_LENGTH and _UNUSUAL.search(text) is None:
+            if 0 < len(text) < _PLAIN_LENGTH and len(payload) <= largest and _UNUSUAL.search(text) is None:
                 texts = text.split(delimiter)
                 try:
                     row = tuple([read(texts[place]) for place, read in cells])
-                except IndexError:
+                except Exception:  # `read` says why
                     pass
                 else:
                     row = None if None in row else row
@@ -167,7 +177,7 @@ class CsvSource:
                 return str(found)
         elif column.isdecimal() and int(column) < len(line):
             return line[int(column)]
-        raise self._setting.bad(f"nothing is there for '{name}' in {line}")
+        raise self._setting.bad(f"nothing is there for '{name}' in {shown(line)}")
 
     def snapshot(self) -> Any:
         """Return whether the header is still to come."""

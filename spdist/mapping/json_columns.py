@@ -52,6 +52,7 @@ class ColumnReader:
     def __init__(self, setting: MapSetting) -> None:
         self.reader = BatchReader(setting)
         self._kinds = setting.schema.types
+        self._largest = setting.max_bytes
         self._forms: list[tuple[Any, bool]] = []
         self._wants_rows = False
         if self.reader.plain:
@@ -73,13 +74,13 @@ class ColumnReader:
             batch = self._parsed(payloads)
             if batch is not None:
                 return self._sure(payloads, batch)
-        except pa.ArrowException:
+        except Exception:  # they are read one by one, and the mapping says which of them cannot be read
             pass
         return self.reader.rows(payloads.to_pylist()), None
 
     def _parsed(self, payloads: Any) -> Any:
         """Return the columns of payloads that are one object each, all of the same form; None where it is not sure."""
-        lines = _lines(payloads) if self._forms and len(payloads) >= FEW else None
+        lines = _lines(payloads, self._largest) if self._forms and len(payloads) >= FEW else None
         if lines is None:
             return None
         for form in tuple(self._forms):
@@ -133,8 +134,8 @@ class ColumnReader:
         return compress(range(len(payloads)), pc.match_substring_regex(payloads, self._odd).to_pylist())
 
 
-def _lines(payloads: Any) -> Any:
-    """Return payloads as lines; None where one does not begin and end with braces, or holds a newline.
+def _lines(payloads: Any, largest: int) -> Any:
+    """Return payloads as lines; None where one does not begin and end with braces, holds a newline or is too large.
 
     A newline is in no text of JSON, and between a closing brace and an opening one there is one only between values
     that are in nothing. So each line holds one value or more, and one where there are as many values as lines.
@@ -143,6 +144,8 @@ def _lines(payloads: Any) -> Any:
     places = bounds(lines)
     data = numpy.frombuffer(lines.buffers()[2], numpy.uint8, places[-1])
     begins, ends = places[:-1], places[1:] - 1
+    if (ends - begins).max() > largest:
+        return None
     if (ends - begins < len("{}")).any() or (data[begins] != ord("{")).any() or (data[ends - 1] != ord("}")).any():
         return None
     return data if numpy.count_nonzero(data == ord("\n")) == len(payloads) else None

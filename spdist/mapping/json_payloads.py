@@ -22,6 +22,7 @@ from spdist.functions.json_parse import parse_smart
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.bounds import check_depth, check_events, shown
 from spdist.mapping.paths import MISSING, Path
 from spdist.mapping.templates import json_template
 from spdist.mapping.values import read_text, write_text
@@ -90,7 +91,7 @@ class JsonSink(Stateless):
         try:
             json.loads(payload)
         except ValueError as error:
-            raise self._setting.bad(f"the payload is no JSON ({error}): {payload}") from error
+            raise self._setting.bad(f"the payload is no JSON ({error}): {shown(payload)}") from error
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -127,22 +128,27 @@ class JsonSource(Stateless):
         text = self._setting.text_of(payload, "json")
         try:
             tree = json.loads(text, parse_constant=_no_constant) if self._paths is None else _permissive(text)
-        except ValueError as error:
-            raise self._setting.bad(f"this is no JSON ({error}): {payload!r}") from error
+            check_depth(tree, text)
+        except (ValueError, RecursionError) as error:
+            raise self._setting.bad(f"this is no JSON that can be read ({error}): {shown(payload)}") from error
         if self._enclosing is not None:
             tree = self._enclosing.find(tree)
             if tree is MISSING:
-                raise self._setting.bad(f"nothing is at '{self._enclosing.text}' in {payload!r}")
+                raise self._setting.bad(f"nothing is at '{self._enclosing.text}' in {shown(payload)}")
         return tree
 
     def _rows(self, tree: Any, properties: Mapping[str, Any], lost: Lost) -> list[tuple[Any, ...]]:
         if self._paths is not None:
             elements = tree if isinstance(tree, list) else [tree]
+            check_events(elements)
             return [row for element in elements if (row := self._by_paths(element, properties, lost)) is not None]
         if isinstance(tree, list):
+            check_events(tree)
             return [row for element in tree if (row := self._lenient(element, lost)) is not None]
         event = self._unwrapped(tree)
-        return [self._strict(one) for one in (event if isinstance(event, list) else [event])]
+        events = event if isinstance(event, list) else [event]
+        check_events(events)
+        return [self._strict(one) for one in events]
 
     def _unwrapped(self, element: Any) -> Any:
         if isinstance(element, dict) and list(element) == [ENVELOPE] and isinstance(element[ENVELOPE], dict | list):
@@ -153,7 +159,7 @@ class JsonSource(Stateless):
 
     def _strict(self, event: Any) -> tuple[Any, ...]:
         if not isinstance(event, dict):
-            raise self._setting.bad(f"an event is an object, not {event!r}")
+            raise self._setting.bad(f"an event is an object, not {shown(event)}")
         schema = self._setting.schema
         unknown = [name for name in event if schema.index(name) is None]
         if unknown:
@@ -173,7 +179,7 @@ class JsonSource(Stateless):
         low, high = (INT_MIN, INT_MAX) if kind is Type.INT else (LONG_MIN, LONG_MAX)
         wanted = {Type.BOOL: bool, Type.DOUBLE: float}.get(kind, int)
         if type(value) is not wanted or (wanted is int and not low <= value <= high):
-            raise self._setting.bad(f"'{name}' is no {kind}: {json_text(value)}")
+            raise self._setting.bad(f"'{name}' is no {kind}: {shown(value)}")
         return value
 
     # --- arrays and paths ---------------------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ class JsonSource(Stateless):
     def _lenient(self, element: Any, lost: Lost) -> tuple[Any, ...] | None:
         event = self._unwrapped(element)
         if not isinstance(event, dict):
-            raise self._setting.bad(f"an event is an object, not {event!r}")
+            raise self._setting.bad(f"an event is an object, not {shown(event)}")
         return self._row(lambda name, _: event.get(name, MISSING), lost)
 
     def _by_paths(self, element: Any, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:

@@ -11,6 +11,7 @@ from typing import Any
 from spdist.functions.numbers import float32
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.bounds import check_events, shown
 from spdist.mapping.templates import Template
 from spdist.mapping.values import read_text
 
@@ -63,6 +64,7 @@ class KeyValueSource(Stateless):
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the payload's events as one chunk."""
         maps = payload if isinstance(payload, list | tuple) else [payload]
+        check_events(maps)
         events = [(now, row) for one in maps if (row := self._row(one, properties, lost)) is not None]
         return [events] if events else []
 
@@ -91,4 +93,4 @@ class KeyValueSource(Stateless):
                 return read_text(value, kind)
             except ValueError as error:
                 raise self._setting.bad(f"'{name}': {error}") from error
-        raise self._setting.bad(f"'{name}' is no {kind}: {value!r}")
+        raise self._setting.bad(f"'{name}' is no {kind}: {shown(value)}")

@@ -1,13 +1,15 @@
-"""Which mapping a ``@map(type='…')`` names."""
+"""Which mapping a ``@map(type='…')`` names, and what holds for all that read what others have written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from spdist.errors import UnknownExtensionError
+from spdist.errors import MappingError, SiddhiAppError, UnknownExtensionError
+from spdist.language.expressions import located
 from spdist.language.scope import suggestion
-from spdist.mapping.base import MapSetting, SinkMapper, SourceMapper
+from spdist.mapping.base import Event, Lost, MapSetting, SinkMapper, SourceMapper
+from spdist.mapping.bounds import MAX_TOLD, shown
 from spdist.mapping.csv_payloads import CsvSink, CsvSource
 from spdist.mapping.json_payloads import JsonSink, JsonSource
 from spdist.mapping.keyvalue_payloads import KeyValueSink, KeyValueSource
@@ -15,7 +17,7 @@ from spdist.mapping.passing import PassSink, PassSource
 from spdist.mapping.text_payloads import TextSink, TextSource
 from spdist.mapping.xml_payloads import XmlSink, XmlSource
 
-__all__ = ["is_mapped", "sink_mapper", "source_mapper"]
+__all__ = ["GuardedMapper", "is_mapped", "sink_mapper", "source_mapper"]
 
 Mapper = TypeVar("Mapper")
 
@@ -45,12 +47,77 @@ def is_mapped(setting: MapSetting) -> bool:
 
 def sink_mapper(setting: MapSetting) -> SinkMapper:
     """Return the mapping of a sink; raises UnknownExtensionError where there is none of that type."""
-    return _known(_SINKS, setting)(setting)
+    return _made(_known(_SINKS, setting), setting)
 
 
-def source_mapper(setting: MapSetting) -> SourceMapper:
+def source_mapper(setting: MapSetting) -> GuardedMapper:
     """Return the mapping of a source; raises UnknownExtensionError where there is none of that type."""
-    return _known(_SOURCES, setting)(setting)
+    return GuardedMapper(setting, _made(_known(_SOURCES, setting), setting))
+
+
+def _made(kind: Callable[[MapSetting], Mapper], setting: MapSetting) -> Mapper:
+    """Return a mapping; what is wrong with its options is placed at its ``@map``, where nothing says it better."""
+    try:
+        return kind(setting)
+    except SiddhiAppError as error:
+        for one in (error, *error.errors):
+            located(one, None if setting.annotation is None else setting.annotation.span)
+        raise
+
+
+class GuardedMapper:
+    """A source's mapping whose payloads were written by others: none of them can harm more than itself.
+
+    Whatever goes wrong while a payload is read, that payload cannot be read: the only error is MappingError. Of the
+    events that are left out, the first `MAX_TOLD` are told of one by one and the others together; where the payload as
+    a whole cannot be read none of them is.
+
+    Parameters
+    ----------
+    setting : MapSetting
+        The stream, and how large a payload may be.
+    mapper : SourceMapper
+        What reads it.
+
+    State
+    -----
+    That of the mapping.
+    """
+
+    def __init__(self, setting: MapSetting, mapper: SourceMapper) -> None:
+        self.mapper = mapper
+        self._setting = setting
+        self._largest = setting.max_bytes
+
+    def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
+        """Return the chunks that a payload holds; see `SourceMapper`. Raises MappingError and nothing else."""
+        left_out: list[MappingError] = []
+        try:
+            if isinstance(payload, str | bytes | bytearray) and len(payload) > self._largest:
+                raise ValueError(f"it is larger than {self._largest} bytes")
+            chunks = self.mapper.read(payload, properties, now, left_out.append)
+        except MappingError:
+            raise
+        except Exception as error:
+            told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise self._setting.bad(f"this cannot be read ({told[:500]}): {shown(payload)}") from error
+        for one in left_out[:MAX_TOLD]:
+            lost(one)
+        if (more := len(left_out) - MAX_TOLD) > 0:
+            rest = self._setting.bad(
+                f"{more} more events of the payload are left out; the last: {left_out[-1].message}"
+            )
+            rest.events = more
+            lost(rest)
+        return chunks
+
+    def snapshot(self) -> Any:
+        """Return the state as plain data."""
+        return self.mapper.snapshot()
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        self.mapper.restore(state)
 
 
 def _known(known: dict[str, Callable[[MapSetting], Mapper]], setting: MapSetting) -> Callable[[MapSetting], Mapper]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
@@ -12,12 +13,41 @@ from spdist.language.scope import suggestion
 from spdist.language.types import Schema
 from spdist.mapping.values import writer_of
 
-__all__ = ["Template", "json_template"]
+__all__ = ["Filled", "Template", "json_template"]
 
 _PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 _QUOTED_PLACE = re.compile(r'"\{\{([^{}]*)\}\}"|\{\{([^{}]*)\}\}')
 
 Writer = Callable[[Any], str]
+
+
+class Filled(str):
+    """A text that was made from a template, and knows what of it was written and what came with an event.
+
+    Attributes
+    ----------
+    written : tuple of str
+        The parts of the template around its places: one more than there are values.
+    values : tuple of str
+        What the event has put there.
+    """
+
+    __slots__ = ("values", "written")
+
+    written: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, written: Sequence[str], values: Sequence[str]) -> Filled:
+        """Return the text of parts and the values between them."""
+        made = cls("".join(chain.from_iterable(zip(written, (*values, ""), strict=True))))
+        made.written, made.values = tuple(written), tuple(values)
+        return made
+
+    @property
+    def sample(self) -> Filled:
+        """The same template with a harmless word in each place, to see what of it is as it is written."""
+        return Filled.of(self.written, ["any"] * len(self.values))
 
 
 class Template:
@@ -67,6 +97,15 @@ class Template:
         for (position, write), fixed in zip(self._values, self._fixed[1:], strict=True):
             parts += (write(row[position]), fixed)
         return "".join(parts)
+
+    @property
+    def sample(self) -> str:
+        """The text with a harmless word in each place; one that does not vary is as it was written."""
+        return Filled.of(self._fixed, ["any"] * len(self._values)) if self.varies else self._fixed[0]
+
+    def filled(self, row: tuple[Any, ...]) -> Filled:
+        """Return the same as `fill`, as a text that knows what came from the event."""
+        return Filled.of(self._fixed, [write(row[position]) for position, write in self._values])
 
 
 class _JsonTemplate(Template):

@@ -12,6 +12,7 @@ from typing import Any
 from spdist.errors import SiddhiTypeError
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.bounds import check_events
 from spdist.mapping.templates import Template
 from spdist.mapping.values import read_text, write_text
 
@@ -102,6 +103,7 @@ class TextSource(Stateless):
         """Return the payload's events as one chunk."""
         text = self._setting.text_of(payload, "text")
         parts = [text] if self._delimiter is None else [part for part in text.split(self._delimiter) if part.strip()]
+        check_events(parts)
         events = [(now, row) for part in parts if (row := self._row(part, properties, lost)) is not None]
         return [events] if events else []
 

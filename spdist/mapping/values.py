@@ -8,6 +8,7 @@ from typing import Any
 from spdist.functions.core import parse_double, parse_int, parse_long
 from spdist.functions.numbers import float32, text_of, text_of_float32
 from spdist.language.types import Type
+from spdist.mapping.bounds import shown
 
 __all__ = ["read_text", "reader_of", "write_text", "writer_of"]
 
@@ -48,5 +49,5 @@ def read_text(text: str, type: Type) -> Any:
     """Return the value that a text is; raises ValueError where it is none of that type."""
     value = reader_of(type)(text)
     if value is None:
-        raise ValueError(f"'{text}' is no {type}")
+        raise ValueError(f"{shown(text)} is no {type}")
     return value

@@ -14,12 +14,15 @@ from xml.sax.saxutils import escape
 
 from spdist.errors import SiddhiTypeError
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.bounds import MAX_DEPTH, check_events, shown
 from spdist.mapping.templates import Template
 from spdist.mapping.values import read_text, writer_of
 
 __all__ = ["XmlSink", "XmlSource"]
 
 _DEFAULT = "<events>"
+#: Bytes or characters that are parsed at a time.
+_PART = 1 << 16
 
 
 class XmlSink(Stateless):
@@ -60,11 +63,40 @@ def _element(name: str, write: Callable[[Any], str], value: Any) -> str:
     return f"<{name}>{escape(write(value))}</{name}>"
 
 
+class _Builder(ElementTree.TreeBuilder):
+    """Makes the elements of a payload, unless they nest too deep.
+
+    A document type may define entities, which grow when they are read, or name files: events need none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = 0
+
+    def start(self, tag: str, attrs: dict[Any, Any], /) -> ElementTree.Element:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> ElementTree.Element:
+        self._depth -= 1
+        return super().end(tag)
+
+    def doctype(self, name: str, _public: str | None, _system: str | None) -> None:
+        raise ValueError(f"it has a document type, '{name}', which is not taken")
+
+
 def _parsed(setting: MapSetting, payload: str | bytes) -> ElementTree.Element:
+    parser = ElementTree.XMLParser(target=_Builder())
     try:
-        return ElementTree.fromstring(payload)
-    except (ElementTree.ParseError, UnicodeError) as error:
-        raise setting.bad(f"this is no XML ({error}): {payload!r}") from error
+        # In parts: the parser reads what it was given to its end, also after an error.
+        for start in range(0, len(payload), _PART):
+            parser.feed(payload[start : start + _PART])
+        root: ElementTree.Element = parser.close()
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise setting.bad(f"this is no XML that can be read ({error}): {shown(payload)}") from error
+    return root
 
 
 class XmlSource(Stateless):
@@ -73,6 +105,11 @@ class XmlSource(Stateless):
     Options: ``namespaces`` (``a=http://…,b=…``), ``enclosing.element`` (a path; by default the root),
     ``enclosing.element.as.event`` (false: its children are the events), ``fail.on.missing.attribute`` (true),
     ``@attributes`` with a path for each attribute.
+
+    Notes
+    -----
+    An event without one of its attributes, or with a value of another type, is left out, as Siddhi's mapper drops it;
+    the others of its payload are delivered. A payload with a document type is refused.
     """
 
     def __init__(self, setting: MapSetting) -> None:
@@ -83,13 +120,17 @@ class XmlSource(Stateless):
         pairs = [part.partition("=") for part in setting.text("namespaces", "").split(",")]
         self._namespaces = {name.strip(): uri.strip() for name, _, uri in pairs if uri}
         self._paths = mapped_attributes(setting) or setting.schema.names
+        for path in self._paths:
+            self._found(ElementTree.Element("event"), path, {})
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the payload's events as one chunk."""
         if not isinstance(payload, str | bytes | bytearray):
             raise self._setting.bad(f"xml takes a text, not {type(payload).__name__}")
         root = _parsed(self._setting, bytes(payload) if isinstance(payload, bytearray) else payload)
-        events = [(now, row) for one in self._events(root) if (row := self._row(one, properties, lost)) is not None]
+        elements = self._events(root)
+        check_events(elements)
+        events = [(now, row) for one in elements if (row := self._row(one, properties, lost)) is not None]
         return [events] if events else []
 
     def _events(self, root: ElementTree.Element) -> list[ElementTree.Element]:
@@ -110,7 +151,8 @@ class XmlSource(Stateless):
             try:
                 row.append(None if text is None else read_text(text, kind))
             except ValueError as error:
-                raise self._setting.bad(f"'{name}': {error}") from error
+                lost(self._setting.bad(f"'{name}': {error}"))
+                return None
         return tuple(row)
 
     def _found(self, element: ElementTree.Element, path: str, properties: Mapping[str, Any]) -> tuple[bool, str | None]:

@@ -22,7 +22,7 @@ from spdist.operators.aggregation_columns import ByStart, GroupColumns, find_at,
 from spdist.operators.aggregation_purge import Purge
 from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.operators.aggregation_time import Calendar, granularity, time_range
-from spdist.operators.base import Arrival
+from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.codec import decode, encode
 from spdist.operators.finding import INDEXABLE
 from spdist.operators.handlers import Flow, plan_handlers
@@ -161,10 +161,15 @@ class Aggregation:
 
     # Buckets.
 
-    def settle(self) -> None:
-        """Close the buckets that have ended by the clock; nothing is open before the first event."""
+    def settle(self, now: int) -> None:
+        """Close the buckets that have ended at `now`; nothing is open before the first event."""
         if self.starts[0] > _BEFORE_ALL_TIME:
-            self.roll(self.clock.now)
+            self.roll(now)
+
+    def settled_until(self) -> int:
+        """Return before which time `settle` closes no bucket that has groups."""
+        ends = (end for end, open in zip(self.ends, self.open, strict=True) if any(map(len, open.values())))
+        return min(ends, default=ALWAYS)
 
     def roll(self, now: int) -> None:
         """Close the buckets that have ended at `now`, from the finest duration to the coarsest."""
@@ -346,7 +351,7 @@ class AggregationView:
     ) -> Iterable[tuple[int, Groups | GroupColumns]]:
         """Yield the buckets with those of their groups that are chosen, in order."""
         of, (start, end) = self.aggregation, self.range
-        of.settle()
+        of.settle(of.clock.now)
         closed = of.closed[self.level]
         merged: ByStart = {}
         for open_at, level, at in self._open(start, end):

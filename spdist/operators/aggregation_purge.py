@@ -27,7 +27,9 @@ class _Purged(Protocol):
     @property
     def purging(self) -> PurgeSetting: ...
 
-    def settle(self) -> None: ...
+    def settle(self, now: int) -> None: ...
+
+    def settled_until(self) -> int: ...
 
     def removed(self, level: int, start: int) -> None: ...
 
@@ -60,6 +62,28 @@ class Purge:
         self.calendar = calendar
         self.timer = timer
         self.stopped = False
+        timer.rests = self
+
+    def calm_until(self, _to_ms: int) -> int:
+        """Return when a bucket that is not empty is to be closed, or one is old enough to be removed (`Rests`)."""
+        of = self.aggregation
+        until = of.settled_until()
+        if self.stopped:
+            return until
+        for level, duration in enumerate(of.durations[:-1]):
+            kept = of.purging.kept[duration]
+            if kept is not None and of.closed[level]:
+                until = min(until, min(of.closed[level]) + kept)
+        return until
+
+    def skip(self, to_ms: int) -> None:
+        """See `spdist.operators.base.Rests`."""
+        due, interval = self.timer.due[0], self.aggregation.purging.interval
+        assert interval, "only who purges is woken"
+        later = -(-(to_ms - due) // interval) * interval
+        if later > 0:
+            self.timer.postpone(later)
+            self.aggregation.settle(due + later - interval)
 
     def start(self, now: int) -> None:
         """Begin: the first purge is one interval from now."""
@@ -69,7 +93,7 @@ class Purge:
 
     def run(self, now: int) -> None:
         """Remove what is too old at `now`."""
-        self.aggregation.settle()
+        self.aggregation.settle(now)
         if not self.stopped:
             self._remove(now)
         self.start(now)

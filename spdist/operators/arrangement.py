@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.scope import Reference, Scope
 from spdist.operators.base import CURRENT, RESET, Event
 
 __all__ = ["arrangement", "swallows_one"]
@@ -25,26 +25,40 @@ def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool) -> Arrange 
     clause : ast.Selection
         What the text says.
     scope : Scope
-        Of the results' attributes.
+        See `spdist.language.scope.Scope.results`.
     snapshot : bool
         Whether the results are those of all groups at a moment.
     """
     limit, offset = _constant(clause.limit), _constant(clause.offset)
-    order = [(scope.resolve(by.variable).attribute, by.descending) for by in clause.order_by]
     if snapshot:
         # Siddhi arranges what is left over of the chunk, and only limits the results.
         return None if limit is None else lambda events: events[:limit]
-    if not order and limit is None and not offset:
+    if not clause.order_by and limit is None and not offset:
         return None
+    added = unselected(clause, scope)
+    width = len(scope.sources[scope.output or 0].schema)
+    order = [(_position(scope.resolve(by.variable), scope, added, width), by.descending) for by in clause.order_by]
 
     def arranged(events: list[Event]) -> list[Event]:
         if order:
             events = _ordered(events, order)
+        if added:
+            events = [(event[0], event[1], event[2][:width], *event[3:]) for event in events]
         if offset:
-            events = events[offset:]
+            events = _behind(events, offset)
         return events if limit is None else _limited(events, limit)
 
     return arranged
+
+
+def unselected(clause: ast.Selection, scope: Scope) -> list[Reference]:
+    """Return what a clause orders by and does not put out: `arrangement` expects their values behind a row's own."""
+    found = (scope.resolve(by.variable) for by in clause.order_by)
+    return list(dict.fromkeys(reference for reference in found if not scope.is_output(reference)))
+
+
+def _position(reference: Reference, scope: Scope, added: Sequence[Reference], width: int) -> int:
+    return reference.attribute if scope.is_output(reference) else width + added.index(reference)
 
 
 def _constant(expression: ast.Expression | None) -> int | None:
@@ -80,6 +94,18 @@ def _sort_key(position: int, descending: bool) -> Callable[[Event], tuple[Any, .
         return (descending, value != value, 0 if value != value else value)
 
     return key
+
+
+def _behind(events: list[Event], offset: int) -> list[Event]:
+    """Leave the first `offset` events out; a RESET is none of them."""
+    kept: list[Event] = []
+    skipped = 0
+    for event in events:
+        if event[0] == RESET or skipped == offset:
+            kept.append(event)
+        else:
+            skipped += 1
+    return kept
 
 
 def _limited(events: list[Event], limit: int) -> list[Event]:

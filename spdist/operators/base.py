@@ -1,32 +1,34 @@
-"""What all operators stand on: kinds of events, the clock, timers, and what a window is.
+"""What all operators stand on: kinds of events, and what a window is; clock and timers are in `timers`.
 
 An *event* inside a query is ``(kind, timestamp, row)``; a *chunk* is a list of events that were released together,
 which matters because an aggregating query puts out only the last result of a chunk. Between queries events are
 ``(timestamp, row)``: what leaves a window and is inserted into a stream is a new event there.
 
-Source: io.siddhi.core.event.ComplexEvent (types), io.siddhi.core.util.Scheduler (timers), described in our own words.
+Source: io.siddhi.core.event.ComplexEvent (types), described in our own words.
 """
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any, ClassVar, Final
 
 from spdist.language.ast import FunctionCall
 from spdist.language.catalog import Catalog
 from spdist.language.scope import Scope
+from spdist.operators.timers import ALWAYS, NOT_NOW, Periodic, Rests, Timer, Timers, VirtualClock
 
 __all__ = [
+    "ALWAYS",
     "CURRENT",
     "EXPIRED",
+    "NOT_NOW",
     "RESET",
     "Arrival",
     "Event",
+    "Periodic",
+    "Rests",
     "Row",
     "Timer",
     "Timers",
@@ -36,8 +38,6 @@ __all__ = [
     "WindowSetting",
     "expiring",
 ]
-
-log = logging.getLogger(__name__)
 
 #: An event that enters, one that leaves a window, and the sign to aggregators to start from nothing.
 CURRENT: Final = 0
@@ -49,139 +49,6 @@ Row = tuple[Any, ...]
 Event = tuple[int, int, Row]
 #: Between queries: timestamp in ms, data.
 Arrival = tuple[int, Row]
-#: Of a timer: see there.
-Rank = tuple[int, int, int]
-
-
-class VirtualClock:
-    """The time of an app in ms since epoch: it moves only when the app is told to.
-
-    ``drawn`` counts the values that were made to be unique (such as UUIDs); it is part of the app's state, so that a
-    replay draws the same ones, and so are ``sequences``, where sequences of random numbers stand. ``identity`` keeps
-    those of different apps, and of copies of an app, apart.
-    """
-
-    __slots__ = ("drawn", "identity", "now", "sequences")
-
-    def __init__(self, now: int = 0, identity: str = "") -> None:
-        self.now = now
-        self.drawn = 0
-        self.identity = identity
-        self.sequences: dict[str, int] = {}
-
-
-class Timer:
-    """The wake-ups of one operator, or of one operator of one partition key.
-
-    A timer is a queue: a wake-up that was asked for later waits behind the ones asked for before it, also where it is
-    due earlier, as in Siddhi's scheduler.
-
-    Parameters
-    ----------
-    timers : Timers
-        Where it is kept.
-    rank : tuple[int, int, int]
-        Among timers due at the same time: place of the query in the app, place of the operator in the query, number of
-        the partition key. No two timers of an app share it.
-    wake : Callable
-        Called with the due time; the clock is at it, or later where the wake-up was asked for too late.
-
-    State
-    -----
-    ``due``: the times asked for and not yet reached.
-    """
-
-    __slots__ = ("due", "rank", "timers", "wake")
-
-    def __init__(self, timers: Timers, rank: Rank, wake: Callable[[int], None]) -> None:
-        self.timers = timers
-        self.rank = rank
-        self.wake = wake
-        self.due: deque[int] = deque()
-
-    def notify_at(self, due: int) -> None:
-        """Ask to be woken at `due`."""
-        self.due.append(due)
-        if len(self.due) == 1:
-            self.timers.push(self)
-
-    def cancel(self) -> None:
-        """Forget all wake-ups."""
-        self.due.clear()
-
-    def snapshot(self) -> list[int]:
-        """Return the times asked for, in order."""
-        return list(self.due)
-
-    def restore(self, state: Iterable[int]) -> None:
-        """Take over the times of a snapshot."""
-        self.due = deque(state)
-        if self.due:
-            self.timers.push(self)
-
-
-class Timers:
-    """All timers of an app, in one heap by due time and rank."""
-
-    __slots__ = ("clock", "heap")
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self.clock = clock
-        self.heap: list[tuple[int, Rank, Timer]] = []
-
-    def push(self, timer: Timer) -> None:
-        """Put a timer with a first wake-up into the heap."""
-        heappush(self.heap, (timer.due[0], timer.rank, timer))
-
-    def clear(self) -> None:
-        """Forget all wake-ups of all timers."""
-        for *_, timer in self.heap:
-            timer.cancel()
-        self.heap.clear()
-
-    @property
-    def next_due(self) -> int | None:
-        """When the next wake-up is due; None where none is."""
-        while self.heap and not self._is_live(self.heap[0]):
-            heappop(self.heap)
-        return self.heap[0][0] if self.heap else None
-
-    @staticmethod
-    def _is_live(entry: tuple[int, Rank, Timer]) -> bool:
-        timer = entry[-1]
-        return bool(timer.due) and timer.due[0] == entry[0]
-
-    def is_due(self, time: int, but: Timer | None) -> bool:
-        """Tell whether a timer is due at or before `time`, other than the one that is given."""
-        if not self.heap or self.heap[0][0] > time:
-            return False
-        return any(entry[0] <= time and entry[-1] is not but and self._is_live(entry) for entry in self.heap)
-
-    def fire_until(self, time: int) -> None:
-        """Wake everything due at or before `time`, in order, with the clock at each due time.
-
-        Wake-ups that are asked for meanwhile count too. The clock never goes back.
-        """
-        while (due := self.next_due) is not None and due <= time:
-            timer = heappop(self.heap)[-1]
-            if due > self.clock.now:
-                self.clock.now = due
-            self._drain(timer)
-
-    def _drain(self, timer: Timer) -> None:
-        """Wake one timer for all it has due now; an operator that fails loses this wake-up, as it would an event."""
-        waiting = timer.due
-        while waiting and waiting[0] <= self.clock.now:
-            # Stays in the queue while it runs: a wake-up asked for meanwhile must not enter the heap a second time.
-            try:
-                timer.wake(waiting[0])
-            except Exception:
-                log.exception("an operator failed when its timer was due; what it would have put out is lost")
-            if timer.due is not waiting or not waiting:  # cancelled or restored by what it caused
-                return
-            waiting.popleft()
-        if waiting:
-            self.push(timer)
 
 
 @dataclass(slots=True)

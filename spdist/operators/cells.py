@@ -345,6 +345,7 @@ class _Full:
         self.clock = place.clock
         self.failures = place.failures
         self.junction = place.junction
+        self.inner_junction = place.inner_junction
         self.is_fed = place.is_fed
         self._timers = Timers(self.clock)  # of its own: they never ring
         self._results: list[Any] = []

@@ -1,13 +1,20 @@
 """State as bytes: typed, versioned, and never pickle, so that reading state can run no code.
 
 Keeps apart what operators tell apart: tuples from lists, deques, sets, and dictionaries with keys of any plain type.
+
+What is stored or handed to somebody else is *sealed*: a line in front of the bytes says what they are, in which format,
+and which version of spdist wrote them; a checksum covers all of that line and all of the bytes.
 """
 
 from __future__ import annotations
 
+import functools
+import re
+import zlib
 from collections import deque
 from collections.abc import Callable
 from decimal import Decimal
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgpack
@@ -15,12 +22,16 @@ import msgpack
 from spdist.errors import StateError
 from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 
-__all__ = ["VERSION", "decode", "encode"]
+__all__ = ["VERSION", "decode", "encode", "seal", "unseal"]
 
 #: Grows when an older reader could misread what this one writes.
 VERSION = 1
 
 _MAGIC = b"spdist-state"
+#: ``spdist <kind> <format> <version of spdist> <checksum>``.
+_SEAL = re.compile(rb"(spdist ([a-z]+) ([0-9]{1,9}) ([!-~]+) )([0-9a-f]{8})\n")
+#: What 0.12 and earlier wrote begins so.
+_UNSEALED = (_MAGIC, b'{"kind": ')
 #: JSON can say half a character, so texts can hold it.
 _HALVES = "surrogatepass"
 _TUPLE, _DEQUE, _SET, _FROZENSET = 1, 2, 3, 4
@@ -193,3 +204,71 @@ def decode(data: bytes) -> Any:
         raise
     except Exception as error:  # msgpack raises a dozen types for damaged input
         raise StateError(f"stored state is damaged: {error}") from error
+
+
+def seal(kind: str, format: int, data: bytes) -> bytes:
+    """Return `data` behind a line that tells what it is, with a checksum over both, for `unseal`.
+
+    Parameters
+    ----------
+    kind : str
+        What it is, in one word of lower-case letters.
+    format : int
+        Grows when an older reader could misread it.
+    data : bytes
+        May be anything.
+    """
+    head = f"spdist {kind} {format} {_written_by()} ".encode()
+    return b"%s%08x\n%s" % (head, zlib.crc32(data, zlib.crc32(head)), data)
+
+
+def unseal(kind: str, format: int, sealed: bytes, name: str) -> bytes:
+    """Return what `seal` was given.
+
+    Parameters
+    ----------
+    kind, format
+        What is expected.
+    sealed : bytes
+        What was stored.
+    name : str
+        What the bytes are, for errors.
+
+    Raises
+    ------
+    StateError
+        They are damaged, something else, or in another format; says which version of spdist can read them.
+    """
+    found = _SEAL.match(sealed)
+    if found is None:
+        if sealed.startswith(_UNSEALED):
+            raise _of_another_format(name, "0.12 or earlier", "does not tell its format", format)
+        raise StateError(f"{name} is damaged: it does not begin as stored state does", hint=_ANOTHER)
+    head, known, number, written_by, checksum = found.groups()
+    data = sealed[found.end() :]
+    if b"%08x" % zlib.crc32(data, zlib.crc32(head)) != checksum:
+        raise StateError(f"{name} is damaged: its checksum is wrong", hint=_ANOTHER)
+    if known != kind.encode():
+        raise StateError(f"{name} is a {known.decode()}, not a {kind}", hint=_ANOTHER)
+    if int(number) != format:
+        raise _of_another_format(name, written_by.decode(), f"has format {int(number)}", format)
+    return data
+
+
+_ANOTHER = "restore another revision"
+
+
+def _of_another_format(name: str, written_by: str, what: str, format: int) -> StateError:
+    return StateError(
+        f"{name} was written by spdist {written_by} and {what}; this version reads format {format}",
+        hint=f"run spdist {written_by} to go on from it, restore a revision that this version has made, or move the "
+        "state away to start anew",
+    )
+
+
+@functools.cache
+def _written_by() -> str:
+    try:
+        return version("spdist")
+    except PackageNotFoundError:  # run from its source
+        return "unknown"

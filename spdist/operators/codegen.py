@@ -14,7 +14,7 @@ from math import isfinite
 from types import CodeType
 from typing import Any
 
-__all__ = ["Bindings", "Frame", "build", "indent", "when_needed"]
+__all__ = ["Bindings", "Frame", "build", "forget", "indent", "when_needed"]
 
 
 class Bindings:
@@ -96,9 +96,24 @@ def indent(lines: Iterable[str], levels: int = 1) -> list[str]:
     return [f"{'    ' * levels}{line}" for line in lines]
 
 
+def forget(made: Callable[..., Any]) -> None:
+    """Have the source of generated code that is not needed any more take no memory; `made` is one of its functions."""
+    linecache.cache.pop(made.__code__.co_filename, None)
+
+
+#: What names of generated files begin with.
+_PREFIX = "<spdist "
+
+
 @lru_cache(maxsize=512)
 def _compiled(source: str, filename: str) -> CodeType:
     return compile(source, filename, "exec")
+
+
+def query_of(filename: str) -> str | None:
+    """Return the name of the query whose generated code a file name stands for, None for another file."""
+    title = filename[len(_PREFIX) :].rsplit(" ", 2)[0] if filename.startswith(_PREFIX) else "function"
+    return None if title == "function" else title  # those that apps define are part of no query
 
 
 def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +129,9 @@ def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any]) -> dict
         The names that it uses.
     """
     source = "\n".join(lines) + "\n"
-    filename = f"<spdist {title} {blake2b(source.encode(), digest_size=6).hexdigest()}>"
+    # The title holds names of the app, in which anything may stand; what no file's name may have becomes an escape.
+    named = title.encode("unicode_escape").decode("ascii") if not title.isprintable() else title
+    filename = f"{_PREFIX}{named} {blake2b(source.encode(), digest_size=6).hexdigest()}>"
     # Without a modification time linecache keeps the entry: tracebacks show generated lines as if from a file.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace = dict(bindings)

@@ -354,8 +354,6 @@ class ExpressionWriter:
             return self._script_call(node, script)
         if self.aggregates is not None and self.aggregates.knows(node):
             return self.aggregates.value(node, self._lazy > 0)
-        if node.star:
-            raise unsupported(f"'{node.id}(*)'", node.span)
         extension = find("function", node.id)
         arguments = self._arguments(node)
         if extension.inline:

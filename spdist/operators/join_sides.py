@@ -11,7 +11,7 @@ from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.expressions import type_of
-from spdist.language.scope import Scope, Source
+from spdist.language.scope import Reference, Scope, Source
 from spdist.language.types import Type
 from spdist.operators.arguments import prepared_window
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, VirtualClock, WindowSetting
@@ -54,7 +54,10 @@ class JoinReader:
 
     def variable(self, variable: ast.Variable) -> Code:
         """Return the code of an attribute: a local variable."""
-        reference = self.scope.resolve(variable)
+        return self.read(self.scope.resolve(variable))
+
+    def read(self, reference: Reference) -> Code:
+        """Return the code of what a name means: a local variable."""
         row = ROWS[reference.source]
         name = self.frame.local(f"{row}[{reference.attribute}]", f"{row}{reference.attribute}")
         return Code(name, reference.type, atom=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from spdist.errors import ClockJumpError, FeedbackError
 from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
@@ -29,6 +30,7 @@ __all__ = [
     "Straight",
     "StreamPart",
     "TakesParts",
+    "guarded",
 ]
 
 log = logging.getLogger(__name__)
@@ -120,6 +122,14 @@ class ObserverFailed(BaseException):
         self.cause = cause
 
 
+def guarded(call: Callable[[Any], None], argument: Any) -> None:
+    """Call from outside of all queries: an error of an observer comes out as itself."""
+    try:
+        call(argument)
+    except ObserverFailed as failed:
+        raise failed.cause from None
+
+
 class Failures:
     """Counts the events that were lost because a query failed on them, as Siddhi's log does."""
 
@@ -133,6 +143,10 @@ class Failures:
         """Count a failure; the first one is logged with its traceback, later ones briefly."""
         self.count += len(events)
         self.latest = f"{where}: {type(error).__name__}: {error}"
+        if isinstance(error, ClockJumpError | FeedbackError):
+            tell = log.warning if self.count == len(events) else log.info
+            tell("dropping %d event(s) of %s: %s", len(events), where, error)
+            return
         brief = "dropping %d event(s) of %s, a query failed: %s"
         if self.count == len(events):
             log.warning(brief, len(events), where, error, exc_info=error)
@@ -275,6 +289,11 @@ class Junction:
                     self.failed(((timestamp, row),), error)
 
         return take
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody gets the events."""
+        return bool(self._one or self.observers)
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
         """Return the one who watches a stream that nobody else reads or watches: an observer, or who only gathers."""

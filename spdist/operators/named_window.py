@@ -7,6 +7,7 @@ from typing import Final
 
 from spdist.extension import catalog, find
 from spdist.language import ast
+from spdist.language.expressions import written_out
 from spdist.language.scope import Scope, Source
 from spdist.language.types import Schema
 from spdist.operators.arguments import prepared_window
@@ -64,8 +65,9 @@ class NamedWindow(WindowStore):
         place: Place,
         joined: bool = True,
     ) -> None:
-        call = definition.window
-        assert call is not None
+        assert definition.window is not None
+        scope = Scope((Source(definition.name, definition.name, schema),))
+        call = written_out(definition.window, scope)
         self.id = definition.name
         self.failures = place.failures
         self.observers: list[ReceiveEvents] = []
@@ -73,7 +75,6 @@ class NamedWindow(WindowStore):
         self._kinds = _KINDS[definition.output or "all"]
         window = find("window", call.id).implementation
         self.readable = window.findable and (joined or definition.output != "current" or bool(window.slides))
-        scope = Scope((Source(definition.name, definition.name, schema),))
         setting = WindowSetting(
             constants=constant_values(call.args),
             attributes=attribute_positions(call.args, schema.names),

@@ -22,12 +22,12 @@ from spdist.language.parser import parse_on_demand
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Event, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
-from spdist.operators.expression import ExpressionWriter, Reader
+from spdist.operators.expression import ExpressionWriter
 from spdist.operators.finding import FindingPlan
 from spdist.operators.join_sides import AggregationStore
 from spdist.operators.junction import ObserverFailed
 from spdist.operators.named_window import NamedWindow
-from spdist.operators.readers import RowReader
+from spdist.operators.readers import InputReader, RowReader
 from spdist.operators.selector import Selection, SelectorState, Sink
 from spdist.operators.stores import Index, Searchable, Store, TableStore
 from spdist.operators.table import Table
@@ -141,7 +141,7 @@ class _Plan:
             leaving=False,
         )
 
-    def _reader(self, frame: Frame, _bindings: Bindings) -> Reader:
+    def _reader(self, frame: Frame, _bindings: Bindings) -> InputReader:
         return RowReader(self.checked.scope, self.catalog, frame)
 
     # Reading.
@@ -166,7 +166,7 @@ class _Plan:
 
         def run() -> Answer:
             found = look()
-            return Answer(checked.shown, self._selected([row for _, row in found]) if found else [])
+            return Answer(checked.output, self._selected([row for _, row in found]) if found else [])
 
         return run
 
@@ -190,13 +190,13 @@ class _Plan:
         """Return what answers a query that writes."""
         checked, output = self.checked, self.checked.query.output
         assert output is not None
-        writer = table_writer(self.title, output, checked.shown, table, self.catalog, self.clock, _seen(table))
-        nothing = (None,) * len(checked.shown)
+        writer = table_writer(self.title, output, checked.output, table, self.catalog, self.clock, _seen(table))
+        nothing = (None,) * len(checked.output)
 
         def run() -> Answer:
             rows = self._selected([()]) if checked.select.items else [nothing]
             writer.many([(_NO_TIME, row) for row in rows])
-            return Answer(checked.shown, [])
+            return Answer(checked.output, [])
 
         return run
 
@@ -205,13 +205,12 @@ class _Plan:
     def _selected(self, rows: Iterable[Row]) -> list[Row]:
         """Return what the selection makes of one chunk; nothing of earlier chunks is remembered."""
         results: list[Row] = []
-        shown = len(self.checked.shown)
 
         def one(_kind: int, _timestamp: int, row: Row) -> None:
-            results.append(row[:shown])
+            results.append(row)
 
         def many(events: list[Event]) -> None:
-            results.extend(row[:shown] for _, _, row in events)
+            results.extend(row for _, _, row in events)
 
         take = self.select.make("arrivals", SelectorState(), Sink(one, many), self.clock)
         take([(_NO_TIME, row) for row in rows])

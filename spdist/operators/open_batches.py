@@ -15,7 +15,7 @@ import numpy
 
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.at_once import AtOnce
-from spdist.operators.base import Timer, VirtualClock
+from spdist.operators.base import NOT_NOW, Periodic, Timer, VirtualClock
 from spdist.operators.batch_runs import BatchRuns
 from spdist.operators.junction import Pick, StreamPart
 from spdist.operators.selector import SelectorState, Sink
@@ -173,6 +173,10 @@ class _OfTime(OpenBatch):
         super().__init__(*common)
         self._window: TimeBatchWindow = window
         window.timer.wake = self.settled(window.timer.wake)
+        window.timer.rests = Periodic(window.timer, window.span, self._calm_until, window.passed)
+
+    def _calm_until(self) -> int:
+        return NOT_NOW if self._open else self._window.calm_until()
 
     @property
     def timer(self) -> Timer:

@@ -13,7 +13,7 @@ from spdist.language import ast
 from spdist.language.catalog import WindowResolver
 from spdist.language.types import Type
 
-__all__ = ["INTEGER", "TIME", "Parameter", "attribute_positions", "constant_values", "overloads"]
+__all__ = ["INTEGER", "PERIOD", "TIME", "Parameter", "attribute_positions", "constant_values", "overloads"]
 
 #: Types of a duration: ``int`` or ``long`` ms, or a time literal (which is a ``long``).
 TIME = frozenset({Type.INT, Type.LONG})
@@ -22,14 +22,22 @@ INTEGER = frozenset({Type.INT})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: its name, the types it takes, and whether it is a constant, an attribute, or either."""
+    """One parameter: its name, the types it takes, and whether it is a constant, an attribute, or either.
+
+    A constant that is smaller than `least` is refused; what is no constant must be of one of the types `changing`,
+    where they are given.
+    """
 
     name: str
     types: frozenset[Type]
     given_as: Literal["constant", "attribute", "either"] = "constant"
+    least: int | None = None
+    changing: frozenset[Type] | None = None
 
     def refusal(self, type: Type, expression: ast.Expression) -> str | None:
         """Return why `expression` cannot be this parameter; None where it can."""
+        if self.changing is not None and type not in self.changing and not is_constant(expression):
+            return f"'{self.name}' is a constant, or a {' or '.join(t.value for t in Type if t in self.changing)}"
         if type not in self.types:
             return f"'{self.name}' is {' or '.join(t.value for t in Type if t in self.types)}, not {type}"
         if self.given_as == "constant" and not is_constant(expression):
@@ -37,6 +45,17 @@ class Parameter:
         if self.given_as == "attribute" and not isinstance(expression, ast.Variable):
             return f"'{self.name}' must be an attribute"
         return None
+
+    def check(self, expression: ast.Expression) -> None:
+        """Raise where a constant is too small."""
+        (value,) = constant_values((expression,))
+        if self.least is not None and value is not None and value < self.least:
+            message = f"'{self.name}' is at least {self.least} ms, not {value} ms: its periods would never end"
+            raise SiddhiTypeError(message, span=expression.span, hint="The shortest period is '1 millisec'.")
+
+
+#: The length of periods that follow one another.
+PERIOD = Parameter("window.time", TIME, least=1)
 
 
 def is_constant(expression: ast.Expression) -> bool:
@@ -54,6 +73,8 @@ def overloads(window: str, *alternatives: tuple[Parameter, ...]) -> WindowResolv
                 continue
             refusals = [p.refusal(t, e) for p, t, e in zip(parameters, types, expressions, strict=True)]
             if not any(refusals):
+                for parameter, expression in zip(parameters, expressions, strict=True):
+                    parameter.check(expression)
                 return
             reasons.append(next(r for r in refusals if r))
         forms = " or ".join(f"{window}({', '.join(p.name for p in parameters)})" for parameters in alternatives)

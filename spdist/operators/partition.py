@@ -147,7 +147,7 @@ class PartitionInstance:
         self._timers: list[Timer] | None = None
         self._plan = runtime.plan
         self.inner = (
-            {id: Junction(id, self.failures) for id in runtime.plan.inner} if runtime.plan.inner else _NO_STREAMS
+            {id: runtime.place.inner_junction(id) for id in runtime.plan.inner} if runtime.plan.inner else _NO_STREAMS
         )
         self.queries: tuple[QueryInstance, ...] = tuple(plan.instance(self) for plan in runtime.plan.queries)
         if self.inner:
@@ -182,6 +182,10 @@ class PartitionInstance:
     def junction(self, stream_id: str) -> Junction:
         """Return an inner stream of this key, or a stream of the app."""
         return self.inner.get(stream_id) or self._outer.junction(stream_id)
+
+    def inner_junction(self, stream_id: str) -> Junction:
+        """Return a new inner stream."""
+        return self._outer.inner_junction(stream_id)
 
     def is_fed(self, stream_id: str) -> bool:
         """Tell whether events of a stream can come from inside the app."""

@@ -22,6 +22,7 @@ from spdist.operators.pattern_absence import AbsentLogicalState, AbsentState
 from spdist.operators.pattern_conditions import ConditionWriter
 from spdist.operators.pattern_groups import CountState, LogicalState
 from spdist.operators.pattern_index import IndexedState
+from spdist.operators.pattern_rests import PatternRests
 from spdist.operators.pattern_states import Condition, Partial, State
 
 __all__ = ["Automaton", "PatternPlan"]
@@ -295,6 +296,8 @@ class Automaton:
         self.states = builder.states
         self.units = builder.units
         self.waiting = builder.waiting
+        if self.waiting:
+            builder.matched = PatternRests(self).noting(builder.matched)
         self.matched = builder.matched
         self.readers: dict[str, list[State]] = {}
         for state in self.states:

@@ -13,10 +13,10 @@ from spdist.operators.base import Row, Timer, VirtualClock
 from spdist.operators.pattern_groups import LogicalState
 from spdist.operators.pattern_states import Condition, Partial, State
 
-__all__ = ["AbsentLogicalState", "AbsentState", "Surroundings"]
+__all__ = ["ABSENT", "AbsentLogicalState", "AbsentState", "Surroundings"]
 
 #: Stands in the slot of an absence that was long enough.
-_ABSENT = (-1, ())
+ABSENT = (-1, ())
 
 
 class Surroundings(Protocol):
@@ -330,7 +330,7 @@ class AbsentLogicalState(LogicalState):
                 over.append(partial)
             elif not partner_came:
                 # For `and` the other side may go on by itself now; `or` needs no more.
-                slots[self.slot] = _ABSENT
+                slots[self.slot] = ABSENT
                 if not self.needs_both:
                     over.append(partial)
         self.pending = kept

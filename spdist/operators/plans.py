@@ -11,12 +11,12 @@ from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
 from spdist.operators.base import Event, Timer, VirtualClock
 from spdist.operators.codegen import Bindings, Frame
-from spdist.operators.expression import Reader
 from spdist.operators.junction import Failures, Junction, ReceiveMany, ReceiveOne
 from spdist.operators.output import QueryObserver, insert_into, sink_for
 from spdist.operators.processors import Processors
 from spdist.operators.rates import NoLimit, RateLimit, limit_by_number, limit_by_time
 from spdist.operators.rates_snapshot import limit_by_snapshot
+from spdist.operators.readers import InputReader
 from spdist.operators.selector import Selection, Sink, is_aggregator
 from spdist.operators.stores import Store, TableStore
 from spdist.operators.table_writes import TableWriter, table_writer
@@ -47,6 +47,10 @@ class Place(Protocol):
 
     def junction(self, stream_id: str) -> Junction:
         """Return a stream: an inner one of this place, or one of the app."""
+        ...
+
+    def inner_junction(self, stream_id: str) -> Junction:
+        """Return a new inner stream of a partition, for one key."""
         ...
 
     def is_fed(self, stream_id: str) -> bool:
@@ -117,7 +121,7 @@ class Plan:
 
     def selection(
         self,
-        reader: Callable[[Frame, Bindings], Reader],
+        reader: Callable[[Frame, Bindings], InputReader],
         row: str,
         leaving: bool,
         filters: tuple[ast.Expression, ...] = (),

@@ -19,7 +19,7 @@ from spdist.operators.at_once import AtOnce
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.batch_runs import BatchRuns, batch_runs
 from spdist.operators.codegen import Bindings, Frame, when_needed
-from spdist.operators.expression import Reader, unsupported
+from spdist.operators.expression import unsupported
 from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
 from spdist.operators.join import JoinPlan
 from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
@@ -32,7 +32,7 @@ from spdist.operators.pattern_loops import pattern_loop
 from spdist.operators.pattern_states import Partial
 from spdist.operators.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
 from spdist.operators.processors import Processors
-from spdist.operators.readers import ElementReader, RowReader
+from spdist.operators.readers import ElementReader, InputReader, RowReader
 from spdist.operators.selector import SelectorState, Sink
 from spdist.operators.sequence_loops import sequence_loop
 from spdist.operators.sliding_runs import SlidingRuns, sliding_plan, window_state
@@ -124,7 +124,7 @@ class SingleStreamPlan(Plan):
             return self.reads_window
         return bool(self.window.slides) or self.events != "current"
 
-    def _reader(self, frame: Frame, _bindings: Bindings) -> Reader:
+    def _reader(self, frame: Frame, _bindings: Bindings) -> InputReader:
         return RowReader(self.scope, self.catalog, frame)
 
     @cached_property
@@ -401,7 +401,7 @@ class StatePlan(Plan):
         """Ids of the streams it reads, each once."""
         return tuple(dict.fromkeys(self.pattern.stream_ids))
 
-    def _reader(self, frame: Frame, bindings: Bindings) -> Reader:
+    def _reader(self, frame: Frame, bindings: Bindings) -> InputReader:
         return ElementReader(self.checked.scope, self.catalog, frame, bindings, self.pattern.slots)
 
     def instance(self, place: Place) -> StateQuery:

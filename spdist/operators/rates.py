@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from spdist.operators.base import Row, Timer, VirtualClock
+from spdist.operators.base import ALWAYS, NOT_NOW, Periodic, Row, Timer, VirtualClock
 from spdist.operators.selector import Sink
 
 __all__ = ["MakeTimer", "NoLimit", "RateLimit", "Result", "Ticking", "limit_by_number", "limit_by_time"]
@@ -252,6 +252,18 @@ class Ticking(RateLimit):
         self.clock = clock
         self.next_tick = 0
         self.timer = timer(self._wake)
+        self.timer.rests = Periodic(self.timer, span, self._calm_until, self._passed)
+
+    def _calm_until(self) -> int:
+        return NOT_NOW if self.holds else ALWAYS
+
+    def _passed(self, by_ms: int) -> None:
+        self.next_tick += by_ms
+
+    @property
+    @abstractmethod
+    def holds(self) -> bool:
+        """Whether a tick lets anything go on."""
 
     def start(self) -> None:
         """Begin: the first tick is one span from now."""
@@ -309,6 +321,11 @@ class _AllInTime(Ticking):
         """Collect."""
         self.held += results
 
+    @property
+    def holds(self) -> bool:
+        """Whether results came since the last tick."""
+        return bool(self.held)
+
     def tick(self) -> list[Result]:
         """Return what came since the last tick."""
         going, self.held = self.held, []
@@ -343,6 +360,11 @@ class _LastInTime(Ticking):
                 self.last[result[3]] = result
         elif results:
             self.last[None] = results[-1]
+
+    @property
+    def holds(self) -> bool:
+        """Whether results came since the last tick."""
+        return bool(self.last)
 
     def tick(self) -> list[Result]:
         """Return the last ones since the last tick."""

@@ -51,6 +51,11 @@ class _LastResult(_Snapshot):
         if result[0] == CURRENT:
             self.last[result[3] if len(result) > 3 else None] = result
 
+    @property
+    def holds(self) -> bool:
+        """Whether there is a result."""
+        return bool(self.last)
+
     def tick(self) -> list[Result]:
         """Return the last ones."""
         return list(self.last.values())
@@ -92,6 +97,11 @@ class _GroupTotals(_Snapshot):
         group = self.groups.setdefault(result[3], [0, None])
         group[0] += 1 if result[0] == CURRENT else -1
         group[1] = result
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is a group."""
+        return bool(self.groups)
 
     def tick(self) -> list[Result]:
         """Return the last result of each group, and forget those without events."""
@@ -171,6 +181,11 @@ class _WindowContent(_Snapshot):
 
     def _key(self, result: Result) -> Any:
         return result[3] if self.grouped else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the window has events."""
+        return bool(self.held)
 
     def tick(self) -> list[Result]:
         """Return what is held, with the latest aggregates."""

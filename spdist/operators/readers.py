@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from spdist.functions.forms import Code
 from spdist.functions.numbers import text_of
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.expressions import type_of
-from spdist.language.scope import Reference, Scope, Source
-from spdist.language.types import Schema, Type
+from spdist.language.scope import Reference, Scope
+from spdist.language.types import Type
 from spdist.operators.codegen import Bindings, Frame
+from spdist.operators.expression import Reader
 
-__all__ = ["ElementReader", "RowReader", "key_part", "output_scope"]
+__all__ = ["ElementReader", "InputReader", "ResultReader", "RowReader", "key_part"]
 
 
-def output_scope(name: str, schema: Schema, tables: tuple[Source, ...] = ()) -> Scope:
-    """Return the scope of what a query puts out, for ``having`` and ``order by``; ``in`` may name `tables`."""
-    return Scope((Source(name, name, schema, "stream", False),), tables=tables)
+class InputReader(Reader, Protocol):
+    """Reads what a query reads; `frame` holds its local variables."""
+
+    frame: Frame
+
+    def read(self, reference: Reference) -> Code:
+        """Return the code of what a name means: an attribute of one of the sources of `scope`."""
+        ...
 
 
 def key_part(code: Code, bindings: Bindings) -> str:
@@ -57,7 +63,10 @@ class RowReader:
 
     def variable(self, variable: ast.Variable) -> Code:
         """Return the code of an attribute: a local variable."""
-        reference = self.scope.resolve(variable)
+        return self.read(self.scope.resolve(variable))
+
+    def read(self, reference: Reference) -> Code:
+        """Return the code of what a name means: a local variable."""
         name = self.frame.local(f"{self.row}[{reference.attribute}]", f"{self.prefix}{reference.attribute}")
         return Code(name, reference.type, atom=True)
 
@@ -80,6 +89,36 @@ class RowReader:
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""
         return type_of(call, self.scope, self.catalog)
+
+
+class ResultReader(RowReader):
+    """Reads what a query puts out, and what it reads: the names of ``having`` and ``order by``.
+
+    Parameters
+    ----------
+    scope : Scope
+        See `Scope.results`.
+    input : InputReader
+        Reads the query's input.
+    row : str
+        The variable that holds the query's result.
+    """
+
+    def __init__(self, scope: Scope, input: InputReader, row: str) -> None:
+        super().__init__(scope, input.catalog, input.frame, row, "h")
+        self.input = input
+
+    def read(self, reference: Reference) -> Code:
+        """Return the code of what a name means."""
+        return super().read(reference) if self.scope.is_output(reference) else self.input.read(reference)
+
+    def bare(self, variable: ast.Variable) -> str:
+        """Return source of an attribute that is only passed on."""
+        return self.variable(variable).value
+
+    def missing(self, node: ast.IsNullEvent) -> str:
+        """Return source that is true where the query's input has no event of that name."""
+        return self.input.missing(node)
 
 
 def _own_event(chain: list[Any] | None, index: int, row: Any) -> Any:

@@ -9,7 +9,7 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import stream_processor
 from spdist.language.ast import Expression
 from spdist.language.types import Schema, Type
-from spdist.operators.base import Event
+from spdist.operators.base import NOT_NOW, Event, Periodic
 from spdist.operators.parameters import is_constant
 from spdist.operators.processors import ProcessorSetting, StreamProcessor
 
@@ -63,6 +63,7 @@ class KSlack(StreamProcessor):
         self.tick = -1
         self.waits = False
         self.timer = setting.timer(self._wake)
+        self.timer.rests = Periodic(self.timer, _TICK_MS, self._calm_until, self._passed)
 
     def start(self) -> None:
         """Begin: the first wake-up is a timeout from now."""
@@ -105,6 +106,12 @@ class KSlack(StreamProcessor):
         self._wait_on(bool(self.held))
         if going:
             self.emit(going)
+
+    def _calm_until(self) -> int:
+        return min(self.held) - self.timeout + 1 if self.held and self.tick == self.timer.due[0] else NOT_NOW
+
+    def _passed(self, by_ms: int) -> None:
+        self.tick += by_ms
 
     def _wait_again(self) -> None:
         """Ask for the next wake-up where the last one left nothing to wait for."""

@@ -9,20 +9,21 @@ Source: io.siddhi.core.query.selector.QuerySelector, described in our own words.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
+from spdist.language.scope import Scope
 from spdist.language.types import Schema
 from spdist.operators.aggregates import AggregateWriter, ResetWriter, Slots, aggregates_in
-from spdist.operators.arrangement import arrangement, swallows_one
+from spdist.operators.arrangement import arrangement, swallows_one, unselected
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Event, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter, Reader
 from spdist.operators.junction import Straight
-from spdist.operators.readers import RowReader, key_part, output_scope
+from spdist.operators.readers import InputReader, ResultReader, key_part
 from spdist.operators.stores import tables_of
 
 __all__ = ["Selection", "SelectorState", "SelectorWriter", "Sink", "is_aggregator"]
@@ -92,7 +93,7 @@ class Selection:
         The output's name.
     catalog : Catalog
         Signatures, for the types of calls.
-    reader : Callable[[Frame, Bindings], Reader]
+    reader : Callable[[Frame, Bindings], InputReader]
         Makes a reader of the query's input.
     row : str
         The parameter that generated functions call their input.
@@ -119,7 +120,7 @@ class Selection:
     output: Schema
     target: str
     catalog: Catalog
-    reader: Callable[[Frame, Bindings], Reader]
+    reader: Callable[[Frame, Bindings], InputReader]
     row: str
     events: str
     leaving: bool
@@ -135,6 +136,12 @@ class Selection:
     def makers(self) -> dict[str, Callable[..., Any]]:
         """Hold the functions that were made from source, by the form of input; see `make`."""
         return {}
+
+    @cached_property
+    def results(self) -> Scope:
+        """What ``having`` and ``order by`` may name."""
+        scope = self.reader(Frame(), Bindings()).scope.results(self.target, self.output)
+        return replace(scope, tables=tables_of(self.catalog))
 
     @cached_property
     def conditions_aggregate(self) -> bool:
@@ -204,14 +211,19 @@ class SelectorWriter:
         # Results may be computed at the end of a chunk, of the last event of each group, where nobody looks at them
         # before that, and computing them could not fail.
         alike = form in ("events", "arrivals") and self.kind == str(CURRENT) and self.clause.having is None
+        alike = alike and selection.events != "expired"
         shown = self.collapses and (self.grouped or not self.swallows_one)
         self.late = alike and shown and self._items_are_plain
+        #: Whether results of a chunk are arranged before they are handed over.
+        self.arranges = form in ("events", "arrivals") and (self.grouped or not self.collapses) and not self.snapshot
+        self._row_text = "o"
         self._settling: list[str] = []
         self._no_newest = "newest = {}" if self.grouped else "newest = None"
         everywhere = "groups.values()" if self.grouped else "(totals,)"
         falls_back = selection.falls_back
         self.slots = Slots(selection.bindings, selection.leaving, "g", everywhere, falls_back=falls_back)
-        self.conditions = Slots(selection.bindings, selection.leaving, "h", "", falls_back=falls_back)
+        # Siddhi's `min` and `max` in `having` never fall back to an earlier value.
+        self.conditions = Slots(selection.bindings, selection.leaving, "h", "", falls_back=False)
 
     # The whole.
 
@@ -274,8 +286,7 @@ class SelectorWriter:
                 return [], []
             return ["last = None"], ["if last is not None:", "    emit_one(*last)"]
         rows, empty = ("list(out.values())", "{}") if self.collapses else ("out", "[]")
-        scope = output_scope(self.selection.target, self.selection.output)
-        arrange = arrangement(self.clause, scope, self.snapshot)
+        arrange = arrangement(self.clause, self.selection.results, self.snapshot)
         if arrange is None:
             return [f"out = {empty}"], ["if out:", f"    emit_many({rows})"]
         name = self.selection.bindings.bind(arrange, "arranged")
@@ -356,13 +367,14 @@ class SelectorWriter:
         """Return source of each output value, and the statements that must run before."""
         values, lines = [], []
         expressions = [item.expression for item in self.clause.items]
+        last_total = max((n for n, one in enumerate(expressions) if aggregates_in(one)), default=-1)
         for position, expression in enumerate(expressions):
             aggregates = self._aggregates(frame)
             writer = ExpressionWriter(reader, frame, self.selection.bindings, aggregates)
             text = reader.bare(expression) if isinstance(expression, ast.Variable) else writer.write(expression).text
             lines += [*frame.assignments(), *aggregates.updates()]
             before = not self.late and not isinstance(expression, ast.Variable | ast.Literal)
-            if before and any(aggregates_in(later) for later in expressions[position + 1 :]):
+            if before and position < last_total:
                 # In the order of the text: where this value fails, totals further on stay untouched.
                 lines.append(f"x{position} = {text}")
                 text = f"x{position}"
@@ -375,24 +387,25 @@ class SelectorWriter:
 
         return AggregateWriter(self.slots, reader, frame, self.kind, self.parameters)
 
-    @staticmethod
-    def _row(items: list[str], frame: Frame, reader: Reader) -> list[str]:
-        if not items:
-            everything = reader.everything()
-            return [*frame.assignments(), f"o = {everything}"]
-        return [f"o = ({', '.join(items)}{',' if len(items) == 1 else ''})"]
+    def _row(self, items: list[str], frame: Frame, reader: InputReader) -> list[str]:
+        row = f"({', '.join(items)}{',' if len(items) == 1 else ''})" if items else reader.everything()
+        lines = [*frame.assignments(), f"o = {row}"]
+        if self.arranges:
+            ranks = [reader.read(name).value for name in unselected(self.clause, self.selection.results)]
+            lines += [*frame.assignments(), *([f"ranks = ({', '.join(ranks)},)"] if ranks else [])]
+            self._row_text = "o + ranks" if ranks else "o"
+        return lines
 
     def _having(self) -> tuple[list[str], list[str]]:
         """Return what computes the condition, and what skips an event that does not meet it."""
         if self.clause.having is None:
             return [], []
         frame = Frame()
-        scope = output_scope(self.selection.target, self.selection.output, tables_of(self.selection.catalog))
 
         def reader(of: Frame) -> Reader:
-            return RowReader(scope, self.selection.catalog, of, "o", "h")
+            return ResultReader(self.selection.results, self.selection.reader(of, self.selection.bindings), "o")
 
-        aggregates = AggregateWriter(self.conditions, reader, frame, self.kind, "ts, o")
+        aggregates = AggregateWriter(self.conditions, reader, frame, self.kind, f"{self.parameters}, o")
         writer = ExpressionWriter(reader(frame), frame, self.selection.bindings, aggregates)
         test = writer.condition(self.clause.having)
         computing = [*frame.assignments(), *aggregates.updates(), f"met = {test}"]
@@ -447,7 +460,7 @@ class SelectorWriter:
     # Handing over.
 
     def _collecting(self) -> list[str]:
-        result = f"({self.kind}, ts, o{', key' if self.selection.keyed else ''})"
+        result = f"({self.kind}, ts, {self._row_text}{', key' if self.selection.keyed else ''})"
         if self.form in ("one", "each"):
             if self.swallows_one:
                 return []

@@ -1,9 +1,9 @@
 """Tables in memory: rows that queries insert, change, delete and look up.
 
 Without a primary key a table is a list that may hold equal rows, in the order of their insertion. With one, a row whose
-key is taken is refused; a table whose only key is a number is in the order of that key, as in Siddhi, where it is a
-sorted map. Conditions find rows by the key, by ``@Index`` attributes, and by hash indexes made where queries ask for
-equalities; none of them changes what is found, or in which order.
+key is taken is refused, and rows are in the order of Siddhi's maps: where the only key is a number, in that of the key,
+else in that of hash codes (`spdist.operators.table_order`). Conditions find rows by the key, by ``@Index`` attributes,
+and by hash indexes made where queries ask for equalities; none of them changes what is found, or in which order.
 
 Source: io.siddhi.core.table.InMemoryTable and holder.IndexEventHolder, described in our own words.
 """
@@ -22,6 +22,7 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.stores import Index
 from spdist.operators.table_columns import TableColumns
 from spdist.operators.table_index import HashIndex
+from spdist.operators.table_order import KeyOrder, key_order
 
 if TYPE_CHECKING:
     from spdist.operators.table_runs import TableRuns
@@ -37,8 +38,8 @@ FEWEST = 256
 class Table:
     """A table in memory (`spdist.operators.stores.Store`).
 
-    Each row has a number, which grows with each insertion and stays when the row is changed; it stands where streams
-    have the timestamp, which nothing in SiddhiQL reads of a table's row.
+    Each row has a number, which grows with each insertion and stays when the row is changed, unless its key is; it
+    stands where streams have the timestamp, which nothing in SiddhiQL reads of a table's row.
 
     Parameters
     ----------
@@ -53,8 +54,8 @@ class Table:
 
     State
     -----
-    The rows, and the number of the next one: O(rows). ``refused`` counts rows whose key was taken. Where many events
-    are taken at once the rows are columns, until somebody looks at one of them.
+    The rows, the number of the next one, and how many there ever were at a time: O(rows). ``refused`` counts rows whose
+    key was taken. Where many events are taken at once the rows are columns, until somebody looks at one of them.
     """
 
     def __init__(self, id: str, schema: Schema, key: tuple[int, ...] = (), indexed: Sequence[int] = ()) -> None:
@@ -62,14 +63,16 @@ class Table:
         self.schema = schema
         self.key = key
         self.refused = 0
-        self._ordered = len(key) == 1 and schema.types[key[0]].numeric
+        self._order: KeyOrder | None = key_order(schema, key) if key else None
         self._key_of: Callable[[Row], Any] | None = itemgetter(*key) if key else None
         self._next = 0
+        # How many rows there were before some were deleted, where those were more.
+        self._most = 0
         # Generated code holds these very objects.
         self.rows: dict[int, Arrival] = {}
         self.keys: dict[Any, int] = {}
         self.indexes: dict[tuple[int, ...], HashIndex] = {(p,): HashIndex((p,)) for p in indexed}
-        # Numbers of the rows in the order of a numeric key, where that is known.
+        # Numbers of the rows in the order of the key, where that is known.
         self._sorted: list[int] | None = None
         #: What takes many events of its queries at once, where something does.
         self.runs: TableRuns | None = None
@@ -128,17 +131,24 @@ class Table:
     def contents(self) -> Iterable[Arrival]:
         """Return number and row of everything in the table, in its order."""
         self.settle()
-        if not self._ordered:
+        if self._order is None:
             return self.rows.values()
         if self._sorted is None:
-            self._sorted = [number for _, number in sorted(self.keys.items())]
+            self._sorted = self._arranged(self.rows)
         rows = self.rows
         return [rows[number] for number in self._sorted]
+
+    def _arranged(self, numbers: Iterable[int]) -> list[int]:
+        """Return numbers of rows, ascending, in the order of the key."""
+        rows, key_of = self.rows, self._key_of
+        assert self._order is not None and key_of is not None
+        rank = self._order.rank(max(self._most, len(rows)))
+        return sorted(numbers, key=lambda number: rank(key_of(rows[number][1])))
 
     @property
     def null_keys(self) -> bool:
         """Whether the primary key may be null; null finds it then, other than anything else in SiddhiQL."""
-        return bool(self.key) and not self._ordered
+        return self._order is not None and not self._order.by_value
 
     def index(self, attributes: tuple[int, ...]) -> Index:
         """Return the index that serves a condition which fixes `attributes`; makes one where there is none."""
@@ -160,11 +170,11 @@ class Table:
 
     def _answering(self, index: HashIndex) -> Index:
         rows = self.rows
-        if self._ordered:
+        if self._order is not None:
 
             def lookup(key: Any) -> Iterable[Arrival]:
                 self.settle()
-                return sorted([rows[number] for number in index.numbers(key)], key=self._by_key)
+                return [rows[number] for number in self._arranged(index.numbers(key))]
         else:
 
             def lookup(key: Any) -> Iterable[Arrival]:
@@ -177,9 +187,6 @@ class Table:
         self.settle()
         number = self.keys.get(key)
         return () if number is None else (self.rows[number],)
-
-    def _by_key(self, arrival: Arrival) -> Any:
-        return arrival[1][self.key[0]]
 
     # Writing.
 
@@ -209,6 +216,7 @@ class Table:
 
     def delete(self, found: Iterable[Arrival]) -> None:
         """Remove rows, given as `contents` or an index gave them."""
+        self._most = max(self._most, len(self.rows))
         for number, row in found:
             del self.rows[number]
             if self._key_of is not None:
@@ -220,45 +228,56 @@ class Table:
     def change(self, found: Sequence[Arrival], rows: Sequence[Row]) -> bool:
         """Replace the rows `found` by `rows`; all of them or, where a primary key would be there twice, none.
 
-        A row keeps its place, unless the order is that of the key.
+        A row keeps its place, unless its key changes: then it comes where a row with that key would be inserted.
         """
-        if self._key_of is not None and not self._free(found, rows):
+        moved = {} if self._key_of is None else self._free(self._key_of, found, rows)
+        if moved is None:
             return False
         for (number, old), row in zip(found, rows, strict=True):
-            self.rows[number] = (number, row)
-            for index in self.indexes.values():
-                index.replace(number, old, row)
+            place = moved.get(number)
+            if place is None:
+                self.rows[number] = (number, row)
+                for index in self.indexes.values():
+                    index.replace(number, old, row)
+            else:
+                del self.rows[number]
+                self.rows[place] = (place, row)
+                for index in self.indexes.values():
+                    index.remove(number, old)
+                    index.add(place, row)
         return True
 
-    def _free(self, found: Sequence[Arrival], rows: Sequence[Row]) -> bool:
-        """Move the keys of rows that are about to change, or tell that this cannot be done."""
-        key_of = self._key_of
-        assert key_of is not None
+    def _free(
+        self, key_of: Callable[[Row], Any], found: Sequence[Arrival], rows: Sequence[Row]
+    ) -> dict[int, int] | None:
+        """Move the keys of rows that are about to change; returns new numbers of rows, None where it cannot be done."""
         moves = [
             (number, before, after)
             for (number, old), row in zip(found, rows, strict=True)
             if (before := key_of(old)) != (after := key_of(row))
         ]
         if not moves:
-            return True
+            return {}
         keys = self.keys
         left = {before for _, before, _ in moves}
         seen: set[Any] = set()
         for _, _, after in moves:
             if after in seen or (after in keys and after not in left):
                 self._refuse(after)
-                return False
+                return None
             self._check_key(after)
             seen.add(after)
         self._sorted = None
         for before in left:
             del keys[before]
+        places = {number: self._next + rank for rank, (number, _, _) in enumerate(moves)}
+        self._next += len(moves)
         for number, _, after in moves:
-            keys[after] = number
-        return True
+            keys[after] = places[number]
+        return places
 
     def _check_key(self, key: Any) -> None:
-        if key is None and self._ordered:
+        if key is None and not self.null_keys:
             raise ValueError(f"the primary key of table '{self.id}' is a number and cannot be null")
 
     def _refuse(self, key: Any) -> None:
@@ -268,6 +287,7 @@ class Table:
 
     def clear(self) -> None:
         """Remove all rows."""
+        self._most = max(self._most, self.held_rows())
         self._columns = None
         self._fill(())
 
@@ -277,12 +297,13 @@ class Table:
         """Return the rows as plain data."""
         if self._columns is not None:
             rows = list(enumerate(self._columns.rows()))
-            return [len(rows), self.refused, rows]
-        return [self._next, self.refused, list(self.rows.values())]
+            return [len(rows), self.refused, rows, self._most]
+        return [self._next, self.refused, list(self.rows.values()), self._most]
 
     def restore(self, state: Any) -> None:
         """Take over the rows of a snapshot, in place."""
-        self._next, self.refused, rows = state
+        self._next, self.refused, rows, *most = state  # older snapshots do not say how many there were
+        self._most = most[0] if most else 0
         self._columns, self._owed = None, 0
         self._fill(rows)
 

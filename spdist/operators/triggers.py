@@ -7,11 +7,11 @@ Source: io.siddhi.core.trigger (StartTrigger, PeriodicTrigger, CronTrigger), des
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from spdist.language import ast
 from spdist.language.cron import CronExpression
-from spdist.operators.base import Timer, VirtualClock
+from spdist.operators.base import ALWAYS, NOT_NOW, Timer, VirtualClock
 from spdist.operators.junction import Junction
 from spdist.operators.plans import Place
 
@@ -66,6 +66,7 @@ class Trigger:
             self._cron = CronExpression(definition.at)
         rank = PERIODIC_RANK if self._period is not None else CRON_RANK
         self._timer = timer((rank + position, 0), self._wake)
+        self._timer.rests = self
 
     def start(self) -> None:
         """Begin: periods count from now, and ``'start'`` fires."""
@@ -76,6 +77,18 @@ class Trigger:
             self._timer.notify_at(now + self._period)
         elif self._cron is not None:
             self._notify_at(self._cron.first_from(now))
+
+    def calm_until(self, _to_ms: int) -> int:
+        """See `spdist.operators.base.Rests`: where nobody hears of it, nothing comes of it."""
+        return NOT_NOW if self._junction.is_heard else ALWAYS
+
+    def skip(self, to_ms: int) -> None:
+        """See `spdist.operators.base.Rests`."""
+        if self._period is not None:
+            self._timer.postpone(-(-(to_ms - self._timer.due[0]) // self._period) * self._period)
+        elif self._cron is not None:
+            self._timer.cancel()
+            self._notify_at(self._cron.first_from(to_ms))
 
     def _wake(self, due: int) -> None:
         # Asked for before it fires: whoever takes a snapshot in between sees when the next one is due.
@@ -124,11 +137,6 @@ class Triggers:
         for trigger in self._triggers.values():
             trigger.start()
 
-    def snapshot(self) -> dict[str, list[int]]:
-        """Return when each fires next."""
-        return {name: trigger.snapshot() for name, trigger in self._triggers.items()}
-
-    def restore(self, state: Mapping[str, list[int]]) -> None:
-        """Take over the state of a snapshot."""
-        for name, trigger in self._triggers.items():
-            trigger.restore(state[name])
+    def __iter__(self) -> Iterator[tuple[str, Trigger]]:
+        """Iterate over them, by name."""
+        return iter(self._triggers.items())

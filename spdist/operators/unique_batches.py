@@ -10,8 +10,20 @@ from typing import Any, ClassVar
 
 from spdist.extension import window
 from spdist.functions.objects import HashMap
-from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, Window, WindowSetting
-from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
+from spdist.operators.base import (
+    ALWAYS,
+    CURRENT,
+    EXPIRED,
+    NOT_NOW,
+    RESET,
+    Arrival,
+    Event,
+    Periodic,
+    Row,
+    Window,
+    WindowSetting,
+)
+from spdist.operators.parameters import INTEGER, PERIOD, TIME, Parameter, overloads
 from spdist.operators.unique_keys import KEY, key_of, key_only, object_of
 
 __all__ = [
@@ -23,7 +35,6 @@ __all__ = [
 ]
 
 _LENGTH = Parameter("window.length", INTEGER)
-_TIME = Parameter("window.time", TIME)
 _START = Parameter("start.time", TIME)
 
 
@@ -128,7 +139,7 @@ class UniqueFirstLengthBatchWindow(UniqueLengthBatchWindow):
     first = True
 
 
-@window("unique:timeBatch", overloads("unique:timeBatch", (KEY, _TIME), (KEY, _TIME, _START)))
+@window("unique:timeBatch", overloads("unique:timeBatch", (KEY, PERIOD), (KEY, PERIOD, _START)))
 class UniqueTimeBatchWindow(_UniqueBatch):
     """Collect the last event of each key in a period of ``window.time`` ms; release them when it ends.
 
@@ -150,6 +161,16 @@ class UniqueTimeBatchWindow(_UniqueBatch):
         self.start: int | None = setting.constants[2] if len(setting.constants) > 2 else None
         self.end: int | None = None
         self.timer = setting.timer(lambda _due: self.many(()))
+        self.timer.rests = Periodic(self.timer, self.span, self._calm_until, self._passed)
+
+    def _calm_until(self) -> int:
+        return NOT_NOW if self.batch or self.before else ALWAYS
+
+    def _passed(self, by_ms: int) -> None:
+        assert self.end is not None
+        self.end += by_ms
+        if by_ms:
+            self.released = self.end - self.span
 
     def _period_ends(self) -> bool:
         now = self.clock.now
@@ -186,7 +207,7 @@ class UniqueTimeBatchWindow(_UniqueBatch):
         self.timer.restore(due)
 
 
-@window("unique:firstTimeBatch", overloads("unique:firstTimeBatch", (KEY, _TIME), (KEY, _TIME, _START)))
+@window("unique:firstTimeBatch", overloads("unique:firstTimeBatch", (KEY, PERIOD), (KEY, PERIOD, _START)))
 class UniqueFirstTimeBatchWindow(UniqueTimeBatchWindow):
     """Collect the first event of each key in a period of ``window.time`` ms; release them when it ends.
 
@@ -199,7 +220,8 @@ class UniqueFirstTimeBatchWindow(UniqueTimeBatchWindow):
 
 
 @window(
-    "unique:timeLengthBatch", overloads("unique:timeLengthBatch", (KEY, _TIME, _LENGTH), (KEY, _TIME, _START, _LENGTH))
+    "unique:timeLengthBatch",
+    overloads("unique:timeLengthBatch", (KEY, PERIOD, _LENGTH), (KEY, PERIOD, _START, _LENGTH)),
 )
 class UniqueTimeLengthBatchWindow(UniqueTimeBatchWindow):
     """Collect the last event of each key in a period; release them when it ends or ``window.length`` keys have come.
@@ -220,6 +242,9 @@ class UniqueTimeLengthBatchWindow(UniqueTimeBatchWindow):
         self.length: int = setting.constants[-1]
         self.start = setting.constants[2] if len(setting.constants) > 3 else None
         self.full = False
+
+    def _calm_until(self) -> int:
+        return NOT_NOW if self.full else super()._calm_until()
 
     def many(self, arrivals: Sequence[Arrival]) -> None:
         """Take events; where the period has ended or is full, release it as one chunk."""

@@ -8,15 +8,15 @@ from typing import Any
 
 from spdist.extension import window
 from spdist.language.types import Type
-from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, WindowSetting
-from spdist.operators.parameters import TIME, Parameter, overloads
+from spdist.operators.base import CURRENT, EXPIRED, NOT_NOW, RESET, Arrival, Event, Row, WindowSetting
+from spdist.operators.parameters import INTEGER, PERIOD, TIME, Parameter, overloads
 from spdist.operators.unique_keys import KEY, key_of, key_only
 from spdist.operators.window_external import ExternalTimeBatchWindow
 
 __all__ = ["UniqueExternalTimeBatchWindow"]
 
-_REQUIRED = (KEY, Parameter("time.stamp", frozenset({Type.LONG}), "attribute"), Parameter("window.time", TIME))
-_START = Parameter("start.time", TIME)
+_REQUIRED = (KEY, Parameter("time.stamp", frozenset({Type.LONG}), "attribute"), PERIOD)
+_START = Parameter("start.time", INTEGER)
 _TIMEOUT = Parameter("time.out", TIME)
 _REPLACE = Parameter("replace.time.stamp.with.batch.end.time", frozenset({Type.BOOL}))
 
@@ -52,6 +52,9 @@ class UniqueExternalTimeBatchWindow(ExternalTimeBatchWindow):
         self.sent: dict[Any, Arrival] = {}
         self.woken = False
         self.stores = setting.expects_expired or setting.findable
+
+    def _calm_until(self) -> int:
+        return NOT_NOW if self.unique else super()._calm_until()
 
     def _append(self, timestamp: int, row: Row) -> None:
         if self.reset is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ from spdist.language.scope import Scope, Source
 from spdist.language.types import Type
 from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, VirtualClock, Window, WindowSetting
+from spdist.operators.codegen import forget
 from spdist.operators.held_condition import HeldCondition, Holds, compile_condition
 
-__all__ = ["ConditionalWindow", "ExpressionWindow", "resolver"]
+__all__ = ["MOST_CONDITIONS", "ConditionalWindow", "ExpressionWindow", "resolver"]
 
 
 def resolver(name: str, *options: tuple[str, bool]) -> WindowResolver:
@@ -35,6 +36,10 @@ def resolver(name: str, *options: tuple[str, bool]) -> WindowResolver:
     return resolve
 
 
+#: So many conditions that came with events stay compiled.
+MOST_CONDITIONS = 256
+
+
 @dataclass(slots=True)
 class Prepared:
     """What all windows of one call share: the arguments, and the conditions compiled so far, by text."""
@@ -46,10 +51,11 @@ class Prepared:
     conditions: dict[str, HeldCondition] = field(default_factory=dict)
 
     def condition(self, text: str) -> HeldCondition:
-        """Return the condition of a text, compiled where it is new."""
-        known = self.conditions.get(text)
-        if known is None:
-            known = self.conditions[text] = compile_condition(self.title, text, self.source, self.catalog)
+        """Return the condition of a text, compiled where it is new; of many the one used longest ago is forgotten."""
+        known = self.conditions.pop(text, None) or compile_condition(self.title, text, self.source, self.catalog)
+        self.conditions[text] = known
+        if len(self.conditions) > MOST_CONDITIONS:
+            forget(self.conditions.pop(next(iter(self.conditions))).make)
         return known
 
 
@@ -67,6 +73,11 @@ class Condition:
     State
     -----
     ``text``, and ``totals``: the state of its aggregators.
+
+    Notes
+    -----
+    An event that brings null, or a text that is no condition, is lost; the window goes on by the text before, as in
+    Siddhi.
     """
 
     def __init__(self, shared: Prepared, clock: VirtualClock) -> None:
@@ -75,20 +86,24 @@ class Condition:
         self.text: str | None = None
         self.totals: list[Any] = []
         self.holds: Holds
+        self._fresh: Callable[[], list[Any]]
 
-    def turn_to(self, text: str) -> bool:
+    def turn_to(self, text: str | None) -> bool:
         """Go on with another text, over nothing; False where it is the same."""
+        if text is None:
+            hint = "an event brings the text of a condition, such as 'count() <= 20'"
+            raise SiddhiTypeError(f"the condition of '{self.shared.title}' is null", hint=hint)
         if text == self.text:
             return False
         condition = self.shared.condition(text)
-        self.text, self.totals = text, condition.fresh()
+        self.text, self.totals, self._fresh = text, condition.fresh(), condition.fresh
         self.holds = condition.make(self.totals, self.clock)
         return True
 
     def reset(self) -> None:
         """Start over nothing."""
         if self.text is not None:
-            self.totals[:] = self.shared.condition(self.text).fresh()
+            self.totals[:] = self._fresh()
 
     def snapshot(self) -> Any:
         """Return text and totals."""

@@ -7,9 +7,25 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spdist.extension import window
+from spdist.language.ast import FunctionCall
+from spdist.language.catalog import Catalog
+from spdist.language.scope import Scope
 from spdist.language.types import Type
-from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, Window, WindowSetting
-from spdist.operators.parameters import TIME, Parameter, overloads
+from spdist.operators.arguments import MakeArguments, compile_arguments
+from spdist.operators.base import (
+    ALWAYS,
+    CURRENT,
+    EXPIRED,
+    NOT_NOW,
+    RESET,
+    Arrival,
+    Event,
+    Periodic,
+    Row,
+    Window,
+    WindowSetting,
+)
+from spdist.operators.parameters import PERIOD, TIME, Parameter, overloads
 
 __all__ = ["ExternalTimeBatchWindow", "ExternalTimeWindow"]
 
@@ -73,7 +89,7 @@ class ExternalTimeWindow(Window):
         self.held = state
 
 
-_START = Parameter("start.time", TIME, "either")
+_START = Parameter("start.time", TIME, "either", changing=frozenset({Type.LONG}))
 _TIMEOUT = Parameter("timeout", TIME)
 _REPLACE = Parameter("replace.with.batchtime", frozenset({Type.BOOL}))
 
@@ -82,10 +98,10 @@ _REPLACE = Parameter("replace.with.batchtime", frozenset({Type.BOOL}))
     "externalTimeBatch",
     overloads(
         "externalTimeBatch",
-        (_TIMESTAMP, _TIME),
-        (_TIMESTAMP, _TIME, _START),
-        (_TIMESTAMP, _TIME, _START, _TIMEOUT),
-        (_TIMESTAMP, _TIME, _START, _TIMEOUT, _REPLACE),
+        (_TIMESTAMP, PERIOD),
+        (_TIMESTAMP, PERIOD, _START),
+        (_TIMESTAMP, PERIOD, _START, _TIMEOUT),
+        (_TIMESTAMP, PERIOD, _START, _TIMEOUT, _REPLACE),
     ),
 )
 class ExternalTimeBatchWindow(Window):
@@ -108,6 +124,11 @@ class ExternalTimeBatchWindow(Window):
 
     slides = False
 
+    @staticmethod
+    def prepare(title: str, call: FunctionCall, scope: Scope, catalog: Catalog) -> MakeArguments:
+        """Compile the start time; see `spdist.operators.base.Window.prepare`."""
+        return compile_arguments(f"{title} {call.id}", call.args[2:3], scope, catalog)
+
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         constants, attributes = setting.constants, setting.attributes
@@ -115,7 +136,8 @@ class ExternalTimeBatchWindow(Window):
         self.position: int = attributes[0]
         self.span: int = constants[1]
         self.aligned = len(constants) > 2
-        self.start_position: int | None = attributes[2] if self.aligned else None
+        # Where it is no constant it is computed from the first event.
+        self.start_of = setting.prepared(setting.clock) if self.aligned and constants[2] is None else None
         self.timeout: int = constants[3] if len(constants) > 3 else 0
         self.replaces = len(constants) > 4 and bool(constants[4])
         self.expects_expired = setting.expects_expired
@@ -129,6 +151,14 @@ class ExternalTimeBatchWindow(Window):
         self.awaited = 0
         self.flushed = False
         self.timer = setting.timer(self._wake)
+        if self.timeout > 0:
+            self.timer.rests = Periodic(self.timer, self.timeout, self._calm_until, self._passed)
+
+    def _calm_until(self) -> int:
+        return ALWAYS if self.flushed and not self.batch and self.awaited == self.timer.due[0] else NOT_NOW
+
+    def _passed(self, by_ms: int) -> None:
+        self.awaited += by_ms
 
     def one(self, timestamp: int, row: Row) -> None:
         """Add one event; where it lies beyond the open period, release that one first."""
@@ -137,7 +167,7 @@ class ExternalTimeBatchWindow(Window):
     def many(self, arrivals: Sequence[Arrival]) -> None:
         """Add events one by one; each period that ends is a chunk, released after the last event."""
         if self.end is None:
-            self.end = self._first_end(arrivals[0][1])
+            self.end = self._first_end(*arrivals[0])
         chunks: list[list[Event]] = []
         for timestamp, row in arrivals:
             time = row[self.position]
@@ -152,12 +182,12 @@ class ExternalTimeBatchWindow(Window):
             self._await()
         self._release(chunks)
 
-    def _first_end(self, row: Row) -> int:
+    def _first_end(self, timestamp: int, row: Row) -> int:
         time: int = row[self.position]
         self._await()
-        if self.aligned and self.start_position is None:
+        if self.aligned and self.start_of is None:
             return self._end_after(time)
-        self.start = time if self.start_position is None else row[self.start_position]
+        self.start = time if self.start_of is None else self.start_of(timestamp, row)[0]
         return self.start + self.span
 
     def _end_after(self, time: int) -> int:

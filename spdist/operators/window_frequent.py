@@ -20,16 +20,16 @@ __all__ = ["FrequentWindow", "LossyFrequentWindow"]
 
 
 def _resolver(name: str, form: str, *constants: Type) -> WindowResolver:
-    """Return the resolver of a window of `constants` and then any number of string attributes."""
+    """Return the resolver of a window of `constants` and then, if one is written, a string attribute."""
 
     def resolve(types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> None:
-        hint = f"it is written as {name}({form}[, attribute, …])"
+        hint = f"it is written as {name}({form}[, attribute])"
         number = len(constants)
         if types[:number] != constants or not all(map(is_constant, expressions[:number])):
             raise SiddhiTypeError(f"'{name}' begins with {' and '.join(map(str, constants))} constants", hint=hint)
         for type, expression in zip(types[number:], expressions[number:], strict=True):
-            if type is not Type.STRING or not isinstance(expression, Variable):
-                raise SiddhiTypeError(f"'{name}' counts by string attributes", hint=hint)
+            if type is not Type.STRING or not isinstance(expression, Variable) or len(types) > number + 1:
+                raise SiddhiTypeError(f"'{name}' counts by one string attribute, or by all", hint=hint)
 
     return resolve
 
@@ -111,6 +111,10 @@ class FrequentWindow(Window):
         self.counts, self.latest = state
 
 
+#: A bucket that never ends, for an error bound of 0: nothing is forgotten, as in Siddhi.
+_ENDLESS = 2**63
+
+
 @window("lossyFrequent", _resolver("lossyFrequent", "support.threshold, error.bound", Type.DOUBLE, Type.DOUBLE))
 class LossyFrequentWindow(Window):
     """Let events pass whose key makes up at least ``support.threshold`` of all, with lossy counting (Manku, Motwani).
@@ -132,7 +136,7 @@ class LossyFrequentWindow(Window):
         super().__init__(setting)
         support, error = setting.constants[:2]
         self.share = support - error
-        self.width = ceil(1 / error)
+        self.width = ceil(1 / error) if error else _ENDLESS
         self.positions = _told_apart_by(setting, 2)
         self.total = 0
         self.counts, self.latest = HashMap(), HashMap()

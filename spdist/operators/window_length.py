@@ -24,7 +24,7 @@ from spdist.operators.base import (
     WindowSetting,
     expiring,
 )
-from spdist.operators.parameters import INTEGER, Parameter, is_constant, overloads
+from spdist.operators.parameters import INTEGER, Parameter, constant_values, is_constant, overloads
 
 __all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow", "SortWindow"]
 
@@ -267,7 +267,16 @@ class LengthBatchWindow(Window):
         self.batch, self.before, self.reset, self.count, self.looked = state
 
 
-@window("batch", overloads("batch", (), (_LENGTH,)))
+_one_length = overloads("batch", (), (_LENGTH,))
+
+
+def _resolve_batch(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -> None:
+    _one_length(types, expressions)
+    if any(length < 0 for length in constant_values(expressions)):
+        raise SiddhiTypeError("'window.length' of 'batch' is not negative", hint="batch() takes chunks as they come")
+
+
+@window("batch", _resolve_batch)
 class BatchWindow(Window):
     """Take each incoming chunk as a batch; the batch before expires when the next one comes.
 
@@ -349,7 +358,9 @@ _DIRECTIONS = {"asc": False, "desc": True}
 
 
 def _resolve_sort(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -> None:
-    hint = "it is written as sort(window.length, attribute, 'asc'|'desc', …)"
+    hint = "it is written as sort(window.length, attribute[, 'asc'|'desc'[, attribute, …]])"
+    if len(types) > 2 and not isinstance(expressions[2], ast.Literal):
+        raise SiddhiTypeError("'sort' needs 'asc' or 'desc' after the first of several attributes", hint=hint)
     if len(types) < 2 or types[0] not in INTEGER or not is_constant(expressions[0]):
         raise SiddhiTypeError("'sort' needs a constant int and at least one attribute", hint=hint)
     previous: ast.Expression = expressions[0]

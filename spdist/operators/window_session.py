@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
@@ -80,7 +81,8 @@ class SessionWindow(Window):
 
     State
     -----
-    For each key that came, its current and its previous session.
+    For each key that came, its current and its previous session. ``ends`` follows from them: when each may be over, at
+    most one entry for each event that came in a gap and latency.
 
     Notes
     -----
@@ -95,6 +97,8 @@ class SessionWindow(Window):
         self.key = setting.attributes[1] if len(setting.attributes) > 1 else None
         self.sessions: dict[Any, tuple[_Session, _Session]] = {}
         self.over: list[Event] = []
+        #: Time, key as text, whether it is null, and key: only what is due is looked at when the window is woken.
+        self.ends: list[tuple[int, str, bool, Any]] = []
         self.timer = setting.timer(self._wake)
 
     def one(self, timestamp: int, row: Row) -> None:
@@ -125,29 +129,31 @@ class SessionWindow(Window):
             sessions = self.sessions[key] = (_Session(), _Session())
         current, previous = sessions
         if not current.held:
-            self._open(current, timestamp, row)
+            self._open(key, current, timestamp, row)
         elif timestamp < current.start:
-            return self._joins_late(current, previous, timestamp, row)
+            return self._joins_late(key, current, previous, timestamp, row)
         elif timestamp <= current.end:
             start = current.start
-            self._open(current, timestamp, row)
+            self._open(key, current, timestamp, row)
             current.start = start
         elif self.latency > 0:
             if previous.held:
                 self._end(previous)
-            self._move(current, previous)
-            self._open(current, timestamp, row)
+            self._move(key, current, previous)
+            self._open(key, current, timestamp, row)
         return True
 
-    def _open(self, session: _Session, timestamp: int, row: Row) -> None:
+    def _open(self, key: Any, session: _Session, timestamp: int, row: Row) -> None:
         session.held.append((timestamp, row))
         session.start, session.end = timestamp, timestamp + self.gap
         session.alive = session.end + self.latency
+        heappush(self.ends, (session.end, str(key), key is None, key))
         self.timer.notify_at(session.end)
 
-    def _move(self, current: _Session, previous: _Session) -> None:
+    def _move(self, key: Any, current: _Session, previous: _Session) -> None:
         previous.held += current.held
         previous.start, previous.end, previous.alive = current.start, current.end, current.alive
+        heappush(self.ends, (current.alive, str(key), key is None, key))
         self.timer.notify_at(current.alive)
         current.clear()
 
@@ -155,7 +161,7 @@ class SessionWindow(Window):
         self.over += [(EXPIRED, timestamp, row) for timestamp, row in session.held]
         session.clear()
 
-    def _joins_late(self, current: _Session, previous: _Session, timestamp: int, row: Row) -> bool:
+    def _joins_late(self, key: Any, current: _Session, previous: _Session, timestamp: int, row: Row) -> bool:
         if timestamp >= current.start - self.gap:
             current.put_before([(timestamp, row)])
             current.start = timestamp
@@ -170,6 +176,7 @@ class SessionWindow(Window):
         else:
             previous.end = timestamp + self.gap
             previous.alive = previous.end + self.latency
+            heappush(self.ends, (previous.alive, str(key), key is None, key))
             self._merge(previous, current)
         return True
 
@@ -181,12 +188,18 @@ class SessionWindow(Window):
 
     def _wake(self, due: int) -> None:
         """End the sessions that are over, in the order of their ends; what ends together in the order of the keys."""
-        sessions = [self.sessions[key] for key in sorted(self.sessions, key=str)]
-        for current, previous in sorted((s for s in sessions if s[0].held), key=lambda s: s[0].end):
+        keys: dict[Any, None] = {}
+        while self.ends and self.ends[0][0] <= due:
+            keys[heappop(self.ends)[-1]] = None
+        if not keys:
+            return
+        named = [(key, self.sessions[key]) for key in sorted(keys, key=str)]
+        sessions = [both for _, both in named]
+        for key, (current, previous) in sorted((s for s in named if s[1][0].held), key=lambda s: s[1][0].end):
             if due < current.end:
                 break
             if self.latency > 0:
-                self._move(current, previous)
+                self._move(key, current, previous)
             else:
                 self._end(current)
         for previous in sorted((s[1] for s in sessions if s[1].held), key=lambda previous: previous.end):
@@ -207,9 +220,12 @@ class SessionWindow(Window):
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
         stored, due = state
-        self.sessions = {}
+        self.sessions, self.ends = {}, []
         for key, both in stored.items():
             self.sessions[key] = (_Session(), _Session())
             for session, its in zip(self.sessions[key], both, strict=True):
                 session.restore(its)
+            current, previous = self.sessions[key]
+            self.ends += [(time, str(key), key is None, key) for time in (current.end, previous.alive)]
+        heapify(self.ends)
         self.timer.restore(due)

@@ -9,11 +9,14 @@ from typing import Any
 from spdist.extension import window
 from spdist.language.types import Type
 from spdist.operators.base import (
+    ALWAYS,
     CURRENT,
     EXPIRED,
+    NOT_NOW,
     RESET,
     Arrival,
     Event,
+    Periodic,
     Row,
     Window,
     WindowCell,
@@ -21,7 +24,7 @@ from spdist.operators.base import (
     WindowSetting,
     expiring,
 )
-from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
+from spdist.operators.parameters import INTEGER, PERIOD, TIME, Parameter, overloads
 
 __all__ = ["DelayWindow", "TimeBatchWindow", "TimeLengthWindow", "TimeWindow"]
 
@@ -212,7 +215,7 @@ class TimeLengthWindow(TimeWindow):
 
 @window(
     "timeBatch",
-    overloads("timeBatch", (_TIME,), (_TIME, _START), (_TIME, _STREAM_CURRENT), (_TIME, _START, _STREAM_CURRENT)),
+    overloads("timeBatch", (PERIOD,), (PERIOD, _START), (PERIOD, _STREAM_CURRENT), (PERIOD, _START, _STREAM_CURRENT)),
 )
 class TimeBatchWindow(Window):
     """Collect the events of one period of ``window.time`` ms, then release them together with the period before.
@@ -260,6 +263,16 @@ class TimeBatchWindow(Window):
         self.before: list[Arrival] = []
         self.reset: Arrival | None = None
         self.timer = setting.timer(lambda _due: self.many(()))
+        self.timer.rests = Periodic(self.timer, self.span, self.calm_until, self.passed)
+
+    def calm_until(self) -> int:
+        """Return `ALWAYS` where periods end and release nothing (`spdist.operators.base.Rests`)."""
+        held = self.batch or self.reset is not None or (self.expects_expired and self.before)
+        return NOT_NOW if held else ALWAYS
+
+    def passed(self, by_ms: int) -> None:
+        """Be so many periods further, in ms."""
+        self.shared["end"] += by_ms
 
     def one(self, timestamp: int, row: Row) -> None:
         """Add one event to the open period."""

@@ -1,11 +1,18 @@
-"""What becomes of the groups and topics of an app when another version of it is deployed."""
+"""What becomes of the groups, elements and topics of an app when another version of it is deployed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from html import escape
 from typing import Any
 
+from spdist.extension import catalog
+from spdist.language.checked import CheckedApp
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.planning.fingerprints import ElementChange, compare_elements
 from spdist.planning.topology import ExecutionGroup, Topology
 
 __all__ = ["TopologyChange", "compare"]
@@ -13,16 +20,20 @@ __all__ = ["TopologyChange", "compare"]
 
 @dataclass(frozen=True, slots=True)
 class TopologyChange:
-    """Groups by name, and topics by name.
+    """Groups by name, their elements, and topics by name.
 
     Parameters
     ----------
     keeps : tuple of str
         Groups that stay as they are, with their state.
     changes : tuple of (str, str)
-        Groups that go on under their name but start anew, each with the reason.
+        Groups that go on under their name from where they were, each with what changes; `elements` says what of them
+        keeps its state.
     added, removed : tuple of str
-        Groups that come and go; the state of those that go is lost.
+        Groups that come and go. One that comes starts empty, where the events begin that follow the update; the state
+        of one that goes is lost.
+    elements : mapping of str to tuple of ElementChange
+        Of each of these groups what becomes of its queries, partitions, tables, windows, aggregations and triggers.
     kept_topics, added_topics, removed_topics : tuple of str
         Topics; one with another number of partitions is removed and added.
     """
@@ -34,6 +45,7 @@ class TopologyChange:
     kept_topics: tuple[str, ...]
     added_topics: tuple[str, ...]
     removed_topics: tuple[str, ...]
+    elements: Mapping[str, tuple[ElementChange, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -44,12 +56,28 @@ class TopologyChange:
                 "add": list(self.added),
                 "remove": list(self.removed),
             },
+            "elements": {group: [asdict(one) for one in changes] for group, changes in self.elements.items()},
             "topics": {
                 "keep": list(self.kept_topics),
                 "add": list(self.added_topics),
                 "remove": list(self.removed_topics),
             },
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TopologyChange:
+        """Rebuild it from `to_dict`."""
+        groups, topics = data["groups"], data["topics"]
+        return cls(
+            keeps=tuple(groups["keep"]),
+            changes=tuple(groups["change"].items()),
+            added=tuple(groups["add"]),
+            removed=tuple(groups["remove"]),
+            kept_topics=tuple(topics["keep"]),
+            added_topics=tuple(topics["add"]),
+            removed_topics=tuple(topics["remove"]),
+            elements={group: tuple(ElementChange(**one) for one in each) for group, each in data["elements"].items()},
+        )
 
     def __bool__(self) -> bool:
         """Return True where anything changes."""
@@ -59,8 +87,9 @@ class TopologyChange:
         if not self:
             return f"nothing changes: {_count(self.keeps, 'group')} and {_count(self.kept_topics, 'topic')} stay"
         lines = [f"  = {name} keeps its state" for name in self.keeps]
-        lines += [f"  ~ {name} starts anew: {why}" for name, why in self.changes]
-        lines += [f"  + {name} is new" for name in self.added]
+        for name, why in self.changes:
+            lines += [f"  ~ {name} changes: {why}", *(f"      {one}" for one in self.elements.get(name, ()))]
+        lines += [f"  + {name} is new, and starts empty" for name in self.added]
         lines += [f"  - {name} goes, with its state" for name in self.removed]
         lines += [f"  = topic {name}" for name in self.kept_topics]
         lines += [f"  + topic {name}" for name in self.added_topics]
@@ -77,8 +106,8 @@ class TopologyChange:
 def compare(before: Topology, after: Topology) -> TopologyChange:
     """Return what becomes of `before` when `after` replaces it.
 
-    A group keeps its state where it runs the same text in as many instances, on the same topics: what it reads then has
-    the same events in the same partitions.
+    Elements keep their state where their fingerprints are the same (`spdist.planning.fingerprints`) and their group
+    goes on, in as many instances: with another number of them keys are spread in another way.
     """
     old = {group.name: group for group in before.groups}
     new = {group.name: group for group in after.groups}
@@ -93,11 +122,27 @@ def compare(before: Topology, after: Topology) -> TopologyChange:
         kept_topics=tuple(t.name for t in after.topics if (t.name, t.partitions) in old_topics),
         added_topics=tuple(t.name for t in after.topics if (t.name, t.partitions) not in old_topics),
         removed_topics=tuple(t.name for t in before.topics if (t.name, t.partitions) not in new_topics),
+        elements={name: _elements(old.get(name), new.get(name)) for name in (*new, *(n for n in old if n not in new))},
     )
 
 
+def _elements(old: ExecutionGroup | None, new: ExecutionGroup | None) -> tuple[ElementChange, ...]:
+    """Return what becomes of the elements of a group; None where it is not there."""
+    before, after = (None if group is None else _checked(group.instances[0].text) for group in (old, new))
+    changes = compare_elements(before, after)
+    if old is None or new is None or old.parallel == new.parallel:
+        return changes
+    why = _difference(old, new)
+    return tuple(replace(one, outcome="starts empty", reason=why) if one.outcome == "keeps" else one for one in changes)
+
+
+@lru_cache(64)
+def _checked(text: str) -> CheckedApp:
+    return check(parse(text), catalog(scripts=True), text)
+
+
 def _difference(old: ExecutionGroup, new: ExecutionGroup) -> str:
-    """Say why a group cannot go on from its state, in a word; nothing where it can."""
+    """Say in a word what of a group is another one; nothing where it stays as it is."""
     if old.parallel != new.parallel:
         return f"{new.parallel} instances instead of {old.parallel}"
     if [one.text for one in old.instances] != [one.text for one in new.instances]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from spdist.language.ast import (
@@ -19,7 +20,7 @@ from spdist.language.ast import (
     StreamDefinition,
     StreamRef,
 )
-from spdist.language.format import format_app
+from spdist.language.format import format_app, format_node
 from spdist.language.types import Schema
 from spdist.planning.forming import Definitions, Group
 from spdist.planning.receivers import without
@@ -32,7 +33,7 @@ _N = TypeVar("_N", bound=Node)
 _NO_NAME = re.compile(r"\W")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Children:
     """Writes the apps of groups.
 
@@ -59,21 +60,28 @@ class Children:
     own: Collection[tuple[str, str]]
     sinks: frozenset[tuple[str, str]]
 
+    @cached_property
+    def _order(self) -> Mapping[str, int]:
+        return {name: position for position, name in enumerate(self.definitions)}
+
     def of(self, group: Group, crossing: Iterable[str]) -> tuple[GroupInstance, ...]:
         """Return the instances of `group`; `crossing` are the streams that it reads from, or publishes to, others."""
         definitions = self._definitions(group, crossing)
         elements = tuple(replace(e.node, annotations=without(e.node.annotations, "dist")) for e in group.elements)
-        instances = []
-        for name in group.instances:
-            called = Annotation("app:name", (AnnotationElement(None, name),))
-            child = SiddhiApp((called, *without(self.app.annotations, "app:name")), definitions, elements)
-            instances.append(GroupInstance(name, format_app(child)))
-        return tuple(instances)
+        first = group.instances[0]
+        text = format_app(
+            SiddhiApp((_called(first), *without(self.app.annotations, "app:name")), definitions, elements)
+        )
+        # They differ in nothing but the name, which stands at the beginning.
+        named = format_node(_called(first))
+        return tuple(
+            GroupInstance(name, f"{format_node(_called(name))}{text[len(named) :]}") for name in group.instances
+        )
 
     def _definitions(self, group: Group, crossing: Iterable[str]) -> tuple[Definition, ...]:
         """Return what the group's queries need defined, in the order of the app; then streams that cross its border."""
-        joined = group.joins(self.definitions)
-        aggregations = (*group.aggregations, *joined)
+        joined = {one.name: one for one in group.joins(self.definitions)}
+        aggregations = (*group.aggregations, *joined.values())
         used = {name for part in group.parts for name in part.ids}
         used |= {stream for element in group.elements for stream in element.keys}
         used |= {aggregation.name for aggregation in aggregations}
@@ -81,11 +89,11 @@ class Children:
         nodes = (*(element.node for element in group.elements), *aggregations)
         used |= {call.id for node in nodes for call in node.walk() if isinstance(call, FunctionCall)}
         found: list[Definition] = [self.reads[group.name]] if group.name in self.reads else []
-        for name, definition in self.definitions.items():
-            if name in used and isinstance(definition, AggregationDefinition) and definition in joined:
-                found += self._copy(definition, group)
-            elif name in used:
-                found.append(self._definition(definition, group))
+        for name in sorted(used & self.definitions.keys(), key=self._order.__getitem__):
+            if name in joined:
+                found += self._copy(joined[name], group)
+            else:
+                found.append(self._definition(self.definitions[name], group))
         defined = {definition.name for definition in found}
         return (*found, *(self._inferred(name) for name in dict.fromkeys(crossing) if name not in defined))
 
@@ -114,6 +122,10 @@ class Children:
         dry = replace(self._inferred(stream), name=name)
         annotations = without(aggregation.annotations, "dist")
         return dry, replace(_renamed(aggregation, stream, name), annotations=annotations)
+
+
+def _called(name: str) -> Annotation:
+    return Annotation("app:name", (AnnotationElement(None, name),))
 
 
 def stand_in(stream: str, group: str) -> str:

@@ -17,7 +17,13 @@ from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishin
 __all__ = ["STATE_COLOURS", "to_html", "to_svg", "to_text"]
 
 #: Colours of states; legible on white and on black.
-STATE_COLOURS = {"RUNNING": "#2da44e", "DEPLOYING": "#bf8700", "WAITING": "#8b949e", "FAILED": "#e5484d"}
+STATE_COLOURS = {
+    "RUNNING": "#2da44e",
+    "DEPLOYING": "#bf8700",
+    "WAITING": "#8b949e",
+    "UNREACHABLE": "#bc4c00",
+    "FAILED": "#e5484d",
+}
 _WORDS = {
     Kind.TABLE: "a table in a store",
     Kind.INMEMORYTABLE: "a table in memory",
@@ -46,7 +52,7 @@ def to_text(topology: Topology, placement: Facts | None = None, states: Facts | 
     placement : mapping of str to str, optional
         Instance → worker.
     states : mapping of str to str, optional
-        Instance → WAITING, DEPLOYING, RUNNING or FAILED.
+        Instance → WAITING, DEPLOYING, RUNNING, UNREACHABLE or FAILED.
     """
     placement, states = placement or {}, states or {}
     roles = _roles(topology)
@@ -219,7 +225,7 @@ class _Picture:
 
     def _draw_group(self, group: ExecutionGroup, box: Box, x: float, y: float) -> str:
         found = [self.states[i.name] for i in group.instances if i.name in self.states]
-        worst = next((s for s in ("FAILED", "WAITING", "DEPLOYING", "RUNNING") if s in found), None)
+        worst = next((s for s in ("FAILED", "UNREACHABLE", "WAITING", "DEPLOYING", "RUNNING") if s in found), None)
         colour = STATE_COLOURS.get(worst or "", _PLAIN)
         parts = [
             f"<g><title>{escape(group.name)}: {escape(group.why)}</title>",

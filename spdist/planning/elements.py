@@ -31,6 +31,7 @@ from spdist.language.ast import (
     Variable,
     find_annotations,
 )
+from spdist.language.expressions import MOST_ERRORS
 
 __all__ = ["DEFAULT_GROUP", "Element", "Part", "Problems", "read_elements"]
 
@@ -62,8 +63,10 @@ class Problems:
         if len(self.found) == 1:
             raise self.found[0]
         if self.found:
-            listed = "\n".join(f"{number}. {error}" for number, error in enumerate(self.found, 1))
-            raise PlanningError(f"the app has {len(self.found)} problems:\n{listed}", errors=tuple(self.found))
+            listed = "\n".join(f"{number}. {error}" for number, error in enumerate(self.found[:MOST_ERRORS], 1))
+            more = f"; these are the first {MOST_ERRORS}" if len(self.found) > MOST_ERRORS else ""
+            message = f"the app has {len(self.found)} problems{more}:\n{listed}"
+            raise PlanningError(message, errors=tuple(self.found[:MOST_ERRORS]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp, CheckedQuery
+from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.expressions import uses_aggregator
 from spdist.language.format import format_node
 from spdist.planning.native import Obstacle
@@ -149,7 +151,9 @@ def explanation(checked: CheckedApp, catalog: Catalog, text: str | None = None, 
         What the configuration asks for.
     """
     queries = (*checked.queries, *(query for partition in checked.partitions for query in partition.queries))
-    explained = tuple(_explained(query, checked, catalog, text) for query in queries)
+    keys = [_shard_key(partition) for partition in checked.partitions]
+    lines = None if text is None else [match.start() for match in re.finditer("\n", text)]
+    explained = tuple(_explained(query, checked, catalog, keys, lines) for query in queries)
     planned = realtime_plan(checked, catalog)
     if isinstance(planned, Obstacle):
         return Explanation(checked.name, "micro-batch", f"since {planned}", _split(checked), "island", explained)
@@ -174,21 +178,23 @@ def _split(checked: CheckedApp) -> str:
     )
 
 
-def _explained(query: CheckedQuery, checked: CheckedApp, catalog: Catalog, text: str | None) -> QueryExplanation:
+def _explained(
+    query: CheckedQuery, checked: CheckedApp, catalog: Catalog, keys: Sequence[str | None], lines: Sequence[int] | None
+) -> QueryExplanation:
+    """Explain a query; `keys` are those of the partitions, `lines` the offsets where lines of the text end."""
     found = query_obstacle(query, checked, catalog)
     line = None
-    if found is not None and found.span is not None and text is not None:
-        line = text.count("\n", 0, found.span.start) + 1
+    if found is not None and found.span is not None and lines is not None:
+        line = bisect_left(lines, found.span.start) + 1
     because = None if found is None else str(found)
     state = tuple(dict.fromkeys(_state(query, catalog)))
-    return QueryExplanation(query.name, query.target, found is None, because, line, state, _shard_key(query, checked))
+    key = None if query.partition is None else keys[query.partition]
+    return QueryExplanation(query.name, query.target, found is None, because, line, state, key)
 
 
-def _shard_key(query: CheckedQuery, checked: CheckedApp) -> str | None:
+def _shard_key(partition: CheckedPartition) -> str | None:
     """Return the expression that splits a partition's queries."""
-    if query.partition is None:
-        return None
-    keys = checked.partitions[query.partition].keys.values()
+    keys = partition.keys.values()
     values = [format_node(key.value) for key in keys if key.value is not None]
     return " and ".join(dict.fromkeys(values)) if len(values) == len(keys) else None
 

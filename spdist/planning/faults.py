@@ -21,7 +21,7 @@ def check_faults(received: Received, wiring: Wiring, problems: Problems) -> None
     for group in received.groups:
         for part in group.parts:
             for ref in (ref for ref in part.inputs if ref.fault):
-                arising = [g.name for g in received.groups if ref.name in received.subscriptions[g.name]]
+                arising = [g.name for g in received.readers.get(ref.name, ())]
                 arising += _telling(ref.name, received, wiring)
                 others = [name for name in dict.fromkeys(arising) if name != group.name]
                 if others:
@@ -47,10 +47,9 @@ def _telling(name: str, received: Received, wiring: Wiring) -> list[str]:
     for sink in find_annotations(definition.annotations if definition else (), "sink"):
         if (sink.get("on.error") or "").upper() == "STREAM" and sink.get("type") != EMBEDDED and name in wiring.streams:
             told += sink_hosts(wiring.streams[name], received)
-    made = {group.name: group.writes(received.definitions) for group in received.groups if group.receiver}
-    for group, stream in received.own:
-        read = received.reads.get(group, received.definitions.get(stream))
-        if read is not None and name in made.get(group, (stream,)):
-            sources = find_annotations(read.annotations, "source")
-            told += [group for one in sources if (one.get("on.error") or "").upper() == "STREAM"]
+    passing = [group.name for group in received.writers.get(name, ()) if group.receiver]
+    for group in (*passing, *received.reading_sources.get(name, ())):
+        read = received.reads.get(group, definition)
+        sources = find_annotations(read.annotations, "source") if read is not None else ()
+        told += [group for one in sources if (one.get("on.error") or "").upper() == "STREAM"]
     return told

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from spdist.errors import ParallelAggregationError, ParallelMismatchError, Span
 from spdist.language.ast import (
@@ -37,7 +38,7 @@ _KINDS: tuple[tuple[type[Definition], Kind], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """An execution group in the making.
 
@@ -61,12 +62,12 @@ class Group:
     aggregations: tuple[AggregationDefinition, ...] = ()
     receiver: bool = False
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """All its queries, those of partitions included."""
         return tuple(part for element in self.elements for part in element.parts)
 
-    @property
+    @cached_property
     def instances(self) -> tuple[str, ...]:
         """Names of its instances: ``<App>-<execGroup>-<i>`` with i from 1."""
         return tuple(f"{self.name}-{number}" for number in range(1, self.parallel + 1))
@@ -85,7 +86,8 @@ class Group:
         """Return the aggregations that its queries read and that are computed elsewhere."""
         named = dict.fromkeys(ref.name for part in self.parts for ref in part.inputs)
         found = [definitions.get(name) for name in named]
-        return tuple(one for one in found if isinstance(one, AggregationDefinition) and one not in self.aggregations)
+        own = {one.name for one in self.aggregations}
+        return tuple(one for one in found if isinstance(one, AggregationDefinition) and one.name not in own)
 
 
 def kind_of(name: str, definitions: Definitions) -> Kind:
@@ -150,13 +152,20 @@ def _together(
     """Return aggregations with those that join them; aggregations in memory that one element joins go together."""
     aggregations = [one for one in definitions.values() if isinstance(one, AggregationDefinition)]
     in_memory = {one.name for one in aggregations if kept_in_memory(one)}
-    sets = {one.name: {one.name} for one in aggregations}
-    joining: list[tuple[Element, list[str]]] = []
+    together = {one.name: one.name for one in aggregations}
+
+    def first(name: str) -> str:
+        """Return the aggregation that stands for all that go together with `name`."""
+        while together[name] != name:
+            together[name] = name = together[together[name]]
+        return name
+
+    joining: list[tuple[Element, str]] = []
     for element in elements:
         joined = list(dict.fromkeys(r.name for p in element.parts for r in p.inputs if r.name in in_memory))
         if not joined:
             continue
-        joining.append((element, joined))
+        joining.append((element, joined[0]))
         if element.parallel > 1:
             problems.add(
                 f"{element.label} joins the in-memory aggregation '{joined[0]}' with parallel '{element.parallel}'",
@@ -164,8 +173,11 @@ def _together(
                 "give it parallel='1', or keep the aggregation in a store",
                 ParallelAggregationError,
             )
-        merged = set().union(*(sets[name] for name in joined))
-        for name in merged:
-            sets[name] = merged
-    groups = dict.fromkeys(tuple(one.name for one in aggregations if one.name in sets[a.name]) for a in aggregations)
-    return {names: [e for e, joined in joining if joined[0] in names] for names in groups}
+        for name in joined:
+            together[first(name)] = first(joined[0])
+    groups: dict[str, tuple[list[str], list[Element]]] = {}
+    for one in aggregations:
+        groups.setdefault(first(one.name), ([], []))[0].append(one.name)
+    for element, name in joining:
+        groups[first(name)][1].append(element)
+    return {tuple(names): members for names, members in groups.values()}

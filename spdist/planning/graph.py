@@ -94,14 +94,18 @@ class AppGraph:
     def to_text(self) -> str:
         """Return the graph for a terminal: each query with what it reads and writes."""
         lines = [self.app]
+        reading: dict[str, list[str]] = {}
+        writing: dict[str, list[str]] = {}
+        for link in self.links:
+            # What a stream is read and written by stands at the queries.
+            if not link.source.startswith(_QUERY):
+                reading.setdefault(link.target, []).append(f"      {link.use} {link.source}")
+            else:
+                writing.setdefault(link.source, []).append(f"      {link.use} {link.target}")
         for node in self.nodes:
             where = "" if node.partition is None else f" in partition {node.partition}"
             lines.append(f"  {node.kind} {node.name}{where}{f'  {node.detail}' if node.detail else ''}")
-            # What a stream is read and written by stands at the queries.
-            reads = [link for link in self.links if link.target == node.id and not link.source.startswith(_QUERY)]
-            writes = [link for link in self.links if link.source == node.id and node.kind == "query"]
-            lines += [f"      {link.use} {link.source}" for link in reads]
-            lines += [f"      {link.use} {link.target}" for link in writes]
+            lines += [*reading.get(node.id, ()), *writing.get(node.id, ())]
         return "\n".join(lines)
 
     def to_svg(self) -> str:

@@ -19,7 +19,8 @@ from spdist.planning.channels import CREATION, TRANSPORTS
 from spdist.planning.children import Children, stand_in
 from spdist.planning.elements import DEFAULT_GROUP, Problems, read_elements
 from spdist.planning.faults import check_faults, coming_back
-from spdist.planning.forming import Definitions, Group, form_groups, kept_in_memory
+from spdist.planning.forming import Definitions, Group, form_groups, kept_in_memory, kind_of
+from spdist.planning.limits import AppLimits
 from spdist.planning.receivers import Received, receive
 from spdist.planning.sinks import add_sinks, sink_hosts
 from spdist.planning.splitting import split_groups
@@ -30,7 +31,14 @@ from spdist.planning.wiring import Wiring, check_clocks, check_cycles, wire
 __all__ = ["plan"]
 
 
-def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "log", *, shards: int = 1) -> Topology:
+def plan(
+    app: SiddhiApp,
+    checked: CheckedApp | None = None,
+    transport: str = "log",
+    *,
+    shards: int = 1,
+    limits: AppLimits | None = None,
+) -> Topology:
     """Split an app into execution groups.
 
     Parameters
@@ -43,6 +51,8 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
         What carries the topics: ``log``, the embedded one, ``kafka`` or ``nats``.
     shards : int
         Into how many shards each group instance is split by key, where that changes no result.
+    limits : AppLimits, optional
+        How large the app may be.
 
     Returns
     -------
@@ -64,6 +74,8 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
         raise PlanningError("a distributed app needs a name", span=app.span, hint="begin it with @app:name('MyApp')")
     if transport not in TRANSPORTS:
         raise PlanningError(f"there is no transport '{transport}'", hint=f"it is one of {', '.join(TRANSPORTS)}")
+    limits = limits or AppLimits()
+    limits.check_elements(app)
     if checked is None:
         from spdist.extension import catalog
 
@@ -74,7 +86,9 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
     subscriptions = subscribe(groups, definitions, problems)
     check_shared(groups, definitions, problems)
     problems.raise_if_any()
+    limits.check_groups(groups)
     received = receive(app.name, groups, definitions, subscriptions, problems)
+    limits.check_groups(received.groups)
     wiring = wire(app.name, received, transport, problems)
     add_sinks(received, wiring, problems)
     check_faults(received, wiring, problems)
@@ -86,30 +100,35 @@ def plan(app: SiddhiApp, checked: CheckedApp | None = None, transport: str = "lo
     topology = Topology(
         app=app.name,
         playback=app.playback,
-        groups=_execution_groups(app, checked, received, wiring),
+        groups=_execution_groups(app, checked, received, wiring, limits),
         topics=tuple(wiring.topics.values()),
         transport=transport,
         creates_topics=not creates or (creates[0] or "").lower() == "true",
+        idle_ms=checked.clock.idle_ms,
     )
     return split_groups(topology, shards, bool(checked.scripts))
 
 
 def _execution_groups(
-    app: SiddhiApp, checked: CheckedApp, received: Received, wiring: Wiring
+    app: SiddhiApp, checked: CheckedApp, received: Received, wiring: Wiring, limits: AppLimits
 ) -> tuple[ExecutionGroup, ...]:
     sinks = {(host, stream.name) for stream in wiring.streams.values() for host in sink_hosts(stream, received)}
     children = Children(app, received.definitions, received.reads, checked.streams, received.own, frozenset(sinks))
     found = []
+    characters = 0
     for group in received.groups:
-        inputs, outputs = wiring.inputs[group.name], wiring.outputs[group.name]
+        inputs, outputs = wiring.inputs[group.name], wiring.outputs[group.name].values()
         crossing = [*(one.stream for one in inputs), *(one.stream for one in outputs)]
+        instances = children.of(group, crossing)
+        characters += len(instances[0].text) * len(instances)
+        limits.check_characters(characters, group)
         found.append(
             ExecutionGroup(
                 name=group.name,
                 parallel=group.parallel,
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
-                instances=children.of(group, crossing),
+                instances=instances,
                 receiver=group.receiver,
                 why=_why(group),
                 holds=_holds(group, received.definitions, received.subscriptions),
@@ -138,8 +157,7 @@ def _holds(group: Group, definitions: Definitions, subscriptions: Subscriptions)
 def _stores(group: Group, definitions: Definitions) -> tuple[str, ...]:
     """Return the tables and windows that the group's queries write."""
     targets = dict.fromkeys(part.target.name for part in group.parts if part.target is not None)
-    streams = group.writes(definitions)
-    return tuple(name for name in targets if name not in streams)
+    return tuple(name for name in targets if kind_of(name, definitions) is not Kind.STREAM)
 
 
 def _why(group: Group) -> str:

@@ -100,31 +100,44 @@ def _forward(order: Mapping[str, int], edges: Sequence[Edge]) -> list[Edge]:
     closing: set[Edge] = set()
     state: dict[str, int] = {}
 
-    def follow(id: str) -> None:
-        state[id] = 1
-        for edge in after[id]:
-            if state.get(edge.target) == 1:
-                closing.add(edge)
-            elif edge.target not in state:
-                follow(edge.target)
-        state[id] = 2
-
-    for id in sorted(order, key=lambda one: (one in entered, order[one])):
-        if id not in state:
-            follow(id)
+    for start in sorted(order, key=lambda one: (one in entered, order[one])):
+        # the way that is being followed, each box with the edges still to be looked at
+        way = [(start, iter(after[start]))] if state.setdefault(start, 1) == 1 else []
+        while way:
+            id, edges_left = way[-1]
+            for edge in edges_left:
+                if edge.target not in state:
+                    state[edge.target] = 1
+                    way.append((edge.target, iter(after[edge.target])))
+                    break
+                if state[edge.target] == 1:
+                    closing.add(edge)
+            else:
+                state[id] = 2
+                way.pop()
     return [edge for edge in edges if edge not in closing]
 
 
 def _layers(order: Mapping[str, int], forward: Sequence[Edge]) -> dict[str, int]:
     """Return the layer of each box: one more than the last box before it; boxes without any before them stand close."""
     layer = dict.fromkeys(order, 0)
-    for _ in order:
-        for edge in forward:
-            layer[edge.target] = max(layer[edge.target], layer[edge.source] + 1)
-    sources = set(order) - {edge.target for edge in forward}
+    after: dict[str, list[str]] = {id: [] for id in order}
+    entering = dict.fromkeys(order, 0)
+    for edge in forward:
+        after[edge.source].append(edge.target)
+        entering[edge.target] += 1
+    sources = ready = [id for id in order if not entering[id]]
+    while ready:
+        following = []
+        for id in ready:
+            for target in after[id]:
+                layer[target] = max(layer[target], layer[id] + 1)
+                entering[target] -= 1
+                if not entering[target]:
+                    following.append(target)
+        ready = following
     for id in sources:
-        after = [layer[edge.target] for edge in forward if edge.source == id]
-        layer[id] = min(after) - 1 if after else 0
+        layer[id] = min(layer[target] for target in after[id]) - 1 if after[id] else 0
     return layer
 
 

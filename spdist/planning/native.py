@@ -87,6 +87,11 @@ _PLAIN_REGEX = re.compile(
     r"(?:[A-Za-z0-9 _,;:@#%&=~<>/'\"!-]|\\[dswDSW.+*?()\[\]{}|^$\\]|[.+*?|()](?!\?)|\[|\]|\{|\})*"
 )
 
+#: A class of characters, or an escape, in a plain regular expression.
+_CLASSES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+#: What is repeated and may itself take several ways: then they multiply, and Java recurses for each pass.
+_NESTED = re.compile(r"\)[*+{?]")
+
 
 def _plain_regex(_types: tuple[Type, ...], arguments: tuple[ast.Expression, ...]) -> str | None:
     regex = arguments[1]
@@ -94,6 +99,8 @@ def _plain_regex(_types: tuple[Type, ...], arguments: tuple[ast.Expression, ...]
         return "has a regular expression that is not constant"
     if _PLAIN_REGEX.fullmatch(str(regex.value)) is None or "(?" in str(regex.value) or "&&" in str(regex.value):
         return "has a regular expression of more than the plain constructs"
+    if _NESTED.search(_CLASSES.sub("x", str(regex.value))):
+        return "has a regular expression with repetitions within groups, which Java runs without a bound"
     return None
 
 

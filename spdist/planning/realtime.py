@@ -6,7 +6,7 @@ else it says is either the same to Spark or an `Obstacle`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spdist.language import ast
@@ -129,7 +129,7 @@ def _planned(checked: CheckedApp, catalog: Catalog) -> RealtimePlan:
     _definitions(checked)
     for partition in checked.partitions:
         raise _Found(Obstacle("the partition", "has an instance of its queries for each key", partition.partition.span))
-    readers: dict[str, tuple[CheckedQuery, ...]] = {}
+    readers: dict[str, list[CheckedQuery]] = {}
     for query in checked.queries:
         if ast.find_annotations(query.query.annotations, "dist"):
             raise _Found(Obstacle(f"query '{query.name}'", "belongs to a group of a distributed app", query.query.span))
@@ -138,7 +138,7 @@ def _planned(checked: CheckedApp, catalog: Catalog) -> RealtimePlan:
             raise _Found(against)
         source = query.query.input
         assert isinstance(source, ast.SingleInput)
-        readers[source.stream.id] = (*readers.get(source.stream.id, ()), query)
+        readers.setdefault(source.stream.id, []).append(query)
     _no_loops(readers)
     inputs, incoming = _all_inputs(checked)
     outputs, outgoing = _all_outputs(checked)
@@ -152,7 +152,8 @@ def _planned(checked: CheckedApp, catalog: Catalog) -> RealtimePlan:
     for option in (*incoming, *outgoing):
         if option.removeprefix("kafka.") in _SPARKS_OWN:
             raise _Found(Obstacle(f"the option '{option.removeprefix('kafka.')}'", "is set by Spark"))
-    return RealtimePlan(checked, catalog, inputs, outputs, readers, incoming, outgoing, starting)
+    reading = {stream: tuple(queries) for stream, queries in readers.items()}
+    return RealtimePlan(checked, catalog, inputs, outputs, reading, incoming, outgoing, starting)
 
 
 def _definitions(checked: CheckedApp) -> None:
@@ -167,15 +168,21 @@ def _definitions(checked: CheckedApp) -> None:
                 raise _Found(Obstacle("@OnError", "keeps or sends on what failed", annotation.span))
 
 
-def _no_loops(readers: dict[str, tuple[CheckedQuery, ...]]) -> None:
-    def follow(stream: str, path: tuple[str, ...]) -> None:
-        if stream in path:
-            raise _Found(Obstacle(f"the stream '{stream}'", "comes back to itself"))
-        for query in readers.get(stream, ()):
-            follow(query.target, (*path, stream))
-
-    for stream in readers:
-        follow(stream, ())
+def _no_loops(readers: Mapping[str, Sequence[CheckedQuery]]) -> None:
+    """Refuse a stream that comes back to itself; each is followed once, without recursion, however long the way."""
+    done: set[str] = set()
+    for start in readers:
+        path = {start: iter(readers[start])} if start not in done else {}
+        while path:
+            stream, queries = next(reversed(path.items()))
+            following = next((query.target for query in queries if query.target not in done), None)
+            if following is None:
+                del path[stream]
+                done.add(stream)
+            elif following in path:
+                raise _Found(Obstacle(f"the stream '{following}'", "comes back to itself"))
+            else:
+                path[following] = iter(readers.get(following, ()))
 
 
 # --- sources and sinks -------------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ for each passthrough group, names that stay, and the text of annotations is left
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
 
 from spdist.language.ast import (
     Annotation,
@@ -28,12 +30,14 @@ from spdist.planning.forming import Definitions, Group
 from spdist.planning.subscriptions import Subscription, Subscriptions
 from spdist.planning.topology import Kind, Strategy
 
-__all__ = ["Received", "receive", "without"]
+__all__ = ["Received", "by_name", "receive", "without"]
+
+_Owner = TypeVar("_Owner")
 
 _PASSTHROUGH = "passthrough"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Received:
     """The groups with the passthrough groups before them.
 
@@ -58,24 +62,50 @@ class Received:
     subscriptions: Subscriptions
     own: Mapping[tuple[str, str], str]
 
+    @cached_property
+    def writers(self) -> Mapping[str, tuple[Group, ...]]:
+        """The groups that insert into a stream, by its name."""
+        return by_name((group, group.writes(self.definitions)) for group in self.groups)
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Group, ...]]:
+        """The groups that read something, by its name."""
+        return by_name((group, self.subscriptions[group.name]) for group in self.groups)
+
+    @cached_property
+    def reading_sources(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the groups that themselves read the sources of a stream, by its name."""
+        streams = by_name((stream, (of_group,)) for of_group, stream in self.own)
+        return by_name((group.name, streams.get(group.name, ())) for group in self.groups)
+
+
+def by_name(named: Iterable[tuple[_Owner, Iterable[str]]]) -> dict[str, tuple[_Owner, ...]]:
+    """Return for each name its owners, in their order."""
+    found: dict[str, list[_Owner]] = {}
+    for owner, names in named:
+        for name in names:
+            found.setdefault(name, []).append(owner)
+    return {name: tuple(owners) for name, owners in found.items()}
+
 
 def receive(
     app: str, groups: Sequence[Group], definitions: Definitions, subscriptions: Subscriptions, problems: Problems
 ) -> Received:
     """Return who reads the sources of users."""
     taken = {group.name for group in groups}
+    reading = by_name((group, subscriptions[group.name]) for group in groups)
+    writing = by_name((group, group.writes(definitions)) for group in groups)
     known = dict(definitions)
     reads: dict[str, StreamDefinition] = {}
     subscribed = dict(subscriptions)
     passing: list[Group] = []
     own: dict[tuple[str, str], str] = {}
-    for name in dict.fromkeys(name for group in groups for name in subscriptions[group.name]):
+    for name, readers in reading.items():
         definition = definitions.get(name)
         sources = find_annotations(definition.annotations, "source") if definition else ()
         if not sources or not isinstance(definition, StreamDefinition):
             continue
-        readers = [group for group in groups if name in subscriptions[group.name]]
-        others = [group for group in groups if group is not readers[0] and name in group.writes(definitions)]
+        others = [group for group in writing.get(name, ()) if group is not readers[0]]
         if len(readers) == 1 and readers[0].parallel == 1 and not others:
             own[readers[0].name, name] = topic_name("log", app, name)
             continue

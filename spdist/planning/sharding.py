@@ -26,6 +26,9 @@ _DRAWN = {"UUID", "math:rand"}
 #: Windows that keep the end of the open period for all keys of a partition.
 _ONE_PERIOD = {"timeBatch"}
 
+#: What an attribute is that a query computes: of no stream.
+_NOWHERE = ("", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
@@ -73,6 +76,9 @@ class _Search:
         self.needed: dict[str, str] = {}
         self._followed: set[str] = set()
         self.reasons: list[str] = []
+        self._stored = {*checked.tables, *checked.windows, *checked.aggregations}
+        #: The queries of a partition by what they write.
+        self._within: dict[int, dict[str, list[CheckedQuery]]] = {}
         #: Who puts events into a stream of the app.
         self._writers: dict[str, list[CheckedQuery]] = {}
         for query in self._all_queries():
@@ -86,8 +92,8 @@ class _Search:
         self.reasons += [f"aggregation '{name}' sees the events of all keys" for name in checked.aggregations]
         for query in checked.queries:
             self._check_alone(query)
-        for partition in checked.partitions:
-            self._check_partition(partition)
+        for number, partition in enumerate(checked.partitions, 1):
+            self._check_partition(partition, f"partition {number}")
         for query in self._all_queries():
             self._check_shared(query)
 
@@ -101,8 +107,7 @@ class _Search:
         if (what := _keeps_events(query.query)) is not None:
             self.reasons.append(f"query '{query.name}' is outside of partitions and {what}")
 
-    def _check_partition(self, partition: CheckedPartition) -> None:
-        place = f"partition {self.checked.partitions.index(partition) + 1}"
+    def _check_partition(self, partition: CheckedPartition, place: str) -> None:
         for purge in ast.find_annotations(partition.partition.annotations, "purge"):
             if (purge.get("enable") or "").lower() == "true":
                 self.reasons.append(f"{place} has @purge, which looks for idle keys when events of any key come")
@@ -121,60 +126,78 @@ class _Search:
                 self._need(stream, key.value.name)
 
     def _check_shared(self, query: CheckedQuery) -> None:
-        stored = {*self.checked.tables, *self.checked.windows, *self.checked.aggregations}
         used = {source.stream_id for source in query.scope.sources} | {query.target}
         used |= {node.table for node in query.query.walk() if isinstance(node, ast.In)}
         used |= {node.name for node in query.query.walk() if isinstance(node, ast.StreamRef) and not node.inner}
-        for name in sorted(used & stored):
+        for name in sorted(used & self._stored):
             self.reasons.append(f"query '{query.name}' uses '{name}', which is one for all keys")
         for id in sorted(_called(query) & _DRAWN):
             self.reasons.append(f"query '{query.name}' uses {id}(), which would give the same in several shards")
 
     # ------------------------------------------------------------------------------------------- following a key
     def _need(self, stream: str, attribute: str) -> None:
-        """Note that the events of `stream` with one value of `attribute` must all be in one shard."""
-        known = self.needed.setdefault(stream, attribute)
-        if known != attribute:
-            self.reasons.append(f"'{stream}' would have to be split by '{known}' and by '{attribute}'")
-        if known != attribute or stream in self._followed:
-            return
-        self._followed.add(stream)
-        if stream.startswith("!"):
-            self._need(stream[1:], attribute)
-        for writer in self._writers.get(stream, ()):
-            if writer.partition is not None:
-                handed_on = self._is_key(self.checked.partitions[writer.partition], writer, attribute, set())
-            else:
-                handed_on = self._follow(writer, attribute)
-            if not handed_on:
-                self.reasons.append(
-                    f"'{stream}' must be split by '{attribute}', which query '{writer.name}' does not hand on as it is"
-                )
+        """Note that the events of `stream` with one value of `attribute` must all be in one shard.
 
-    def _follow(self, writer: CheckedQuery, attribute: str) -> bool:
+        The attribute is followed back through all queries that hand it on, without recursion, however many they are.
+        """
+        waiting = [(stream, attribute)]
+        while waiting:
+            stream, attribute = waiting.pop()
+            known = self.needed.setdefault(stream, attribute)
+            if known != attribute:
+                self.reasons.append(f"'{stream}' would have to be split by '{known}' and by '{attribute}'")
+            if known != attribute or stream in self._followed:
+                continue
+            self._followed.add(stream)
+            needed = [(stream[1:], attribute)] if stream.startswith("!") else []
+            for writer in self._writers.get(stream, ()):
+                origin = None if writer.partition is not None else self._followed_back(writer, attribute)
+                if origin is not None:
+                    needed.append(origin)
+                elif writer.partition is None or not self._is_key(writer.partition, writer, attribute):
+                    self.reasons.append(
+                        f"'{stream}' must be split by '{attribute}', which query '{writer.name}' does not hand on as "
+                        "it is"
+                    )
+            waiting += reversed(needed)
+
+    def _followed_back(self, writer: CheckedQuery, attribute: str) -> tuple[str, str] | None:
+        """Return the stream and attribute that a query hands on under this name."""
         origin = _origin(writer, attribute)
         if origin is None or origin[0] not in self.checked.streams:
-            return False
+            return None
         stream, name = origin
-        if self.checked.streams[stream].index(name) is None:  # a stream function appends it
-            return False
-        self._need(stream, name)
-        return True
+        # one that is not of the stream is appended by a stream function
+        return None if self.checked.streams[stream].index(name) is None else origin
 
-    def _is_key(self, partition: CheckedPartition, writer: CheckedQuery, attribute: str, seen: set[str]) -> bool:
+    def _is_key(self, number: int, writer: CheckedQuery, attribute: str) -> bool:
         """Whether what a query of a partition puts out under this name is the key of its instance."""
-        origin = _origin(writer, attribute)
-        if origin is None:
-            return False
-        stream, name = origin
-        if stream in partition.keys:
-            value = partition.keys[stream].value
-            return isinstance(value, ast.Variable) and value.name == name
-        if stream not in partition.inner or f"{stream}.{name}" in seen:
-            return False
-        seen = {*seen, f"{stream}.{name}"}
-        writers = [query for query in partition.queries if query.target == stream]
-        return bool(writers) and all(self._is_key(partition, query, name, seen) for query in writers)
+        partition = self.checked.partitions[number]
+        within = self._within.get(number)
+        if within is None:
+            within = self._within[number] = {}
+            for query in partition.queries:
+                within.setdefault(query.target, []).append(query)
+        done: set[tuple[str, str]] = set()
+        #: the way back that is being followed, each place on it with the queries still to be looked at
+        way: dict[tuple[str, str], Iterator[CheckedQuery]] = {("", attribute): iter([writer])}
+        while way:
+            place, queries = next(reversed(way.items()))
+            origin = next((_origin(query, place[1]) or _NOWHERE for query in queries), None)
+            if origin is None:
+                del way[place]
+                done.add(place)
+                continue
+            stream, name = origin
+            if stream in partition.keys:
+                value = partition.keys[stream].value
+                if not isinstance(value, ast.Variable) or value.name != name:
+                    return False
+            elif origin in way or stream not in partition.inner or stream not in within:
+                return False
+            elif origin not in done:
+                way[origin] = iter(within[stream])
+        return True
 
 
 def _called(query: CheckedQuery) -> set[str]:

@@ -26,10 +26,11 @@ def sink_hosts(stream: Stream, received: Received, *, embedded: bool = False) ->
     Those that make it, or the one that reads the source. If one of them hears all others as well, that one alone; not
     for a topic of the embedded log (`embedded`), where a group passes over what others have published.
     """
-    own = [group.name for group in received.groups if (group.name, stream.name) in received.own]
+    own = received.reading_sources.get(stream.name, ())
     makers = [group.name for group in stream.producers]
     whole = [g.name for g, s in stream.readers if g.parallel == 1 or s.strategy is not Strategy.ALL]
-    hearing = [name for name in whole if name in makers]
+    making = set(makers)
+    hearing = [name for name in whole if name in making]
     if hearing and not embedded:
         return (hearing[0],)
     return tuple(dict.fromkeys([*makers, *own])) or tuple(whole[:1])
@@ -56,12 +57,11 @@ def add_sinks(received: Received, wiring: Wiring, problems: Problems) -> None:
                 "copy the stream in a query with parallel='1', and put the @sink on the copy",
             )
         for host in hosts:
-            outputs = wiring.outputs[host]
-            known = next((o for o in outputs if o.stream == stream.name), GroupOutput(stream.name))
+            known = wiring.outputs[host].pop(stream.name, GroupOutput(stream.name))
             # a sink on the topic that carries the stream anyway adds nothing
             more = tuple(one for one in publishing if one.topic not in {p.topic for p in known.publishing})
             output = GroupOutput(stream.name, known.publishing + more, True, known.subscribers)
-            wiring.outputs[host] = [o for o in outputs if o is not known] + [output]
+            wiring.outputs[host][stream.name] = output
 
 
 def _topic(stream: Stream, sink: Annotation, hosts: tuple[str, ...], problems: Problems) -> str | None:

@@ -87,7 +87,7 @@ def subscribe(groups: Sequence[Group], definitions: Definitions, problems: Probl
             ledger.aggregate(aggregation.input.stream.name, group)
         for element in group.elements if group.aggregations else ():
             ledger.take(element, group)
-    return ledger.found
+    return ledger.named()
 
 
 @dataclass(slots=True)
@@ -114,10 +114,20 @@ class _Ledger:
             for name in ids:
                 self._merge(name, self._subscription(name, element, part, group), group)
 
+    def named(self) -> Subscriptions:
+        """Return what was found; those that do not split a stream have the key of its last partition in any group."""
+        return {
+            group: {
+                stream: one if one.strategy is Strategy.FIELD_GROUPING else replace(one, key=self.last.get(stream))
+                for stream, one in of_group.items()
+            }
+            for group, of_group in self.found.items()
+        }
+
     def aggregate(self, stream: str, group: Group) -> None:
         """Note that an aggregation of `group` reads `stream`."""
         kind = kind_of(stream, self.definitions)
-        self.found[group.name][stream] = Subscription(kind, Strategy.ALL, self.last.get(stream), group.parallel)
+        self.found[group.name][stream] = Subscription(kind, Strategy.ALL, None, group.parallel)
 
     def _partition(self, stream: str, key: str | None, element: Element, group: Group) -> None:
         here = group.name, stream
@@ -147,12 +157,9 @@ class _Ledger:
         self.split[here] = key
         if key is not None:
             self.last[stream] = key
-            for of_group in self.found.values():
-                if stream in of_group and of_group[stream].strategy is not Strategy.FIELD_GROUPING:
-                    of_group[stream] = replace(of_group[stream], key=key)
 
     def _subscription(self, name: str, element: Element, part: Part, group: Group) -> Subscription:
-        kind, key = kind_of(name, self.definitions), self.last.get(name)
+        kind, key = kind_of(name, self.definitions), None
         if group.parallel == 1:
             strategy = Strategy.ALL
         elif (group.name, name) in self.split:
@@ -223,23 +230,28 @@ def _looks_up(side: JoinSide, other: JoinSide, definitions: Definitions) -> bool
 
 def check_shared(groups: Sequence[Group], definitions: Definitions, problems: Problems) -> None:
     """Check tables in memory and defined windows: they live in one instance, so only one such may use them."""
+    users_of: dict[str, dict[Group, Part]] = {}
+    for group in groups:
+        for part in group.parts:
+            for name in part.ids:
+                users_of.setdefault(name, {}).setdefault(group, part)
     for name, definition in definitions.items():
         of_table = isinstance(definition, TableDefinition)
         if not (of_table and kept_in_memory(definition)) and not isinstance(definition, WindowDefinition):
             continue
         kind = "in-memory table" if of_table else "window"
-        users = [group for group in groups if any(name in part.ids for part in group.parts)]
+        users = users_of.get(name, {})
         if len(users) > 1:
             names = " and ".join(f"'{group.name}'" for group in users)
+            second = list(users.values())[1]
             problems.add(
                 f"the {kind} '{name}' is used by the groups {names}, but lives in one of them only",
-                _user(users[1], name).query.span,
+                second.query.span,
                 "give all queries that use it the same execGroup",
                 SharedTableError if of_table else SharedWindowError,
             )
-        for group in users:
+        for group, part in users.items():
             if group.parallel > 1:
-                part = _user(group, name)
                 problems.add(
                     f"query '{part.name}' of group '{group.name}' uses the {kind} '{name}' with parallel "
                     f"'{group.parallel}': each instance would have one of its own",
@@ -247,7 +259,3 @@ def check_shared(groups: Sequence[Group], definitions: Definitions, problems: Pr
                     "give the group parallel='1'",
                     ParallelTableError if of_table else ParallelWindowError,
                 )
-
-
-def _user(group: Group, name: str) -> Part:
-    return next(part for part in group.parts if name in part.ids)

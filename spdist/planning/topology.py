@@ -6,11 +6,16 @@ and topics, and state is found again. Source: WSO2 SP 4.x distributed deployment
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from spdist.planning.origin import FIRST, Origin
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spdist.planning.change import TopologyChange
 
 
@@ -226,6 +231,8 @@ class Topology:
         What carries them: ``log``, ``kafka`` or ``nats``.
     creates_topics : bool
         False with ``@app:transportChannelCreationEnabled('false')``: topics must be there.
+    idle_ms : int
+        ``idle.time`` of ``@app:playback``: after so long without an event the clock goes on by itself; 0 for never.
     """
 
     app: str
@@ -234,6 +241,7 @@ class Topology:
     topics: tuple[Topic, ...]
     transport: str = "log"
     creates_topics: bool = True
+    idle_ms: int = 0
 
     def assignments(self) -> tuple[Assignment, ...]:
         """Return what each instance must be told to run, in the order of groups and instances."""
@@ -245,29 +253,36 @@ class Topology:
                 text=instance.text,
                 playback=self.playback,
                 receiver=group.receiver,
-                inputs=self._assigned(group, index),
+                inputs=self._assigned(group, index, echoes),
                 outputs=tuple(AssignedOutput(o.stream, o.publishing) for o in group.outputs if o.publishing),
                 shards=group.shards,
                 creates_topics=self.creates_topics,
+                idle_ms=self.idle_ms,
             )
             for group in self.groups
+            for echoes in [[group.echoes(one) for one in group.inputs]]
             for index, instance in enumerate(group.instances)
         )
 
-    def _assigned(self, group: ExecutionGroup, index: int) -> tuple[AssignedInput, ...]:
-        """Return what an instance reads; it alone hears what comes back, which has one partition."""
+    def _assigned(
+        self, group: ExecutionGroup, index: int, echoes: Sequence[tuple[str, ...]]
+    ) -> tuple[AssignedInput, ...]:
+        """Return what an instance reads; the first alone hears what comes back, which has one partition.
+
+        `echoes` are those of the group's inputs, the same for all its instances.
+        """
         read = [
             AssignedInput(
                 one.stream,
                 one.topic,
                 one.assigned(index, group.parallel),
                 one.producers,
-                group.echoes(one),
+                echo,
                 "log" if one.user_source else self.transport,
                 one.user_source,
                 self._subjects(one),
             )
-            for one in group.inputs
+            for one, echo in zip(group.inputs, echoes, strict=True)
         ]
         if index == 0:
             read += [AssignedInput(f"!{name}", f"{self.app}.!{name}", (0,)) for name in group.faults]
@@ -328,6 +343,9 @@ class AssignedInput:
     ``into`` is set for a topic of the user's, which holds messages and no records: its events come in as if they came
     through that topic, and ``number`` says which ``@source`` of the stream has the mapping, from 0. No plan names such
     topics: they are found when the instance starts.
+
+    ``drains`` is True where the topic is no longer of the plan: it is read to its end, and its producers are not waited
+    for.
     """
 
     stream: str
@@ -340,6 +358,24 @@ class AssignedInput:
     subjects: tuple[str, ...] = ()
     into: str = ""
     number: int = 0
+    drains: bool = False
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AssignedInput:
+        """Rebuild it from its JSON form; fields that only newer versions know are missing in older ones."""
+        return cls(
+            data["stream"],
+            data["topic"],
+            tuple(data["partitions"]),
+            tuple(data["producers"]),
+            tuple(data.get("own", ())),
+            data.get("transport", "log"),
+            data.get("source", False),
+            tuple(data.get("subjects", ())),
+            data.get("into", ""),
+            data.get("number", 0),
+            data.get("drains", False),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,11 +386,16 @@ class AssignedOutput:
     publishing: tuple[Publishing, ...]
 
 
+#: How streams begin that nobody else feeds: those of commands to an app, and fault streams.
+_OWN = ("spdist:", "!")
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """Everything a worker needs to run one group instance; crosses the wire as plain JSON (`to_dict`, `from_dict`).
 
-    ``creates_topics`` is False where the topics that it reads and publishes must be there already.
+    ``creates_topics`` is False where the topics that it reads and publishes must be there already. ``origin`` says
+    where it begins, if an update of the running app brought it; for ``idle_ms`` see `Topology`.
     """
 
     name: str
@@ -367,6 +408,19 @@ class Assignment:
     receiver: bool = False
     shards: int = 1
     creates_topics: bool = True
+    origin: Origin = FIRST
+    idle_ms: int = 0
+
+    @property
+    def fed_streams(self) -> tuple[str, ...]:
+        """The streams whose events others than groups send, users' sources and outsiders, in alphabetical order."""
+        fed = {one.stream for one in self.inputs if one.into or not one.producers}
+        return tuple(sorted(stream for stream in fed if not stream.startswith(_OWN)))
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """The topic partitions that it reads."""
+        return {(read.topic, number) for read in self.inputs for number in read.partitions}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the assignment as JSON values."""
@@ -396,25 +450,13 @@ class Assignment:
             group=data["group"],
             text=data["text"],
             playback=data["playback"],
-            inputs=tuple(
-                AssignedInput(
-                    i["stream"],
-                    i["topic"],
-                    tuple(i["partitions"]),
-                    tuple(i["producers"]),
-                    tuple(i.get("own", ())),
-                    i.get("transport", "log"),
-                    i.get("source", False),
-                    tuple(i.get("subjects", ())),
-                    i.get("into", ""),
-                    i.get("number", 0),
-                )
-                for i in data["inputs"]
-            ),
+            inputs=tuple(map(AssignedInput.from_dict, data["inputs"])),
             outputs=tuple(
                 AssignedOutput(o["stream"], tuple(publishing(p) for p in o["publishing"])) for o in data["outputs"]
             ),
             receiver=data["receiver"],
             shards=data.get("shards", 1),
             creates_topics=data.get("creates_topics", True),
+            origin=Origin.from_dict(data["origin"]) if "origin" in data else FIRST,
+            idle_ms=data.get("idle_ms", 0),
         )

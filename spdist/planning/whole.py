@@ -74,6 +74,7 @@ def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:
         outputs=tuple(outputs),
         receiver=True,
         shards=shards,
+        idle_ms=checked.clock.idle_ms,
     )
 
 

@@ -30,7 +30,8 @@ class Wiring:
     """Inputs and outputs by group name, and all topics in the order of the text; who filled which topic."""
 
     inputs: dict[str, list[GroupInput]] = field(default_factory=dict)
-    outputs: dict[str, list[GroupOutput]] = field(default_factory=dict)
+    #: of each group by stream
+    outputs: dict[str, dict[str, GroupOutput]] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
@@ -70,11 +71,11 @@ class _Channels:
 def wire(app: str, received: Received, transport: str, problems: Problems) -> Wiring:
     """Return how the groups of `app` are connected, cycles included; what cannot be connected goes to `problems`."""
     groups = received.groups
-    wiring = Wiring({g.name: [] for g in groups}, {g.name: [] for g in groups})
+    wiring = Wiring({g.name: [] for g in groups}, {g.name: {} for g in groups})
     _read_sources(received, wiring)
     for name in _streams(received):
         stream = wiring.streams[name] = _stream(name, received)
-        _check_local(stream, groups, problems)
+        _check_local(stream, problems)
         if not stream.readers:
             continue
         channels = _channels(app, stream, transport)
@@ -86,10 +87,10 @@ def wire(app: str, received: Received, transport: str, problems: Problems) -> Wi
             wiring.inputs[group.name].append(_input(stream, group, subscription, channels))
         for producer in stream.producers:
             if (output := _output(stream, producer, channels)).publishing:
-                wiring.outputs[producer.name].append(output)
+                wiring.outputs[producer.name][name] = output
     for group in groups:
-        order = list(received.subscriptions[group.name])
-        wiring.inputs[group.name].sort(key=lambda one: order.index(one.stream))
+        order = {name: position for position, name in enumerate(received.subscriptions[group.name])}
+        wiring.inputs[group.name].sort(key=lambda one: order[one.stream])
     return wiring
 
 
@@ -118,20 +119,20 @@ def _streams(received: Received) -> list[str]:
 
 
 def _stream(name: str, received: Received) -> Stream:
-    producers = tuple(g for g in received.groups if name in g.writes(received.definitions))
-    readers = []
-    for group in received.groups:
-        found = received.subscriptions[group.name].get(name)
-        # a group that alone produces the stream hands it on itself, and one that reads the source has it
-        if found is not None and producers != (group,) and (group.name, name) not in received.own:
-            readers.append((group, found))
-    return Stream(name, producers, tuple(readers))
+    producers = received.writers.get(name, ())
+    # a group that alone produces the stream hands it on itself, and one that reads the source has it
+    readers = tuple(
+        (group, received.subscriptions[group.name][name])
+        for group in received.readers.get(name, ())
+        if producers != (group,) and (group.name, name) not in received.own
+    )
+    return Stream(name, producers, readers)
 
 
-def _check_local(stream: Stream, groups: Sequence[Group], problems: Problems) -> None:
+def _check_local(stream: Stream, problems: Problems) -> None:
     """Several instances cannot split, or all see, what each of them produces for itself."""
-    for group in groups:
-        if group.parallel == 1 or group not in stream.producers:
+    for group in stream.producers:
+        if group.parallel == 1:
             continue
         for element in group.elements:
             users = [p for p in element.parts if any(ref.name == stream.name and not ref.fault for ref in p.inputs)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.time_limit import TookTooLong, time_limit
-from spdist.errors import MappingError
+from spdist.errors import MappingError, SiddhiAppError, error_codes
 from spdist.replay.cases import run_case
 
 __all__ = ["Line", "Result", "read_case", "read_cases", "replay", "replay_line", "result_of"]
@@ -51,10 +51,13 @@ class Result:
         ``name`` and what `spdist.replay.cases.run_case` returns, as JSON.
     failed : bool
         Whether it is an error: the app was refused, or the case could not be run.
+    unusable : bool
+        Whether there is no result for another reason than the app: the line is no case, or took too long.
     """
 
     text: str
     failed: bool
+    unusable: bool = False
 
 
 def read_cases(path: Path) -> Iterator[Line]:
@@ -157,7 +160,10 @@ def _replayed(line: Line) -> Result:
 
 def result_of(result: dict[str, Any]) -> Result:
     """Return a result as its line."""
-    return Result(json.dumps(result, ensure_ascii=False), "error" in result)
+    error = result.get("error")
+    kinds = {kind.__name__: kind for kind in error_codes().values()}
+    unusable = error is not None and not issubclass(kinds.get(error["type"], Exception), SiddhiAppError)
+    return Result(json.dumps(result, ensure_ascii=False), error is not None, unusable)
 
 
 def _replay_piece(lines: Sequence[Line]) -> list[Result]:
@@ -171,4 +177,4 @@ def _alone(line: Line) -> Result:
         try:
             return pool.submit(_replay_piece, [line]).result()[0]
         except BrokenProcessPool as error:
-            return Result(json.dumps({"name": line.name, "error": error_of(error)}), True)
+            return result_of({"name": line.name, "error": error_of(error)})

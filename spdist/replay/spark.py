@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config.sections import Datasource, Log, Script, Spark, StatePersistence, Transports
+from spdist.config.sections import Datasource, Files, Log, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.session import SparkHost
 from spdist.errors import QueryFailedError
@@ -49,6 +49,8 @@ class _Settings:
     state_persistence: StatePersistence
     script: Script = field(default_factory=Script)
     datasources: Mapping[str, Datasource] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=Secrets)
+    files: Files = field(default_factory=Files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spdist.config.allowed import Allowed
 from spdist.engine.session import HostSettings, SparkHost
-from spdist.errors import EngineError, SiddhiAppError
+from spdist.errors import EngineError
 from spdist.extension import catalog
-from spdist.language import ast
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
-from spdist.runtime.group import GroupRuntime, GroupStatus
+from spdist.runtime.group import GroupRuntime
+from spdist.runtime.group_status import GroupStatus
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
-from spdist.transports.log import LogTransport
-from spdist.transports.options import options_of, written_in
-from spdist.transports.outlets import Surroundings, open_outlet
+from spdist.runtime.sinks import check_sinks
 
 __all__ = ["Progress", "prepare", "run_app"]
 
@@ -39,8 +38,10 @@ class Progress:
     rate: float
 
 
-def prepare(text: str, shards: int = 1, *, scripts: bool = False) -> Assignment:
+def prepare(text: str, shards: int = 1, *, scripts: bool = False, allowed: Allowed | None = None) -> Assignment:
     """Check an app and the options of its sinks, and return what is to be run.
+
+    `allowed` are the secrets and files that it may refer to; nothing by default.
 
     Raises
     ------
@@ -49,10 +50,7 @@ def prepare(text: str, shards: int = 1, *, scripts: bool = False) -> Assignment:
     """
     checked = check(parse(text), catalog(scripts), text)
     assignment = whole(checked, text, shards)
-    for definition in checked.app.definitions:
-        if isinstance(definition, ast.StreamDefinition):
-            for sink in ast.find_annotations(definition.annotations, "sink"):
-                _check_sink(definition, sink, text)
+    check_sinks(assignment, allowed or Allowed())
     return assignment
 
 
@@ -139,26 +137,3 @@ class _Rate:
         self._known = [one for one in self._known if now - one[0] <= self._SPAN_S] + [(now, events)]
         (first, before), (last, after) = self._known[0], self._known[-1]
         return (after - before) / (last - first) if last > first else 0.0
-
-
-def _check_sink(stream: ast.StreamDefinition, sink: ast.Annotation, text: str) -> None:
-    """Open the outlets of a sink, so that a wrong option is said at once and not when the first event comes."""
-    destinations = [one for chosen in sink.nested("distribution") for one in chosen.nested("destination")]
-    written = options_of(sink, stream.name)
-    kind = sink.get("type") or ""
-    if kind in ("embedded", "log", "inMemory"):
-        return
-    around = Surroundings("", LogTransport("."), {})
-    places: list[ast.Annotation | None] = [*destinations] or [None]
-    for one in places:
-        own = {} if one is None else written_in(one)
-        options = {key: _PLACES.get(key, value) if "{{" in value else value for key, value in written.values.items()}
-        try:
-            open_outlet(kind, {**options, **own}, around).close()
-        except SiddhiAppError as error:
-            error.span, error.text = sink.span if one is None else one.span, text
-            raise
-
-
-#: What stands for an option that differs from event to event, while the others are checked.
-_PLACES = {"publisher.url": "http://localhost", "destination": "any", "file.uri": "any"}

@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 
+from spdist.config.allowed import NotAllowed
+from spdist.errors import TransportError
 from spdist.runtime.feeders import Door, Looping, Position, now_ms
-from spdist.transports.options import Options, local_path
+from spdist.transports.options import Options
 
 __all__ = ["FileFeeder"]
 
@@ -27,13 +29,14 @@ _MODES = ("LINE", "REGEX", "TEXT.FULL", "BINARY.FULL")
 _AFTER = ("none", "keep", "delete", "move")
 #: Bytes that are read, mapped and appended at a time; a line may be longer.
 _SLICE = 1 << 20
+#: Bytes that are told of a payload that is too large.
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
     """The options of the source."""
 
-    place: Path
     is_directory: bool
     pattern: str
     mode: str
@@ -59,6 +62,7 @@ class _Settings:
         if tailing and after in ("delete", "move"):
             hint = "a file that is followed has no end: write tailing='false'"
             raise read.wrong("action.after.process", f"cannot be '{after}' with tailing", hint)
+        read.path("file.uri" if file else "dir.uri")
         target = read.text("move.after.process")
         if after == "move" and not target:
             raise read.wrong("move.after.process", "is missing", "For example: move.after.process='/done'")
@@ -72,7 +76,6 @@ class _Settings:
                 raise read.wrong(key, f"is no regular expression: {error}") from error
         present = read.flag("header.present", False)
         return cls(
-            place=local_path(file or directory),
             is_directory=bool(directory),
             pattern=read.text("file.name.pattern"),
             mode=mode,
@@ -81,29 +84,39 @@ class _Settings:
             tailing=tailing,
             headers=read.whole("header.line.count", 1, 1) if present else 0,
             after=after,
-            move_to=local_path(target) if target else None,
+            move_to=read.path("move.after.process") if target else None,
             interval_s=read.whole("dir.polling.interval" if directory else "file.polling.interval", 1000, 1) / 1000,
         )
 
 
 @dataclass(slots=True)
 class _Known:
-    """How far a file has been read; `over` once all of it has, with when it had been `changed` (ns)."""
+    """How far a file has been read; `over` once all of it has, with when it had been `changed` (ns).
+
+    `skipping` while what follows belongs to a line that was rejected for its length.
+    """
 
     inode: int
     offset: int = 0
     over: bool = False
     changed: int = 0
+    skipping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Bytes of a file that are read together; `last` where the file ends with them for good."""
+    """Bytes of a file that are read together; `last` where the file ends with them for good.
+
+    `too_large` where they are a payload, or begin one, that is larger than the source takes: `goes_on` where what
+    follows belongs to it as well.
+    """
 
     path: str
     start: int
     end: int
     last: bool
+    too_large: bool = False
+    goes_on: bool = False
 
 
 class FileFeeder(Looping):
@@ -139,6 +152,7 @@ class FileFeeder(Looping):
         self._seq = 0
         self._producer = f"file-{uuid.uuid4().hex}"
         self._unsaved = False
+        self._refused: set[Path] = set()
         self._cut = re.compile(rf"(?={self._settings.begin})" if self._settings.begin else self._settings.end)
 
     def _begin(self) -> None:
@@ -147,12 +161,12 @@ class FileFeeder(Looping):
             self._save(None)
             return
         self._seq, self._producer = known["seq"], known["producer"]
-        self._files = {path: _Known(**file) for path, file in known["files"].items()}
+        self._files = {path: _Known(**file) for path, file in known["files"].items() if self._may(Path(path))}
         self._door.mapper.restore(known["mapper"])
         for path in [Path(path) for path, file in self._files.items() if file.over]:
             if path.is_file() and path.stat().st_mtime_ns == self._files[str(path)].changed:
                 self._put_away(path)
-        if known["intent"] is not None:
+        if known["intent"] is not None and self._may(Path(known["intent"]["path"])):
             self._again(_Slice(**known["intent"]), known["at"])
 
     def _turn(self) -> float:
@@ -170,14 +184,27 @@ class FileFeeder(Looping):
             self._save(None)
 
     def _paths(self) -> list[Path]:
-        settings = self._settings
-        if not settings.is_directory:
-            return [settings.place] if settings.place.is_file() else []
-        found = sorted(path for path in settings.place.iterdir() if path.is_file() and not path.name.startswith("."))
+        # Looked up each time: links may have been changed.
+        place = self._door.options.path("dir.uri" if self._settings.is_directory else "file.uri")
+        if not self._settings.is_directory:
+            return [place] if place.is_file() else []
+        there = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))
+        found = [path for path in there if not path.is_symlink() or self._may(path)]
         gone = set(self._files) - {str(path) for path in found}
         for path in gone:
             del self._files[path]
         return [path for path in found if self._wanted(path.name)]
+
+    def _may(self, path: Path) -> bool:
+        """Tell whether a file lies, links followed, where the app may use files."""
+        try:
+            self._door.options.allowed.bounded(str(path))
+        except NotAllowed as error:
+            if path not in self._refused:
+                self._refused.add(path)
+                log.warning("%s: %s is left out: it %s", self._name, path, error)
+            return False
+        return True
 
     def _wanted(self, name: str) -> bool:
         pattern = self._settings.pattern
@@ -197,7 +224,7 @@ class FileFeeder(Looping):
             known = self._files[str(path)] = _Known(status.st_ino)
         if known.over or (known.offset == status.st_size and self._settings.tailing):
             return False
-        part = self._next(path, known.offset, status.st_size)
+        part = (self._rest if known.skipping else self._next)(path, known.offset, status.st_size)
         if part is None:
             return False
         if part.end > part.start:
@@ -210,16 +237,29 @@ class FileFeeder(Looping):
         """Return the next bytes that make whole payloads; None where there are none yet."""
         whole = self._settings.mode.endswith("FULL")
         ends = not self._settings.tailing
+        most = self._door.largest
         if whole:
-            return _Slice(str(path), start, size, True)
+            return _Slice(str(path), start, size, True, too_large=size - start > most)
         with path.open("rb") as file:
             file.seek(start)
             data = file.read(_SLICE)
-            while (cut := self._last_cut(data)) == 0 and (more := file.read(_SLICE)):
+            while (cut := self._last_cut(data)) == 0 and len(data) <= most and (more := file.read(_SLICE)):
                 data += more
+        if cut == 0 and len(data) > most:
+            end, line = start + len(data), self._settings.mode == "LINE"
+            return _Slice(str(path), start, end, ends and end >= size, too_large=True, goes_on=line)
         if ends and start + len(data) >= size:
             return _Slice(str(path), start, start + len(data), True)
         return _Slice(str(path), start, start + cut, False) if cut else None
+
+    def _rest(self, path: Path, start: int, size: int) -> _Slice:
+        """Return the next bytes of a line that was rejected for its length."""
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(_SLICE)
+        cut = data.find(b"\n") + 1
+        end = start + (cut or len(data))
+        return _Slice(str(path), start, end, not self._settings.tailing and end >= size, goes_on=not cut)
 
     def _last_cut(self, data: bytes) -> int:
         """Return how many bytes of `data` surely are whole payloads."""
@@ -237,6 +277,18 @@ class FileFeeder(Looping):
         self._append(part, at)
 
     def _append(self, part: _Slice, at: int) -> None:
+        known = self._files[part.path]
+        if part.too_large:
+            with open(part.path, "rb") as file:
+                file.seek(part.start)
+                begin = file.read(_SHOWN)
+            self._door.reject(begin, f"a payload of {part.path} is larger than {self._door.largest} bytes", at)
+        elif not known.skipping:
+            self._append_payloads(part, at)
+        known.offset, known.skipping = part.end, part.goes_on
+        self._unsaved = True
+
+    def _append_payloads(self, part: _Slice, at: int) -> None:
         payloads = list(self._payloads(part))
 
         def properties(number: int) -> dict[str, str]:
@@ -250,8 +302,6 @@ class FileFeeder(Looping):
         except BaseException:
             self._door.mapper.restore(before)
             raise
-        self._files[part.path].offset = part.end
-        self._unsaved = True
 
     def _again(self, part: _Slice, at: int) -> None:
         """Do what may have been done in part before a crash."""
@@ -309,16 +359,23 @@ class FileFeeder(Looping):
 
     def _put_away(self, path: Path) -> None:
         settings = self._settings
+        target = path if settings.move_to is None else self._target(settings.move_to, path)
         if settings.after in ("delete", "move"):
             # The next file of that name is another one, even where the system gives it the same number.
             del self._files[str(path)]
             self._unsaved = True
         if settings.after == "delete":
             path.unlink(missing_ok=True)
-        elif settings.after == "move" and settings.move_to is not None:
-            target = settings.move_to if settings.move_to.suffix else settings.move_to / path.name
+        elif settings.after == "move":
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(str(path), str(target))
+
+    def _target(self, move_to: Path, path: Path) -> Path:
+        target = move_to if move_to.suffix else move_to / path.name
+        try:
+            return self._door.options.allowed.bounded(str(target))
+        except NotAllowed as error:
+            raise TransportError(f"{path} stays where it is: {target} {error}", hint=error.hint) from None
 
     def _save(self, intent: _Slice | None, at: int = 0) -> None:
         self._position.save(

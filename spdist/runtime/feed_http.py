@@ -1,7 +1,7 @@
 """``@source(type='http')``: requests whose bodies are payloads. Answers come when the events cannot be lost any more.
 
-Sources with the same host and port share one server and differ by their paths. Requests that wait for the disk together
-are appended together.
+Sources with the same host and port share one server and differ by their paths. Bodies are parsed and appended in a
+thread, those of one source in the order in which they came; those that wait together are appended together.
 
 =======  ==================================================================================
 200      all is appended; the answer says what of it could not be read as events
@@ -9,22 +9,21 @@ are appended together.
 401      a password is needed
 404      no source has that path
 413      the body is larger than the source takes
-503      it cannot be appended now
+429      too many wrong passwords: ``Retry-After`` says when the next one is looked at
+503      it cannot be appended now, or too much waits: ``Retry-After`` says when to send it again
 =======  ==================================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import hmac
 import logging
-import re
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -33,20 +32,28 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from spdist.errors import MappingError, TransportError
-from spdist.runtime.feeders import Door, now_ms
+from spdist.runtime.feeders import Door, Read, now_ms
+from spdist.transports.connections import Limits
+from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.inlet import Chunk
 from spdist.transports.listening import Listener
+from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
 
 __all__ = ["HttpFeeder"]
 
 log = logging.getLogger(__name__)
+_wrong_logins = WrongLogins(log)
 
 _DEFAULT_PORT = 9763
-_LARGEST = 16 * 1024 * 1024
-#: Requests of one source that may wait for the disk.
+#: Requests of one source that may wait to be parsed and for the disk,
 _MOST_WAITING = 10_000
-_SIZE = re.compile(r"'\s*request\.size\.validation\.maximum\.value\s*:\s*(\d+)\s*'")
+#: and bytes of their bodies; at least two of the largest.
+_MOST_BYTES = 128 << 20
+#: Bytes of bodies that are parsed and appended together; one body may be larger.
+_TOGETHER = 4 << 20
+_NOBODY = ("", "")
+_LATER = {"Retry-After": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +97,13 @@ class HttpFeeder:
     ----------
     door : Door
         Where events go. Options: ``receiver.url`` (on 127.0.0.1 unless it says otherwise), ``basic.auth.enabled`` with
-        the users of the node, or ``basic.auth.username`` and ``basic.auth.password='env:NAME'``;
-        ``request.size.validation.configurations``; for https ``https.keystore.file`` (PEM).
-    users : mapping of str to str
-        Passwords of the node's users.
+        those users of the node who may deploy apps, or ``basic.auth.username`` and
+        ``basic.auth.password='${secret:NAME}'``; ``request.size.validation.configurations`` (by default 16 MiB); for
+        https ``https.keystore.file`` (PEM).
+    users : callable
+        Returns those users of the node.
+    limits : Limits
+        What those who connect may take; of sources that share a server those of the first.
 
     Raises
     ------
@@ -101,16 +111,16 @@ class HttpFeeder:
         An option is wrong.
     """
 
-    def __init__(self, door: Door, users: Mapping[str, str]) -> None:
+    def __init__(self, door: Door, users: Callable[[], Logins | None], limits: Limits) -> None:
         read = door.options
+        self._limits = limits
         self._address = _Address.of(read, door.app, door.stream)
-        sizes = _SIZE.search(read.text("request.size.validation.configurations"))
-        self._route = _Route(door, int(sizes[1]) if sizes else _LARGEST, _users(read, users))
+        self._route = _Route(door, _users(read, users))
         self._server: _Server | None = None
 
     def start(self) -> None:
         """Listen; raises TransportError where the port, or the path on it, is taken."""
-        self._server = _Server.shared(self._address)
+        self._server = _Server.shared(self._address, self._limits)
         try:
             self._server.add(self._address.path, self._route)
         except BaseException:
@@ -137,72 +147,130 @@ class HttpFeeder:
         return self._route.problem
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request whose body has come."""
+
+    body: bytes
+    headers: Mapping[str, str]
+    answer: asyncio.Future[Read]
+
+
 @dataclass(slots=True)
 class _Route:
-    """One source on a server, and the requests that wait for the disk."""
+    """One source on a server, and the requests that wait for a thread that parses and appends them."""
 
     door: Door
-    largest: int
-    users: Mapping[str, str] | None
+    logins: Logins | None
     problem: str | None = None
-    _waiting: list[tuple[list[Chunk], asyncio.Future[None]]] = field(default_factory=list)
+    _waiting: list[_Waiting] = field(default_factory=list)
+    #: Bytes of bodies that have come, of requests that are not answered yet.
+    _bytes: int = 0
     _writer: asyncio.Task[None] | None = None
+    _guesses: GuessingQueue = field(default_factory=GuessingQueue)
 
     async def take(self, request: Request) -> JSONResponse:
         """Deal with one request."""
-        if self.users is not None and not _may(request.headers.get("authorization", ""), self.users):
-            return _told(401, "a user name and a password are needed", {"WWW-Authenticate": 'Basic realm="spdist"'})
+        if self.logins is not None and (refused := await self._refused(request, self.logins)):
+            return refused
         body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self.largest:
-                return _told(413, f"the body is larger than {self.largest} bytes", {"Connection": "close"})
         try:
-            read = self.door.read(bytes(body), dict(request.headers), now_ms())
-            if read.rejected and not read.chunks:
-                return _told(400, "; ".join(read.rejected[:10]))
-            await self._append(list(read.chunks))
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    return _told(400, "the body did not come")  # to nobody
+                part, more = message.get("body", b""), message.get("more_body", False)
+                body += part
+                self._bytes += len(part)
+                if len(body) > self.door.largest:
+                    return _told(413, f"the body is larger than {self.door.largest} bytes")
+                if self._bytes > max(_MOST_BYTES, 2 * self.door.largest):
+                    return _told(503, "too much waits to be read", _LATER)
+            read = await self._read(bytes(body), dict(request.headers))
         except MappingError as error:
             return _told(400, str(error))
         except TransportError as error:
             self.problem = f"the @source of stream '{self.door.stream}' cannot append: {error}"
             log.warning("%s", self.problem)
-            return _told(503, "it cannot be taken now", {"Retry-After": "1"})
+            return _told(503, "it cannot be taken now", _LATER)
+        finally:
+            self._bytes -= len(body)
+        if read.rejected and not read.chunks:
+            return _told(400, "; ".join(read.rejected))
         answer: dict[str, Any] = {"events": sum(map(len, read.chunks))}
         if read.rejected:
-            answer["rejected"] = read.rejected[:10]
+            answer["rejected"] = read.rejected
         return JSONResponse(answer)
 
-    async def _append(self, chunks: list[Chunk]) -> None:
-        if not chunks:
-            return
+    async def _refused(self, request: Request, logins: Logins) -> JSONResponse | None:
+        """Return the answer to somebody who may not send; None where that is not so."""
+        shown = credentials(request.headers.get("authorization", ""))
+        # Who has shown what is right need not wait behind those who guess.
+        if shown is not None and logins.recall(*shown):
+            return None
+        address = request.client.host if request.client else "somewhere"
+        try:
+            if shown is not None and await self._guesses.look(shown[0], address, partial(_right, logins, shown)):
+                return None
+        except TooManyGuesses as error:
+            return _told(429, str(error), {"Retry-After": str(error.retry_after_s)})
+        if shown is not None:
+            _wrong_logins.add(shown[0], address)
+        return _told(401, "a user name and a password are needed", {"WWW-Authenticate": 'Basic realm="spdist"'})
+
+    async def _read(self, body: bytes, headers: Mapping[str, str]) -> Read:
+        """Return what a body holds, once that is appended."""
         if len(self._waiting) >= _MOST_WAITING:
-            raise TransportError("too many requests wait for the disk")
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((chunks, done))
+            raise TransportError("too many requests wait")
+        one = _Waiting(body, headers, asyncio.get_running_loop().create_future())
+        self._waiting.append(one)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
-        await asyncio.shield(done)
+        return await asyncio.shield(one.answer)
 
     async def _write(self) -> None:
-        """Append what waits, all at once, until nothing does."""
+        """Have what waits parsed and appended, in the order in which it came, until nothing waits."""
         while self._waiting:
-            taken, self._waiting = self._waiting, []
-            chunks = [chunk for some, _ in taken for chunk in some]
-            error: Exception | None = None
-            try:
-                await asyncio.to_thread(self.door.append, chunks, now_ms())
+            taken = self._first()
+            found = await asyncio.to_thread(self._append, taken)
+            if not any(isinstance(result, Exception) for result in found):
                 self.problem = None
-            except Exception as failed:
-                error = failed
-            for _, done in taken:
-                if done.done():
+            for one, result in zip(taken, found, strict=True):
+                if one.answer.done():
                     continue
-                if error is None:
-                    done.set_result(None)
+                if isinstance(result, Exception):
+                    one.answer.set_exception(result)
                 else:
-                    done.set_exception(error)
+                    one.answer.set_result(result)
         self._writer = None
+
+    def _first(self) -> list[_Waiting]:
+        """Return those that have waited longest, and forget them."""
+        sizes = accumulate(len(one.body) for one in self._waiting)
+        count = max(1, sum(1 for _ in takewhile(lambda size: size <= _TOGETHER, sizes)))
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        return taken
+
+    def _append(self, taken: Sequence[_Waiting]) -> list[Read | Exception]:
+        """Parse some bodies and append their events; return what each holds. Runs in a thread, one at a time."""
+        now = now_ms()
+        found: list[Read | Exception] = []
+        chunks: list[Chunk] = []
+        for one in taken:
+            try:
+                read = self.door.read(one.body, one.headers, now)
+            except Exception as error:  # what is wrong with it cannot be stored
+                found.append(error)
+            else:
+                found.append(read)
+                chunks += read.chunks
+        try:
+            if chunks:
+                self.door.append(chunks, now_ms())
+        except Exception as error:
+            return [error if isinstance(one, Read) and one.chunks else one for one in found]
+        return found
 
 
 class _Server:
@@ -211,7 +279,7 @@ class _Server:
     _running: dict[tuple[str, int], _Server] = {}  # noqa: RUF012 -- shared on purpose, under the lock
     _lock = threading.RLock()
 
-    def __init__(self, address: _Address) -> None:
+    def __init__(self, address: _Address, limits: Limits) -> None:
         self.address = address
         self.routes: dict[str, _Route] = {}
         self.users = 0
@@ -219,7 +287,7 @@ class _Server:
         if address.certificate is not None:
             tls = {"ssl_certfile": str(address.certificate), "ssl_keyfile_password": address.password or None}
         try:
-            self._listener = Listener(address.host, address.port, tls)
+            self._listener = Listener(address.host, address.port, tls, limits)
         except OSError as error:
             why = error.strerror or str(error)
             raise TransportError(f"cannot listen on {address.host}:{address.port}: {why}") from error
@@ -227,12 +295,12 @@ class _Server:
         self._listener.start(self._app())
 
     @classmethod
-    def shared(cls, address: _Address) -> _Server:
+    def shared(cls, address: _Address, limits: Limits) -> _Server:
         """Return the server of an address, which runs as long as somebody uses it."""
         with cls._lock:
             server = cls._running.get((address.host, address.port)) if address.port else None
             if server is None:
-                server = cls(address)
+                server = cls(address, limits)
                 if address.port:
                     cls._running[address.host, address.port] = server
             elif server.address.certificate != address.certificate:
@@ -273,31 +341,24 @@ class _Server:
         return app
 
 
-def _users(read: Options, known: Mapping[str, str]) -> Mapping[str, str] | None:
+def _users(read: Options, of_node: Callable[[], Logins | None]) -> Logins | None:
     """Return who may send; None for everybody."""
     if not read.flag("basic.auth.enabled", False):
         return None
-    name = read.text("basic.auth.username")
-    if name:
-        if not read.is_reference("basic.auth.password"):
-            hint = "write basic.auth.password='env:NAME' for an environment variable, or 'file:path'"
+    if read.text("basic.auth.username"):
+        if not read.names_secret("basic.auth.password"):
+            hint = "write basic.auth.password='${secret:NAME}', with a name of siddhi.secrets in deployment.yaml"
             raise read.wrong("basic.auth.password", "is not written into an app", hint)
-        return {name: read.secret("basic.auth.password")}
-    if not known:
-        hint = "name users under auth.configs of the node's settings, or write basic.auth.username and .password"
-        raise read.wrong("basic.auth.enabled", "asks for users, and there are none", hint)
+        return Logins({read.secret("basic.auth.username"): read.secret("basic.auth.password")})
+    known = of_node()
+    if known is None:
+        hint = "name an admin or developer under auth.configs of the node, or write basic.auth.username and .password"
+        raise read.wrong("basic.auth.enabled", "asks for users, and there are none who may send", hint)
     return known
 
 
-def _may(header: str, users: Mapping[str, str]) -> bool:
-    kind, _, encoded = header.partition(" ")
-    try:
-        name, _, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return False
-    expected = users.get(name)
-    same = hmac.compare_digest((expected or "").encode(), password.encode())
-    return kind.lower() == "basic" and expected is not None and same
+def _right(logins: Logins, shown: tuple[str, str]) -> bool | None:
+    return logins.verify(*shown) or None
 
 
 def _check_certificate(read: Options, certificate: Path, password: str) -> None:

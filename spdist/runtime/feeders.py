@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
+from spdist.config.allowed import Allowed
 from spdist.errors import MappingError, SpdistError, TransportError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language import ast
@@ -23,15 +27,19 @@ from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.mapping.base import MapSetting, SourceMapper
+from spdist.mapping.bounds import shown
 from spdist.mapping.columns import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.planning.whole import FED
 from spdist.transports.base import Transport
+from spdist.transports.connections import Limits, limits_of
 from spdist.transports.inlet import Chunk, Inlet
-from spdist.transports.options import options_of
+from spdist.transports.logins import Logins
+from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
 
 if TYPE_CHECKING:
+    from spdist.config.sections import Auth
     from spdist.engine.session import SparkHost
 
 __all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
@@ -54,13 +62,19 @@ class Surroundings:
         Of the embedded topics.
     positions : Path
         A directory for what feeders must remember; it belongs to the topics.
-    users : mapping of str to str
-        Passwords of those who may send to sources with ``basic.auth.enabled``.
+    users : callable
+        Returns who may send to sources with ``basic.auth.enabled`` that name no user of their own; None for nobody.
+    allowed : Allowed
+        The secrets and files that apps may refer to.
+    limits : Limits
+        What those who connect to HTTP sources may take.
     """
 
     transport: Transport
     positions: Path
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: Callable[[], Logins | None] = lambda: None
+    allowed: Allowed = field(default_factory=Allowed)
+    limits: Limits = field(default_factory=Limits)
 
 
 class Feeder(Protocol):
@@ -82,7 +96,7 @@ class Feeder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a payload holds: chunks of events, and what could not be read as events."""
+    """What a payload holds: chunks of events, and why others could not be read, in a few sentences."""
 
     chunks: list[list[tuple[int, tuple[Any, ...]]]]
     rejected: list[str]
@@ -120,13 +134,16 @@ class Door:
         self.app = assignment.app
         self.instance = assignment.name
         self.stream = assigned.stream
-        self.options = options_of(annotation, assigned.stream)
+        self.options = options_of(annotation, assigned.stream, around.allowed)
         schema = checked.streams[assigned.stream]
-        self._reader = BatchReader(MapSetting(assigned.stream, schema, next(iter(annotation.nested("map")), None)))
+        mapping = next(iter(annotation.nested("map")), None)
+        setting = MapSetting(assigned.stream, schema, mapping, _size_limit(self.options))
+        #: How large a payload may be, bytes.
+        self.largest = setting.max_bytes
+        self._reader = BatchReader(setting)
         self.mapper: SourceMapper = self._reader.mapper
-        self.inlet = Inlet(
-            around.transport, assigned.topic, min(assigned.partitions), schema, playback=assignment.playback
-        )
+        place = (around.transport, assigned.topic, min(assigned.partitions), schema)
+        self.inlet = Inlet(*place, playback=assignment.playback, unfit=self._unfit)
         faults = checked.streams.get(f"!{assigned.stream}")
         self._rejects = Rejects(around.transport, self.app, self.stream, self.options, faults)
 
@@ -140,7 +157,7 @@ class Door:
 
         try:
             chunks = self.mapper.read(payload, properties, now, lost)
-        except (MappingError, UnicodeDecodeError) as error:
+        except MappingError as error:
             lost(error)
             chunks = []
         return Read(chunks, rejected)
@@ -154,9 +171,32 @@ class Door:
             for number, row in enumerate(self._reader.rows(payloads))
         ]
 
+    def reject(self, payload: Any, why: str, now: int) -> None:
+        """Deal with a payload that is not even read."""
+        self._rejects.reject(payload, MappingError(f"stream '{self.stream}': {why}"), now)
+
     def append(self, chunks: list[Chunk], now: int) -> int:
         """Append events that nobody numbers; durable when this returns."""
         return self.inlet.append(chunks, now)
+
+    @property
+    def rejected(self) -> int:
+        """How many payloads, and events of payloads, could not be read since this process began."""
+        return self._rejects.count
+
+    def _unfit(self, chunk: Chunk, error: MappingError) -> None:
+        error.events = len(chunk)
+        self._rejects.reject(shown([row for _, row in chunk]), error, now_ms())
+
+
+#: Of WSO2's HTTP source: how large a request may be.
+_SIZE = re.compile(r"'\s*request\.size\.validation\.maximum\.value\s*:\s*(\d+)\s*'")
+
+
+def _size_limit(options: Options) -> int | None:
+    """Return how large a payload may be, as the source says it; None where it does not."""
+    found = _SIZE.search(options.text("request.size.validation.configurations"))
+    return None if found is None else int(found[1])
 
 
 class Feeders:
@@ -179,10 +219,15 @@ class Feeders:
 
     def __init__(self, assignment: Assignment, around: Surroundings, *, scripts: bool = False) -> None:
         self._feeders: list[Feeder] = []
+        self._doors: list[Door] = []
         self._lock = threading.Lock()
         tree = parse(assignment.text)
         sources = sources_of(tree)
-        inputs = {one.stream: one for one in assignment.inputs if not one.producers and one.stream in sources}
+        inputs = {
+            one.stream: one
+            for one in assignment.inputs
+            if not one.producers and not one.drains and one.stream in sources
+        }
         if not inputs:
             return
         checked = check(tree, catalog(scripts), assignment.text)
@@ -191,6 +236,7 @@ class Feeders:
                 for number, annotation in enumerate(sources[stream]):
                     if annotation.get("type") in FED:
                         door = Door(assignment, checked, assigned, annotation, around)
+                        self._doors.append(door)
                         self._feeders.append(_open(door, annotation.get("type") or "", around, number))
         except SpdistError as error:
             error.text = error.text or assignment.text
@@ -219,6 +265,14 @@ class Feeders:
         """Why nothing comes in from one of them at the moment; None where all is well."""
         return next((feeder.problem for feeder in self._feeders if feeder.problem), None)
 
+    @property
+    def rejected(self) -> Counter[str]:
+        """How many payloads, and events of payloads, could not be read, by stream."""
+        counted: Counter[str] = Counter()
+        for door in self._doors:
+            counted[door.stream] += door.rejected
+        return counted
+
     def _stop(self) -> None:
         for feeder in self._feeders:
             feeder.stop()
@@ -227,9 +281,16 @@ class Feeders:
 def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
     """Return what brings in the events of the users' sources of some instances, not yet started."""
     config = host.config
-    auth = getattr(config, "auth", None)
-    users = {} if auth is None else {user.username: user.password.reveal() for user in auth.users}
-    around = Surroundings(transport, host.log_directory, users)
+
+    @cache
+    def users() -> Logins | None:
+        """Return the users of the node who may deploy apps: who only looks, or is a worker, may not send either."""
+        auth: Auth | None = getattr(config, "auth", None)
+        known = [] if auth is None else [one for one in auth.users if {auth.admin_role, "developer"} & {*one.roles}]
+        return Logins({one.username: one.password.reveal() for one in known}) if known else None
+
+    limits = limits_of(getattr(config, "listener", None))
+    around = Surroundings(transport, host.log_directory, users, host.allowed, limits)
     return tuple(Feeders(one, around, scripts=config.script.python_enabled) for one in assignments)
 
 
@@ -248,7 +309,7 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
     if kind == "http":
         from spdist.runtime.feed_http import HttpFeeder
 
-        return HttpFeeder(door, around.users)
+        return HttpFeeder(door, around.users, around.limits)
     further = f".{number}" if number else ""
     position = around.positions / f"{quote(f'{door.inlet.topic}.{door.instance}{further}', safe=' ')}.position.json"
     if kind == "file":
@@ -325,9 +386,11 @@ class Looping:
                 if failures in (1, 10) or failures % 100 == 0:
                     log.warning("%s; trying again", self._problem)
             except Exception as error:
-                self._problem = f"{self._name} stopped: {error}"
-                log.exception("%s", self._problem)
-                return
+                failures += 1
+                pause = self._LONGEST_PAUSE_S
+                self._problem = f"{self._name}: {type(error).__name__}: {error}"
+                if failures == 1:
+                    log.exception("%s; trying again every %g s", self._problem, pause)
             self._stopping.wait(pause)
 
 

@@ -11,22 +11,28 @@ import shutil
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from spdist.engine.sending import why_waiting
+from spdist.engine.standing import why_standing
 from spdist.engine.stopping import StopFlag
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
+from spdist.runtime.group_status import GroupState, GroupStatus
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.periodic import periodic_revisions
-from spdist.runtime.progress import counted, counters_of, first_line, is_away, lag_of, reason_of
-from spdist.runtime.revision_files import millis_of
+from spdist.runtime.progress import counted, first_line, is_away, is_full, lag_of, reason_of
+from spdist.runtime.realtime_checkpoints import Checkpoints, ended
 from spdist.runtime.shard_states import InstanceState
+from spdist.runtime.sinks import check_sinks
 from spdist.runtime.taking_over import TakeOver
+from spdist.runtime.topic_identities import cause_of, check_topics
 from spdist.runtime.topics import ensure_topics
+from spdist.runtime.waiting import when_room
 from spdist.transports.opening import open_transport, transport_settings
 
 if TYPE_CHECKING:
@@ -36,70 +42,13 @@ if TYPE_CHECKING:
     from spdist.engine.session import SparkHost
     from spdist.runtime.feeders import Feeders
 
-__all__ = ["GroupRuntime", "GroupState", "GroupStatus", "reason_of", "wait_until"]
+__all__ = ["GroupRuntime", "wait_until"]
 
 log = logging.getLogger(__name__)
 
-GroupState = Literal["STARTING", "RUNNING", "STOPPED", "FAILED"]
 
 _PAUSE_S = 0.02
 _LOOK_MS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """What is known of a group instance.
-
-    Parameters
-    ----------
-    name : str
-        Of the instance.
-    state : str
-        STARTING until its query has committed a batch, then RUNNING; STOPPED when asked to, FAILED otherwise.
-    error : str, optional
-        Why it failed; of a running one, why it waits: the server that keeps its topics does not answer.
-    batches : int
-        Batches that this start has committed.
-    events_in, events_out : int
-        Events processed and published, since the group began, over all its starts.
-    clock : int, optional
-        Its event time, ms; None before anything has arrived.
-    lag : int
-        Records that are in its topics and not yet read.
-    batch_ms : int
-        How long its last batch took, ms.
-    state_bytes : int
-        Bytes of its newest snapshot and of the log after it: what another worker would load.
-    memory_bytes : int
-        Size of the largest process that holds its live state.
-    waiting : str, optional
-        Why a sink waits for its receiver, or nothing comes in from a source.
-    state_rows : int
-        Rows and events that windows, tables, patterns, aggregations and keys hold, some seconds ago; of large states an
-        estimate.
-    last_revision : str, optional
-        Name of its newest revision.
-    """
-
-    name: str
-    state: GroupState
-    error: str | None = None
-    batches: int = 0
-    events_in: int = 0
-    events_out: int = 0
-    clock: int | None = None
-    lag: int = 0
-    batch_ms: int = 0
-    state_bytes: int = 0
-    memory_bytes: int = 0
-    waiting: str | None = None
-    state_rows: int = 0
-    last_revision: str | None = None
-
-    @property
-    def last_revision_ms(self) -> int | None:
-        """When the newest revision was taken, ms since epoch."""
-        return None if self.last_revision is None else millis_of(self.last_revision)
 
 
 class GroupRuntime:
@@ -152,9 +101,10 @@ class GroupRuntime:
         self._stop_flag: StopFlag | None = None
         self._error: SpdistError | None = None
         self._feeders: tuple[Feeders, ...] = ()
+        self._fed = sorted({stream for one in self._assignments for stream in one.fed_streams})
         self._last = GroupStatus(self.name, "STARTING")
         self._taking = TakeOver(self.name, self._states, host, self._partitions, self._transport)
-        self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions)
+        self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions, host.allowed)
         self._revisions = periodic_revisions(host.config, self._assignments)
         self._newest = NewestRevision(host.config, [one.name for one in self._assignments])
 
@@ -170,7 +120,8 @@ class GroupRuntime:
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Let the running batch finish, and what it puts out be sent, then end the query.
 
-        Sinks that wait for their receivers, as the status says, are not waited for.
+        Sinks that wait for their receivers, as the status says, are not waited for; nor is a batch that stands at an
+        event: Spark kills the Python process that runs it, which is that query's own.
 
         Parameters
         ----------
@@ -191,10 +142,10 @@ class GroupRuntime:
         def ended() -> bool:
             return self._is_over() or (flag is not None and flag.is_at_rest())
 
-        wait_until(lambda: ended() or self._sinks_wait() is not None, deadline)
+        wait_until(lambda: ended() or self._sinks_wait() is not None or self._stands() is not None, deadline)
         if flag is not None:
             flag.stop_waiting()
-        finished = wait_until(ended, deadline)
+        finished = wait_until(lambda: ended() or self._stands() is not None, deadline) and ended()
         self.status()  # for the last counters
         self._end_query()
         self._settle("STOPPED")
@@ -227,7 +178,10 @@ class GroupRuntime:
             self._observe(query)
         waiting = self._waits() if last.state in ("STARTING", "RUNNING") else None
         with self._lock:
-            return replace(self._last, waiting=waiting, last_revision=self._newest.name())
+            rejected = Counter(self._last.rejected)
+            for one in self._feeders:
+                rejected.update(one.rejected)
+            return replace(self._last, waiting=waiting, last_revision=self._newest.name(), rejected=rejected)
 
     @property
     def error(self) -> SpdistError | None:
@@ -241,6 +195,8 @@ class GroupRuntime:
         from spdist.runtime.feeders import feeders_of
 
         def begin() -> None:
+            for assignment in self._assignments:
+                check_sinks(assignment, self.host.allowed)
             self.host.start()
             ensure_topics(self._transport, self._assignments)
             feeders = feeders_of(self._assignments, self._transport, self.host)
@@ -255,9 +211,12 @@ class GroupRuntime:
         self._begin(begin)
 
     def _begin(self, begin: Callable[[], None]) -> None:
-        """Start something in this thread; where that fails the group does, and what has ended meanwhile is undone."""
+        """Start something in this thread, once there is room on the disk.
+
+        Where that fails the group does, and what has ended meanwhile is undone.
+        """
         try:
-            begin()
+            when_room(begin, self._ending, self._finder.tell)
         except Exception as error:
             if not self._ending.is_set():
                 log.exception("group %s did not start", self.name)
@@ -272,19 +231,28 @@ class GroupRuntime:
         """Take over the state and start the query, once the brokers of users' topics answer."""
         from spdist.engine.compile import start_query
 
+        check_topics(self._states, self._transport)
+        columns = [Checkpoints(self.host.state_location, state.assignment.name) for state in self._states]
+        for state, checkpoints in zip(self._states, columns, strict=True):
+            if (found := checkpoints.newest()) is not None:
+                state.read_by_columns = ended(self.host, found, state.assignment)
         reads = self._finder.find(self._ending)
         settings = None if reads is None else self._take_over(reads)
+        if settings is not None:
+            for checkpoints in columns:
+                checkpoints.forget()
         query = None if settings is None else start_query(self.host, settings)
         with self._lock:
             self._query = query
 
     def _go_on(self, ended: StreamingQuery, error: BaseException) -> None:
-        """Start the query again, whose brokers went away; the state says where it goes on."""
+        """Start the query again, whose brokers went away or whose disk is full; the state says where it goes on."""
         with self._lock:
             if self._ending.is_set() or self._query is not ended:
                 return
-            log.warning("group %s goes on when Kafka answers: %s", self.name, first_line(error))
-            self._query, self._finder.problem = None, "Kafka does not answer"
+            why = "Kafka does not answer" if is_away(error) else str(reason_of(error, self.name))
+            log.warning("group %s waits: %s: %s", self.name, why, first_line(error))
+            self._query, self._finder.problem = None, why
             self._thread = threading.Thread(
                 target=self._begin, args=(self._start_query,), name=f"start {self.name} again", daemon=True
             )
@@ -296,7 +264,10 @@ class GroupRuntime:
 
     def _waits(self) -> str | None:
         sources = (one.problem for one in self._feeders)
-        return next((why for why in (self._finder.problem, self._sinks_wait(), *sources) if why), None)
+        return next((why for why in (self._finder.problem, self._stands(), self._sinks_wait(), *sources) if why), None)
+
+    def _stands(self) -> str | None:
+        return None if self._stop_flag is None else why_standing(self._stop_flag.directory)
 
     def _sinks_wait(self) -> str | None:
         whys = (why_waiting(directory) for state in self._states for directory in state.directories)
@@ -311,13 +282,7 @@ class GroupRuntime:
         files = self.host.scratch / "groups" / self.owner.rpartition("/")[2]
         files.mkdir(parents=True)
         self._stop_flag = StopFlag(files / "stop")
-        return self._taking.take(self.owner, files, reads, self._unless_ending)
-
-    @contextlib.contextmanager
-    def _unless_ending(self) -> Iterator[bool]:
-        """Tell whether the group goes on; nobody tells it to end inside, as after that it must not fence others off."""
-        with self._lock:
-            yield not self._ending.is_set()
+        return self._taking.take(self.owner, files, reads, lambda: _unless_ending(self._lock, self._ending))
 
     def _observe(self, query: StreamingQuery) -> None:
         """Read the query's progress; a query that ended by itself has failed."""
@@ -331,30 +296,17 @@ class GroupRuntime:
         if progress is not None:
             self._count(progress)
         if not active and not self._ending.is_set():
-            if problem is not None and is_away(problem):
+            if problem is not None and (is_away(problem) or is_full(problem)):
                 self._go_on(query, problem)
             else:
-                self._fail(problem or EngineError("the query ended without being asked to"))
+                ended = problem or EngineError("the query ended without being asked to")
+                self._fail(cause_of(ended, self._states, self._watch))
 
     def _count(self, progress: Any) -> None:
-        counters = counters_of(progress)
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
                 lag, trouble = lag_of(progress, self._watch, self._last.lag, self._assignments)
-                self._last = GroupStatus(
-                    name=self.name,
-                    state="RUNNING",
-                    batches=progress.batchId + 1,
-                    events_in=counters["events_in"],
-                    events_out=counters["events_out"],
-                    clock=counters["clock"],
-                    lag=lag,
-                    error=trouble,
-                    batch_ms=progress.durationMs.get("triggerExecution", 0),
-                    state_bytes=counters["state_bytes"],
-                    memory_bytes=counters["memory_bytes"],
-                    state_rows=counters["state_rows"],
-                )
+                self._last = GroupStatus.running(self.name, progress, self._fed, lag, trouble)
 
     def _ask_to_end(self) -> None:
         with self._lock:
@@ -396,6 +348,13 @@ class GroupRuntime:
                 self._last = replace(self._last, state=state, error=error)
         self._transport.close()
         self._watch.close()
+
+
+@contextlib.contextmanager
+def _unless_ending(lock: threading.Lock, ending: threading.Event) -> Iterator[bool]:
+    """Tell whether a group goes on; nobody tells it to end inside, as after that it must not fence others off."""
+    with lock:
+        yield not ending.is_set()
 
 
 def _owner(who: str) -> str:

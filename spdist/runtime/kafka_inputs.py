@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from spdist.config.allowed import Allowed
 from spdist.config.sections import Script, Transports
 from spdist.engine.hosted import checked_app
+from spdist.engine.layout import assignment_hash
 from spdist.engine.messages import kafka_sources, map_setting, mapped_topics, wants_keys
 from spdist.engine.packing import Mapped, Messages
 from spdist.engine.query import KafkaInput, QuerySettings
 from spdist.engine.state import Positions
-from spdist.errors import SpdistError, TransportError, TransportUnavailableError
+from spdist.errors import SpdistError, TransportError
 from spdist.language.checked import CheckedApp
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.runtime.feeders import now_ms
 from spdist.runtime.shard_states import InstanceState
+from spdist.runtime.waiting import when_available
 from spdist.transports.base import Record, Transport
 from spdist.transports.kafka import kafka_topic
 from spdist.transports.opening import kafka_settings
@@ -31,12 +35,19 @@ from spdist.transports.options import options_of
 if TYPE_CHECKING:
     from spdist.transports.kafka_user import UserTopics
 
-__all__ = ["KafkaReads", "ReadsFinder", "UserReader", "UserSource", "kafka_inputs", "user_sources"]
+__all__ = [
+    "KafkaReads",
+    "ReadsFinder",
+    "UserReader",
+    "UserSource",
+    "extents_of",
+    "kafka_inputs",
+    "reads_before",
+    "reads_known",
+    "user_sources",
+]
 
 log = logging.getLogger(__name__)
-
-_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
 
 
 class Settings(Protocol):
@@ -67,16 +78,29 @@ class UserSource:
         What its options say.
     keys : bool
         Whether its mapping looks at the keys of messages.
+    among_equals : mapping of str to int
+        By topic how many sources of the stream before it read that, too, where there are any.
     """
 
     into: AssignedInput
     number: int
     reads: UserTopics
     keys: bool
+    among_equals: Mapping[str, int] = field(default_factory=dict)
 
     def alias(self, topic: str) -> str:
-        """Return our name of a topic: several sources may read one, each with a mapping of its own."""
-        return f"{self.into.topic}@{self.number}:{topic}"
+        """Return our name of a topic: several sources may read one, each with a mapping of its own.
+
+        Another text of the app, with other sources in front, calls it so, too: by this name reading goes on.
+        """
+        return f"{self.into.topic}@{self.among_equals.get(topic, 0)}:{topic}"
+
+    def assigned(self, topic: str, partitions: tuple[int, ...]) -> AssignedInput:
+        """Return partitions of a topic as an input of the instance."""
+        into = self.into
+        return AssignedInput(
+            into.stream, self.alias(topic), partitions, transport="kafka", into=into.topic, number=self.number
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +126,9 @@ class KafkaReads:
         return next(one for one in self.assignments if one.name == name)
 
 
-def user_sources(assignment: Assignment, scripts: bool = False) -> tuple[UserSource, ...]:
+def user_sources(
+    assignment: Assignment, scripts: bool = False, allowed: Allowed | None = None
+) -> tuple[UserSource, ...]:
     """Return the Kafka sources that an instance reads, in the order of the text.
 
     Parameters
@@ -111,6 +137,8 @@ def user_sources(assignment: Assignment, scripts: bool = False) -> tuple[UserSou
         The instance; its text says it.
     scripts : bool
         Whether functions that apps define in Python are known.
+    allowed : Allowed, optional
+        The secrets and files that the app may refer to; nothing by default.
 
     Raises
     ------
@@ -121,21 +149,24 @@ def user_sources(assignment: Assignment, scripts: bool = False) -> tuple[UserSou
         return ()
     checked = checked_app(assignment, scripts)
     try:
-        return tuple(_sources(assignment, checked))
+        return tuple(_sources(assignment, checked, allowed))
     except SpdistError as error:
         error.text = error.text or assignment.text
         raise
 
 
-def _sources(assignment: Assignment, checked: CheckedApp) -> Iterator[UserSource]:
+def _sources(assignment: Assignment, checked: CheckedApp, allowed: Allowed | None) -> Iterator[UserSource]:
     # Kafka's client in Python takes its time to load: only where it is needed.
     from spdist.transports.kafka_user import UserTopics
 
-    into = {one.stream: one for one in assignment.inputs if not one.producers}
+    into = {one.stream: one for one in assignment.inputs if not one.producers and not one.drains}
     for stream, sources in kafka_sources(checked).items():
+        before: Counter[str] = Counter()
         for number, source in enumerate(sources) if stream in into else ():
-            reads = UserTopics.of(options_of(source, stream))
-            yield UserSource(into[stream], number, reads, wants_keys(map_setting(checked, stream, source)))
+            reads = UserTopics.of(options_of(source, stream, allowed))
+            keys = wants_keys(map_setting(checked, stream, source))
+            yield UserSource(into[stream], number, reads, keys, dict(before))
+            before.update(reads.topics)
 
 
 def kafka_inputs(
@@ -144,6 +175,7 @@ def kafka_inputs(
     shares: Callable[[str], int],
     known: Mapping[str, Positions],
     scripts: bool = False,
+    allowed: Allowed | None = None,
 ) -> KafkaReads:
     """Return what is read from Kafka.
 
@@ -159,6 +191,8 @@ def kafka_inputs(
         By instance where its state goes on.
     scripts : bool
         Whether functions that apps define in Python are known.
+    allowed : Allowed, optional
+        The secrets and files that apps may refer to; nothing by default.
 
     Raises
     ------
@@ -173,10 +207,10 @@ def kafka_inputs(
     first: dict[str, Positions] = {}
     made = []
     for assignment in assignments:
-        sources = user_sources(assignment, scripts)
+        sources = user_sources(assignment, scripts, allowed)
         added: list[AssignedInput] = []
         for source in sources:
-            extents = _extents(source.reads)
+            extents = extents_of(source.reads)
             settings = source.reads.settings
             for topic, partitions in extents.items():
                 index, count = min(source.into.partitions), max(1, shares(source.into.topic))
@@ -184,21 +218,60 @@ def kafka_inputs(
                 if not own:
                     continue
                 alias = source.alias(topic)
-                added.append(
-                    AssignedInput(
-                        source.into.stream,
-                        alias,
-                        tuple(own),
-                        transport="kafka",
-                        into=source.into.topic,
-                        number=source.number,
-                    )
-                )
+                added.append(source.assigned(topic, tuple(own)))
                 inputs[alias] = KafkaInput(settings, topic, users=True, keys=source.keys)
                 begun = known.get(assignment.name, {}).get(alias)
                 first.setdefault(assignment.name, {})[alias] = _first(source.reads, topic, own, begun)
         made.append(replace(assignment, inputs=(*assignment.inputs, *added)))
     return KafkaReads(tuple(made), inputs, first)
+
+
+def reads_before(
+    state: InstanceState,
+    reads: KafkaReads,
+    section: Transports,
+    scripts: bool = False,
+    allowed: Allowed | None = None,
+) -> KafkaReads:
+    """Return what the text that has made the state of an instance reads: `reads` where it is the present one.
+
+    Of users' topics as far as the state knows them; no broker is asked.
+
+    Parameters
+    ----------
+    state : InstanceState
+        Of the instance.
+    reads : KafkaReads
+        What is read now.
+    section : Transports
+        Where the brokers with the topics between groups are.
+    scripts : bool
+        Whether functions that apps define in Python are known.
+    allowed : Allowed, optional
+        What apps may name of this node.
+    """
+    made_by = state.made_by()
+    if assignment_hash(made_by) == assignment_hash(state.assignment):
+        return reads
+    return reads_known(made_by, state.positions(), section, scripts, allowed)
+
+
+def reads_known(
+    made_by: Assignment,
+    known: Positions,
+    section: Transports,
+    scripts: bool = False,
+    allowed: Allowed | None = None,
+) -> KafkaReads:
+    """Return what an instance reads, of users' topics as far as its state knows them: see `reads_before`."""
+    inputs = _between([made_by], section)
+    added = []
+    for source in user_sources(made_by, scripts, allowed):
+        for topic in source.reads.topics:
+            if partitions := known.get(source.alias(topic)):
+                added.append(source.assigned(topic, tuple(partitions)))
+                inputs[source.alias(topic)] = KafkaInput(source.reads.settings, topic, users=True, keys=source.keys)
+    return KafkaReads((replace(made_by, inputs=(*made_by.inputs, *added)),), inputs)
 
 
 class ReadsFinder:
@@ -212,12 +285,17 @@ class ReadsFinder:
         Where their states are.
     settings : Settings
         Of the node.
-    shares : Callable
+    shares, allowed
         See `kafka_inputs`.
     """
 
     def __init__(
-        self, name: str, states: Sequence[InstanceState], settings: Settings, shares: Callable[[str], int]
+        self,
+        name: str,
+        states: Sequence[InstanceState],
+        settings: Settings,
+        shares: Callable[[str], int],
+        allowed: Allowed | None = None,
     ) -> None:
         #: Why nothing is read; None where all is well.
         self.problem: str | None = None
@@ -225,29 +303,27 @@ class ReadsFinder:
         self._states = states
         self._settings = settings
         self._shares = shares
+        self._allowed = allowed
 
     def find(self, ending: threading.Event) -> KafkaReads | None:
         """Return it; None where `ending` was set while no broker answered. Raises what `kafka_inputs` does."""
-        assignments = tuple(state.assignment for state in self._states)
-        pause, settings = _PAUSE_S, self._settings
-        while not ending.is_set():
-            try:
-                reads = kafka_inputs(
-                    assignments,
-                    settings.transports,
-                    self._shares,
-                    {state.assignment.name: state.positions() for state in self._states},
-                    settings.script.python_enabled,
-                )
-            except TransportUnavailableError as error:
-                if self.problem is None:
-                    log.warning("group %s waits: %s", self._name, error)
-                self.problem, pause = str(error), min(2 * pause, _LONGEST_PAUSE_S)
-                ending.wait(pause)
-            else:
-                self.problem = None
-                return reads
-        return None
+        assignments, settings = tuple(state.assignment for state in self._states), self._settings
+
+        def look() -> KafkaReads:
+            return kafka_inputs(
+                assignments,
+                settings.transports,
+                self._shares,
+                {state.assignment.name: state.begun() for state in self._states},
+                settings.script.python_enabled,
+                self._allowed,
+            )
+
+        return when_available(look, self._name, ending, self.tell)
+
+    def tell(self, problem: str | None) -> None:
+        """Take note of why nothing is read; None where all is well."""
+        self.problem = problem
 
 
 class UserReader:
@@ -304,7 +380,7 @@ def _between(assignments: Sequence[Assignment], section: Transports) -> dict[str
     return {one.topic: KafkaInput(settings, kafka_topic(one.topic), bool(one.producers)) for one in read if settings}
 
 
-def _extents(reads: UserTopics) -> Extents:
+def extents_of(reads: UserTopics) -> Extents:
     """Return what is there of the partitions that a source reads."""
     from spdist.transports.kafka_link import KafkaTopics
 

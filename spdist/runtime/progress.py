@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from spdist.errors import QueryFailedError, SpdistError, TransportUnavailableError, error_codes
+from spdist.errors import QueryFailedError, SpdistError, TransportError, error_codes
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Transport
 from spdist.transports.kafka import KafkaTransport
 
-__all__ = ["counted", "counters_of", "first_line", "is_away", "lag_of", "reason_of"]
+__all__ = ["counted", "counters_of", "first_line", "is_away", "is_full", "lag_of", "reason_of", "rejected_of"]
 
 
 def counted(query: Any) -> Any:
@@ -31,10 +31,17 @@ def counters_of(progress: Any) -> Any:
     return (progress.observedMetrics or {}).get(OBSERVED)
 
 
+def rejected_of(counters: Any, streams: Sequence[str]) -> dict[str, int]:
+    """Return how many messages the counters of a query tell to be rejected, by stream, of those that others feed."""
+    from spdist.engine.tasks import rejected_column
+
+    return {stream: counters[rejected_column(number)] for number, stream in enumerate(streams)}
+
+
 def lag_of(
     progress: Any, transport: Transport, known: int, assignments: Iterable[Assignment] = ()
 ) -> tuple[int, str | None]:
-    """Return how many records of a query's topics are not read yet; while nobody answers `known`, and who does not.
+    """Return how many records of a query's topics are not read yet; while nobody can tell `known`, and why.
 
     Parameters
     ----------
@@ -52,7 +59,7 @@ def lag_of(
         for topic in islice(_read_by_spark(transport, assignments), 1):  # all are on the same brokers
             transport.end_offsets(topic)
         lags = [_lag(json.loads(one.endOffset or "{}"), one.latestOffset, transport) for one in progress.sources]
-    except TransportUnavailableError as error:
+    except TransportError as error:
         return known, str(error)
     return sum(lags), None
 
@@ -64,15 +71,15 @@ def _read_by_spark(transport: Transport, assignments: Iterable[Assignment]) -> I
 
 
 def _lag(read: dict[str, Any], latest: str | None, transport: Transport) -> int:
+    from spdist.engine.realtime import records_behind
+
     behind = 0
     if "topics" in read:
         for topic, partitions in read["topics"].items():
             ends = transport.end_offsets(topic)
             behind += sum(max(0, ends[int(partition)] - offset) for partition, offset in partitions.items())
         return behind
-    for topic, ends in json.loads(latest or "{}").items():  # Kafka's source says itself what there is
-        behind += sum(max(0, end - read.get(topic, {}).get(partition, end)) for partition, end in ends.items())
-    return behind
+    return records_behind(read, json.loads(latest or "{}"))  # Kafka's source says itself what there is
 
 
 #: The last line of a Python traceback inside Spark's message, where the error is ours.
@@ -92,6 +99,18 @@ def is_away(error: BaseException) -> bool:
     # What Spark tells of a query that failed names no classes; the trace of its cause does.
     trace = getattr(getattr(error, "_cause", None), "_stackTrace", None)
     return _AWAY.search(f"{error}\n{trace}") is not None
+
+
+#: What Python, SQLite and the JVM raise where a disk takes no more: full, over a quota, or read-only for now.
+_FULL = re.compile(
+    r"No space left on device|database or disk is full|Disk quota exceeded|Read-only file system|readonly database"
+)
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether something ended because a disk took nothing any more: once it does again all goes on."""
+    trace = getattr(getattr(error, "_cause", None), "_stackTrace", None)
+    return _FULL.search(f"{error}\n{trace}") is not None
 
 
 def reason_of(error: BaseException, name: str) -> SpdistError:

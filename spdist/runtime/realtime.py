@@ -1,28 +1,35 @@
 """A group instance that is one Spark query of Columns between Kafka topics, see `spdist.engine.realtime`.
 
 It looks like `spdist.runtime.group.GroupRuntime` to the worker that runs it. Its state is how far it has read: Spark's
-checkpoint, which is kept, and from which any worker goes on.
+checkpoint, which is kept, and from which any worker goes on. Where it ran as an island before, or with another
+text, what that has left is finished first, and the query begins where that has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import json
 import logging
 import threading
 import time
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spdist.engine.state import StateStore, state_directory
+from spdist.engine.state import Positions
 from spdist.errors import EngineError, SpdistError
-from spdist.planning.native import Obstacle
-from spdist.planning.realtime import RealtimePlan, realtime_plan
+from spdist.planning.realtime import RealtimePlan
 from spdist.planning.topology import Assignment
-from spdist.runtime.group import GroupRuntime, GroupState, GroupStatus, reason_of, wait_until
+from spdist.runtime.group import GroupRuntime, wait_until
+from spdist.runtime.group_status import GroupState, GroupStatus
+from spdist.runtime.kafka_inputs import user_sources
 from spdist.runtime.newest_revision import NewestRevision
+from spdist.runtime.progress import reason_of
+from spdist.runtime.realtime_checkpoints import Checkpoint, Checkpoints, ended, follows, island_ended, planned
+from spdist.runtime.shard_states import InstanceState
+from spdist.runtime.sinks import check_sinks
+from spdist.runtime.user_topics import check_user_topics
+from spdist.runtime.waiting import when_available
 
 if TYPE_CHECKING:
     from spdist.engine.realtime import RealtimeQuery
@@ -31,38 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["RealtimeRuntime", "planned", "runtime_of"]
 
 log = logging.getLogger(__name__)
-
-
-def planned(assignment: Assignment, mode: str, scripts: bool = False) -> RealtimePlan | None:
-    """Return how an instance runs as one query of Columns, or None where it must be an island.
-
-    Parameters
-    ----------
-    assignment : Assignment
-        The instance.
-    mode : str
-        ``spark.mode``: ``auto``, ``micro-batch`` or ``real-time``.
-    scripts : bool
-        Whether functions that apps define in Python are run.
-
-    Raises
-    ------
-    EngineError
-        `mode` is ``real-time``, and the instance is not for it.
-    """
-    from spdist.extension import catalog
-    from spdist.language.checker import check
-    from spdist.language.parser import parse
-
-    against = Obstacle("its streams", "go on to other groups, or come from them")
-    alone = not assignment.outputs and not any(one.producers for one in assignment.inputs)
-    known = catalog(scripts)
-    found = realtime_plan(check(parse(assignment.text), known), known) if alone else against
-    if isinstance(found, RealtimePlan):
-        return found
-    if mode == "real-time":
-        raise EngineError(f"group {assignment.name} cannot run in real time: {found}", hint="set spark.mode to auto")
-    return None
 
 
 def runtime_of(
@@ -119,23 +94,21 @@ class RealtimeRuntime:
     ) -> None:
         self.name = assignment.name
         self.host = host
+        self._assignment = assignment
         self.owner = f"{owner}/{uuid.uuid4().hex}"
         self._plan = plan
+        #: Its sources share one count of what cannot be read.
+        self._fed = ", ".join(sorted({one.stream for one in plan.inputs}))
         self._asked = mode
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._query: RealtimeQuery | None = None
         self._ending = threading.Event()
         self._error: SpdistError | None = None
+        #: Why nothing is read or written yet; None where all is well.
+        self._problem: str | None = None
         self._last = GroupStatus(self.name, "STARTING")
         self._newest = NewestRevision(host.config, [self.name])
-
-    @property
-    def checkpoint(self) -> Path:
-        """Where Spark keeps how far it has read; another app of this name begins anew."""
-        text = repr((self._plan.inputs, self._plan.source_options))
-        mark = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return state_directory(self.host.state_location / ".checkpoints", self.name) / mark
 
     @property
     def error(self) -> SpdistError | None:
@@ -184,19 +157,22 @@ class RealtimeRuntime:
         if query is not None and last.state in ("STARTING", "RUNNING") and not self._ending.is_set():
             self._observe(query)
         with self._lock:
-            return replace(self._last, last_revision=self._newest.name())
+            waiting = self._problem if self._last.state == "STARTING" else None
+            return replace(self._last, waiting=waiting, last_revision=self._newest.name())
 
     def _run(self) -> None:
         from spdist.engine.realtime import RealtimeSettings, start_realtime
 
         try:
+            check_sinks(self._assignment, self.host.allowed)
             self.host.start()
-            # So that revisions can be taken, as of any group.
-            StateStore(state_directory(self.host.state_location, self.name)).open(self.owner)
+            self._await_topics()
+            if self._ending.is_set():
+                return
+            checkpoint = self._checkpoint()
             mode = "micro-batch" if self._asked == "micro-batch" or not self.host.streams_kafka else "real-time"
-            self.checkpoint.mkdir(parents=True, exist_ok=True)
             name = f"{self.name} {self.owner}"
-            settings = RealtimeSettings(name, str(self.checkpoint), mode, self._plan.starting)  # type: ignore[arg-type]
+            settings = RealtimeSettings(name, str(checkpoint.directory), mode, checkpoint.starting)  # type: ignore[arg-type]
             query = None if self._ending.is_set() else start_realtime(self.host, self._plan, settings)
         except Exception as error:
             if not self._ending.is_set():
@@ -207,6 +183,41 @@ class RealtimeRuntime:
             self._query = query
         if self._ending.is_set():
             self._end_query()
+
+    def _await_topics(self) -> None:
+        """Return when all topics of the app are there; without one Spark waits, or ends, and does not say for which."""
+
+        def tell(problem: str | None) -> None:
+            self._problem = problem
+
+        scripts = self.host.config.script.python_enabled
+        allowed = self.host.allowed
+        when_available(lambda: check_user_topics(self._assignment, scripts, allowed), self.name, self._ending, tell)
+
+    def _checkpoint(self) -> Checkpoint:
+        """Return where the query goes on; what ran before it has put out and noted all that it has read."""
+        checkpoints = Checkpoints(self.host.state_location, self.name)
+        found = checkpoints.newest()
+        if found is not None and follows(found, self._assignment):
+            return found
+        # In one shard, as an island that hands over where its last batch ended.
+        assignment = replace(self._assignment, shards=1)
+        state = InstanceState(assignment, self.host.state_location)
+        if found is not None:
+            state.read_by_columns = ended(self.host, found, assignment)
+        positions = island_ended(self.host, state, self.owner)
+        return checkpoints.begin(assignment, self._starting(positions))
+
+    def _starting(self, positions: Positions) -> str:
+        """Return where the query begins: all partitions that are there, as Spark's Kafka source takes them."""
+        offsets: Positions = {}
+        scripts = self.host.config.script.python_enabled
+        for source in user_sources(self._assignment, scripts, self.host.allowed):
+            for topic in source.reads.topics:
+                for partition, offset in positions.get(source.alias(topic), {}).items():
+                    known = offsets.setdefault(topic, {})
+                    known[partition] = min(offset, known.get(partition, offset))
+        return json.dumps(offsets) if offsets else self._plan.starting
 
     def _observe(self, query: RealtimeQuery) -> None:
         try:
@@ -226,7 +237,8 @@ class RealtimeRuntime:
                     events_in=running.totals["records"],
                     events_out=running.totals["results"],
                     batch_ms=running.batch_ms,
-                    lag=int(running.busy),
+                    lag=running.lag,
+                    rejected={self._fed: running.totals["unreadable"] + running.totals["left_out"]},
                 )
 
     def _end_query(self) -> None:

@@ -3,8 +3,9 @@
 An instance has one state, or one for each shard; each is taken at a moment of its own. That fits together all the same:
 a shard that reads again what it has read already leaves it out, and readers drop what was published before.
 
-A revision of another number of shards, or from before that number was changed, is put back as it is; the next start of
-the group lays it out as it is to be. What was published since then is published again under other ids.
+A revision has the assignment that made it, too. One of another text, of another number of shards, or from before either
+was changed, is put back as it is; the next start of the group goes on from it with what that text has processed, and
+lays it out as it is to be. What was published since then is published again under other ids.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ import os
 import re
 import shutil
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
-from spdist.engine.layout import Layout, begin_layout, current_layout, move_to
+from spdist.engine.layout import (
+    ASSIGNMENT,
+    Layout,
+    assignment_hash,
+    begin_layout,
+    current_layout,
+    keep_assignment,
+    kept_assignment,
+    move_to,
+)
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 
@@ -25,7 +36,7 @@ __all__ = ["is_revision", "millis_of", "put_back", "take"]
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"\d{1,15}__[^/\\]{1,200}")
-_FORMAT = 1
+_FORMAT = 2
 #: How often a revision is begun again because the running group has just deleted what was to be taken.
 _ATTEMPTS = 20
 
@@ -76,6 +87,7 @@ def take(location: Path, instance: str, revision: str, target: Path) -> None:
                 "shards": shards,
                 "layout": layout.name,
             }
+            os.link(layout.directory / ASSIGNMENT, temporary / ASSIGNMENT)
             (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
             temporary.rename(target)
         except FileNotFoundError:  # the group took a snapshot and deleted what came before it
@@ -100,14 +112,18 @@ def put_back(location: Path, instance: str, source: Path) -> None:
         The revision is damaged, or of another instance or version.
     """
     shards, name = _check_manifest(source, instance)
+    made_by = kept_assignment(source)
+    if made_by is None:
+        raise StateError(f"{source} is damaged: it does not say which app has made it", hint="restore another revision")
     whole = state_directory(location, instance)
     now = current_layout(whole, len(shards))
     # A state that begins here goes on under the ids that the revision knows.
     begins = now.stores[0].last() is None
-    if begins or (now.name, now.count) == (name, len(shards)):
+    same_place = begins or (now.name, now.count) == (name, len(shards))
+    if same_place and assignment_hash(keep_assignment(now, made_by)) == assignment_hash(made_by):
         _put_back_into(now, source, shards, instance)
         return
-    layout = begin_layout(now, len(shards), back=True)
+    layout = begin_layout(now, len(shards), made_by, back=True)
     _put_back_into(layout, source, shards, instance)
     while True:
         last = now.stores[0].last()
@@ -138,9 +154,7 @@ def _put_back(store: StateStore, source: Path, instance: str) -> None:
         base = store.directory / f"base-{number:012d}-{uuid.uuid4().hex}"
         base.mkdir(parents=True)
         _take(StateStore(source), base)
-        mark = Segment(
-            number, base.name, earlier.emitted, earlier.tick, earlier.positions, opening=True, base=base.name
-        )
+        mark = replace(earlier, number=number - 1).marker(base.name, base=base.name)
         try:
             store.append(mark)
         except FencedError:  # the running group was faster; try with the next number

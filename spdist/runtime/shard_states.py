@@ -1,25 +1,46 @@
-"""The state of a group instance as one start of it takes it over, in as many shards as it is to have now.
+"""The state of a group instance as one start of it takes it over, for what it is to run now, in as many shards.
 
-A state that has another number of shards is laid out anew. First the old shards are brought to one point: after a kill
-they may be at different batches. The owner runs one batch of them here, without Spark: the records that some have read
-and others have not, from the instance's topics. With it leaves, under the old names, what the owner before may not have
-published. Then their states become those of the new shards, and the move makes these the instance's.
+A state that has another number of shards, or that another text has made, is laid out anew. First the old shards are
+brought to one point, by the text that made them: after a kill they may be at different batches. The owner runs a batch
+of them here, without Spark: the records that some have read and others have not, from the instance's topics. With it
+leaves, under the old names, what the owner before may not have published. Then their states become those of the new
+shards, each element of the app that has not changed with its state, and the move makes these the instance's.
+
+So what was read before an update has been processed by the old text, and what is read after it is by the new one. Of
+topics whose events have other attributes now, the old text reads all that is there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spdist.engine.layout import Layout, begin_layout, current_layout, move_to, open_layout
-from spdist.engine.state import Positions, state_directory
-from spdist.planning.topology import Assignment
+from spdist.engine.layout import (
+    Layout,
+    assignment_hash,
+    begin_layout,
+    current_layout,
+    keep_assignment,
+    kept_assignment,
+    layouts,
+    move_to,
+    open_layout,
+)
+from spdist.engine.state import Positions, later, state_directory
+from spdist.errors import FencedError, SiddhiAppError, StateError
+from spdist.planning.origin import Begin
+from spdist.planning.topology import AssignedInput, Assignment
 
 if TYPE_CHECKING:
     from spdist.engine.query import QuerySettings
     from spdist.engine.shards import ShardSettings
+    from spdist.engine.updating import Version
+    from spdist.planning.fingerprints import ElementChange
     from spdist.runtime.kafka_inputs import KafkaReads
     from spdist.transports.base import Record
 
@@ -33,6 +54,10 @@ log = logging.getLogger(__name__)
 #: What shards that were gone back to put out is numbered from here times the number of their layout on: above all that
 #: later ones have published under the same names.
 _NUMBERS = 1 << 40
+#: Above the number of any batch.
+_ANY_BATCH = 1 << 62
+#: How often an instance that another one follows is fenced.
+_ATTEMPTS = 100
 
 
 class InstanceState:
@@ -48,8 +73,20 @@ class InstanceState:
 
     def __init__(self, assignment: Assignment, location: Path) -> None:
         self.assignment = assignment
+        self._location = location
         self._whole = state_directory(location, assignment.name)
+        self._begun: Positions | None = None
         self._layout: Layout | None = None
+        self._made_by: Assignment | None = None
+        #: Where a query of Columns has read to that ran in the place of the shards: the state does not know.
+        self.read_by_columns: Positions = {}
+        #: What became of each element of the app when the last move was to another text.
+        self.changes: tuple[ElementChange, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """Where the state is, whatever its layout."""
+        return self._whole
 
     @property
     def directories(self) -> list[Path]:
@@ -59,13 +96,86 @@ class InstanceState:
     def positions(self) -> Positions:
         """Return where the state goes on: in each partition where the shard does that is furthest behind."""
         found: Positions = {}
-        for store in current_layout(self._whole, self.assignment.shards).stores:
+        for store in self._layout_now.stores:
             last = store.last()
             for topic, offsets in last.positions.items() if last else ():
                 lowest = found.setdefault(topic, {})
                 for partition, offset in offsets.items():
                     lowest[partition] = min(offset, lowest.get(partition, offset))
+        return later(found, self.read_by_columns)
+
+    def begun(self) -> Positions:
+        """Return where the instance goes on, and where it begins that an update has brought (`spdist.planning.origin`).
+
+        Whoever it follows in a partition adds nothing to its state any more.
+
+        Raises
+        ------
+        FencedError
+            Others take over the state of an instance that it follows, again and again.
+        StateError
+            A state cannot be read or written.
+        """
+        known = self._own_positions()
+        origin, found = self.assignment.origin, {topic: dict(offsets) for topic, offsets in known.items()}
+        for (name, update), begins in self._unknown(known).items():
+            places = {(begin.topic, begin.partition) for begin in begins}
+            ended = ended_at(state_directory(self._location, name), update, places) if name else {}
+            for begin in begins:
+                offset = ended.get(begin.topic, {}).get(begin.partition, begin.offset)
+                found.setdefault(begin.topic, {})[begin.partition] = offset
+            # Users' topics, which no plan knows.
+            for topic in () if known else ended.keys() - {one.topic for one in origin.begins}:
+                found.setdefault(topic, ended[topic])
+        self._begun = found
         return found
+
+    def followed(self) -> list[InstanceState]:
+        """Return the states of instances that this one follows, and that no start of theirs has moved since the update.
+
+        What they may not have published has to be, by their own text: see `move`.
+        """
+        known = self._own_positions()
+        found = []
+        for (name, update), begins in self._unknown(known).items():
+            whole = state_directory(self._location, name)
+            made_by = kept_assignment(layouts(whole)[-1].directory) if name else None
+            if made_by is None or name == self.assignment.name or made_by.origin.update == update:
+                continue
+            if any((begin.topic, begin.partition) in made_by.places for begin in begins):
+                found.append(InstanceState(made_by, self._location))
+        return found
+
+    def _unknown(self, known: Positions) -> dict[tuple[str, str], list[Begin]]:
+        """Return where it begins in partitions that its state does not know, by whom it follows since which update."""
+        found: dict[tuple[str, str], list[Begin]] = {}
+        for begin in self.assignment.origin.begins:
+            if begin.partition not in known.get(begin.topic, {}):
+                found.setdefault((begin.after, begin.update), []).append(begin)
+        return found
+
+    def _own_positions(self) -> Positions:
+        """Return where the state goes on; nowhere where what has made it is no life of this instance."""
+        return {} if self._begins_anew(kept_assignment(self._layout_now.directory)) else self.positions()
+
+    @property
+    def _layout_now(self) -> Layout:
+        return current_layout(self._whole, self.assignment.shards)
+
+    def _begins_anew(self, made_by: Assignment | None) -> bool:
+        """Tell whether what has made the state is no life of this instance: an update has brought it since then."""
+        update = self.assignment.origin.update
+        return bool(update) and made_by is not None and made_by.origin.update != update
+
+    def made_by(self) -> Assignment:
+        """Return what has made the state: this instance where there is none yet, which is kept from now on.
+
+        Raises
+        ------
+        StateError
+            The state does not tell, or cannot be read or written.
+        """
+        return keep_assignment(self._layout_now, self.assignment)
 
     def open(self, owner: str, reads: KafkaReads) -> tuple[ShardSettings, ...]:
         """Become the owner of the shards that are there, however many they are.
@@ -75,7 +185,7 @@ class InstanceState:
         owner : str
             A new one.
         reads : KafkaReads
-            What the instance reads from Kafka, and where it begins.
+            What the instance reads from Kafka, and where it begins; of `made_by`.
 
         Raises
         ------
@@ -86,9 +196,25 @@ class InstanceState:
         """
         from spdist.engine.shards import ShardSettings
 
-        layout = self._layout = current_layout(self._whole, self.assignment.shards)
-        openings = open_layout(layout, owner, reads.first.get(self.assignment.name))
-        assignment = reads.assignment(self.assignment.name)
+        layout = self._layout = self._layout_now
+        self._made_by = keep_assignment(layout, self.assignment)
+        assignment, made_by = reads.assignment(self.assignment.name), assignment_hash(self._made_by)
+        if assignment_hash(assignment) != made_by:
+            raise FencedError(
+                f"the state in {self._whole} was just moved to another text",
+                hint="the group was started twice at the same time; this copy must stop",
+            )
+        first = dict(reads.first.get(assignment.name, {}))
+        if not self._is_other(self._made_by):
+            begun = self.begun() if self._begun is None else self._begun
+            planned = {one.topic for one in assignment.inputs if not one.into}
+            known = self.positions()
+            first |= {
+                topic: {number: offset for number, offset in offsets.items() if number not in known.get(topic, {})}
+                for topic, offsets in begun.items()
+                if topic in planned
+            }
+        openings = open_layout(layout, owner, first, made_by)
         return tuple(
             ShardSettings(assignment, index, layout.count, opening, str(self._whole / place))
             for index, (opening, place) in enumerate(zip(openings, layout.places, strict=True))
@@ -96,17 +222,24 @@ class InstanceState:
 
     @property
     def fits(self) -> bool:
-        """Whether what was opened are the shards that the instance is to have."""
-        layout = self._layout
-        return layout is not None and layout.count == self.assignment.shards and not layout.back
+        """Whether what was opened are the shards that the instance is to have, made by what it is to run."""
+        layout, made_by = self._layout, self._made_by
+        if layout is None or made_by is None or layout.back:
+            return False
+        return layout.count == self.assignment.shards and not self._is_other(made_by)
 
-    def move(self, settings: QuerySettings, read: Read) -> None:
-        """Lay the state out anew, in as many shards as the instance is to have; it must be opened again after it.
+    def _is_other(self, made_by: Assignment) -> bool:
+        return assignment_hash(made_by) != assignment_hash(self.assignment)
+
+    def move(self, settings: QuerySettings, reads: KafkaReads, read: Read) -> None:
+        """Lay the state out anew, for what the instance is to run, in as many shards; it must be opened again after it.
 
         Parameters
         ----------
         settings : QuerySettings
             A query of the shards that `open` has returned, all on one partition, which nobody has run.
+        reads : KafkaReads
+            What the instance is to read from now on.
         read : callable
             Returns records of the instance's topics, see `Transport.read`.
 
@@ -115,28 +248,40 @@ class InstanceState:
         FencedError
             Somebody else has taken over; nothing was changed.
         StateError
-            The state cannot be split, read or written; then it stays as it is.
+            The state cannot be split, read or written, or what made it cannot be run any more; then it stays as it is.
         """
-        from spdist.engine.hosted import checked_app
         from spdist.engine.rescale import establish, rescale
         from spdist.engine.tasks import catch_up
+        from spdist.engine.updating import positions_of, update
 
-        before = self._layout
-        assert before is not None  # it was opened
+        before, made_by = self._layout, self._made_by
+        assert before is not None and made_by is not None  # it was opened
         openings = [shard.opening for shard in settings.shards]
-        owner = openings[0].owner
-        count = self.assignment.shards
+        owner, count = openings[0].owner, self.assignment.shards
         tick = max(opening.tick for opening in openings)
+        after = _version(self.assignment, settings.scripts)
+        version = after if not self._is_other(made_by) else _version_before(made_by, settings.scripts)
+        left = after.left(version)
         positions, records = between([opening.positions for opening in openings], read)
-        states = catch_up(settings, records, tick, positions)
-        checked = checked_app(self.assignment, settings.scripts)
+        changed = [one for one in made_by.inputs if one.topic in left and after.attributes(one.topic) is not None]
+        begun = {topic: dict(offsets) for topic, offsets in positions.items()}
+        batches = chain([(records, begun)], _rest(positions, changed, read))
+        anew = self._begins_anew(made_by)
+        states = catch_up(settings, batches, tick, closing=bool(left) or anew)
         above = (before.number + 1) * _NUMBERS if before.back else 0
-        layout = begin_layout(before, count)
-        made = rescale(states, checked, self.assignment, count, above)
+        if version is after:
+            made = rescale(states, after.checked, self.assignment, count, above)
+        else:
+            made, self.changes = update(states, version, after, count, above, anew=anew)
+            positions = {} if anew else positions_of(positions, reads.assignment(self.assignment.name))
+        layout = begin_layout(before, count, self.assignment)
         for store, state in zip(layout.stores, made, strict=True):
-            establish(store, state, positions, tick, f"{owner}/laid out")
-        move_to(layout, before, before.stores[0].newest(owner, 1), owner)
-        log.info("the state of %s is in %d shards now, it was in %d", self.assignment.name, count, before.count)
+            establish(store, state, positions, tick, f"{owner}/laid out", assignment_hash(self.assignment))
+        move_to(layout, before, before.stores[0].newest(owner, _ANY_BATCH), owner)
+        if count != before.count:
+            log.info("the state of %s is in %d shards now, it was in %d", self.assignment.name, count, before.count)
+        for change in self.changes:
+            log.info("%s: %s", self.assignment.name, change)
 
     def give_up(self, owner: str) -> None:
         """See to it that `owner` appends nothing any more; whoever took over later is left alone."""
@@ -173,3 +318,71 @@ def between(positions: Sequence[Positions], read: Read) -> tuple[Positions, list
             records += some
             at = some[-1].offset + 1
     return furthest, records
+
+
+def ended_at(whole: Path, update: str, places: Set[tuple[str, int]]) -> Positions:
+    """Return where the instance in directory `whole` has ended in some partitions, and see to it that it is so.
+
+    Parameters
+    ----------
+    whole : Path
+        Where its state is.
+    update : str
+        Name of the update: what the instance does in a life that began with it does not count.
+    places : set of (str, int)
+        The topic partitions, which it has read, and does not read any more.
+
+    Raises
+    ------
+    FencedError
+        Others take it over again and again.
+    """
+    for _ in range(_ATTEMPTS):
+        for layout in reversed(layouts(whole)):
+            made_by = kept_assignment(layout.directory)
+            if made_by is None or made_by.origin.update == update:
+                continue
+            if places.isdisjoint(made_by.places):
+                continue
+            with contextlib.suppress(FencedError):
+                if layout == layouts(whole)[-1]:
+                    open_layout(layout, f"{update}/{uuid.uuid4().hex}")
+                ended: Positions = {}
+                for store in layout.stores:
+                    if (last := store.last()) is not None:
+                        ended = later(ended, last.positions)
+                return ended
+            break
+        else:
+            return {}
+    raise FencedError(f"the state in {whole} is being taken over by others again and again")
+
+
+def _rest(
+    positions: Positions, inputs: Sequence[AssignedInput], read: Read
+) -> Iterator[tuple[list[Record], Positions]]:
+    """Yield what is there of some inputs from `positions` on, which move on: batches of records, and where they end."""
+    for one in inputs:
+        at = positions.setdefault(one.topic, {})
+        for partition in one.partitions:
+            while some := read(one.topic, partition, at.get(partition, 0)):
+                at[partition] = some[-1].offset + 1
+                yield some, {one.topic: dict(at)}
+
+
+def _version(assignment: Assignment, scripts: bool) -> Version:
+    from spdist.engine.hosted import checked_app
+    from spdist.engine.updating import Version
+
+    return Version(assignment, checked_app(assignment, scripts))
+
+
+def _version_before(assignment: Assignment, scripts: bool) -> Version:
+    try:
+        return _version(assignment, scripts)
+    except SiddhiAppError as error:
+        raise StateError(
+            f"the state of {assignment.name} was made by a text that cannot be run here any more: {error}",
+            hint="let this node run it once more, so that the state can be carried over; or remove the app, with its "
+            "state, and deploy it anew",
+        ) from error

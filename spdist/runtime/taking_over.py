@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spdist.runtime.kafka_inputs import KafkaReads, UserReader
+from spdist.runtime.kafka_inputs import KafkaReads, UserReader, reads_before, reads_known
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Transport
 
@@ -62,16 +63,32 @@ class TakeOver:
             Whether the state may be opened now; the group cannot be told to end before that is done.
         """
         shards: list[ShardSettings] = []
+        config = self._host.config
+        for followed in (one for state in self._states for one in state.followed()):
+            if not self._close(followed, files, may):
+                return None
         for state in self._states:
-            opened = _open(state, owner, reads, may)
+            before = reads_before(state, reads, config.transports, config.script.python_enabled, self._host.allowed)
+            opened = _open(state, owner, before, may)
             if opened and not state.fits:
-                settings = self._settings(opened, files, 1, reads)
-                state.move(settings, UserReader(settings, self._transport).read)
+                settings = self._settings(opened, files, 1, before)
+                state.move(settings, reads, UserReader(settings, self._transport).read)
                 opened = _open(state, owner, reads, may)
             if not opened:
                 return None
             shards += opened
         return self._settings(shards, files, self._partitions, reads)
+
+    def _close(self, state: InstanceState, files: Path, may: Callable[[], AbstractContextManager[bool]]) -> bool:
+        """Have an instance that is no more put out what it may not have published; False where the group is to end."""
+        config = self._host.config
+        scripts, allowed = config.script.python_enabled, self._host.allowed
+        reads = reads_known(state.assignment, state.positions(), config.transports, scripts, allowed)
+        opened = _open(state, f"{self._name}/{uuid.uuid4().hex}", reads, may)
+        if opened:
+            settings = self._settings(opened, files, 1, reads)
+            state.move(settings, reads, UserReader(settings, self._transport).read)
+        return bool(opened)
 
     def _settings(
         self, shards: Sequence[ShardSettings], files: Path, partitions: int, reads: KafkaReads
@@ -92,7 +109,8 @@ class TakeOver:
             max_batch_events=config.max_batch_events,
             scripts=self._host.config.script.python_enabled,
             max_state_bytes=config.max_state_bytes,
-            datasources=dict(self._host.config.datasources),
+            slow_event_ms=config.slow_event_ms,
+            allowed=self._host.allowed_for_tasks,
         )
 
 

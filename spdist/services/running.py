@@ -38,8 +38,13 @@ class Kind:
     about: str
 
 
+def _kafka(directory: Path, port: int) -> KafkaBroker:
+    """Return a broker for people who try things out: it creates topics that clients name."""
+    return KafkaBroker(directory, port, properties={"auto.create.topics.enable": "true"})
+
+
 SERVICES: dict[str, Kind] = {
-    "kafka": Kind(KafkaBroker, 9092, "one Kafka broker (KRaft)"),
+    "kafka": Kind(_kafka, 9092, "one Kafka broker (KRaft)"),
     "nats": Kind(NatsServer, 4222, "one NATS server with JetStream"),
 }
 

@@ -22,9 +22,14 @@ from spdist.stores.baselines import Baseline
 from spdist.stores.columns import column_type, folded, sql_table, storable
 from spdist.stores.database import Database, guarded
 
-__all__ = ["StoredBuckets"]
+__all__ = ["StoredBuckets", "bucket_tables"]
 
 _KEY, _STATE = "SPDIST_KEY", "SPDIST_STATE"
+
+
+def bucket_tables(table: str, durations: Sequence[str]) -> list[str]:
+    """Return the names of the tables of an aggregation, one for each duration; `table` is what they begin with."""
+    return [f"{table}_{duration.upper()}S" for duration in durations]
 
 
 class StoredBuckets:
@@ -55,7 +60,7 @@ class StoredBuckets:
         self._time, self._key, self._state = (
             folded(name, database.dialect) for name in (schema.names[0], _KEY, _STATE)
         )
-        self._tables = [self._table(f"{table}_{duration.upper()}S", schema) for duration in durations]
+        self._tables = [self._table(name, schema) for name in bucket_tables(table, durations)]
         self._put: dict[tuple[int, int, str], tuple[Row, bytes]] = {}
         self._removed: dict[tuple[int, int], None] = {}
         for each in self._tables:

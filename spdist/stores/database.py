@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -70,6 +71,8 @@ class Database:
         SQLAlchemy's; it belongs to this object.
     name : str
         For errors: the place, without credentials.
+    hidden : sequence of str
+        Secrets of the node, which no error shows although a driver may say them.
 
     State
     -----
@@ -77,10 +80,11 @@ class Database:
     connection that writes, and one that reads.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, hidden: Sequence[str] = ()) -> None:
         self.dialect: str = engine.dialect.name
         self.name = name
         self.members: list[Member] = []
+        self._hidden = sorted(filter(None, hidden), key=len, reverse=True)
         self._engine = engine
         self._writing: Connection | None = None
         self._reading: Connection | None = None
@@ -333,7 +337,9 @@ class Database:
             # Only what the driver says: a statement's parameters are the users' data.
             reason = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
             self._break()
-            raise StoreError(f"{self.name} did not {what}: {reason}") from error
+            shown = reduce(lambda text, one: text.replace(one, "***"), self._hidden, reason)
+            # Where it shows less than the driver said, a traceback is not to show it either.
+            raise StoreError(f"{self.name} did not {what}: {shown}") from (error if shown == reason else None)
 
 
 def guarded(work: Callable[[], T]) -> T:

@@ -5,6 +5,7 @@ The coordination database and the stores of apps share this door to SQLAlchemy's
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,15 @@ def may_pass(error: BaseException) -> bool:
 
 
 def open_engine(
-    url: str, username: str = "", password: str = "", *, timeout_ms: int, purpose: str, embedded: bool = False
+    url: str,
+    username: str = "",
+    password: str = "",
+    *,
+    timeout_ms: int,
+    purpose: str,
+    embedded: bool = False,
+    ping: bool = True,
+    of_node: bool = True,
 ) -> Engine:
     """Return an engine for a database, with its time-outs set; connects to nothing yet.
 
@@ -55,21 +64,31 @@ def open_engine(
         What the database is for, as errors name it: ``coordination``.
     embedded : bool
         Whether DuckDB may be used, a database of one process.
+    ping : bool
+        Whether a connection is tried before it is used again; not needed by who repeats what has failed.
+    of_node : bool
+        Whether the node's own settings name the database; else the driver looks for no passwords of the node's user.
 
     Raises
     ------
     ConfigError
-        The URL names a database that cannot be used, or its driver is not installed.
+        The URL names a database that cannot be used, credentials that it has no use for, or a driver that is not
+        installed.
     """
     try:
         parsed = make_url(url)
     except ArgumentError as error:
         raise ConfigError(f"{url!r} is not a database URL", hint="for example sqlite:///cluster.db") from error
     parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
+    dialect = parsed.get_backend_name()
+    if dialect in ("sqlite", "duckdb") and (username or password or parsed.username or parsed.host):
+        raise ConfigError(
+            f"the {purpose} database is a file of {dialect}, which knows no users and no hosts",
+            hint=f"leave out user name and password; write the URL like {dialect}:///name.db",
+        )
     if username:
         parsed = parsed.set(username=username, password=password or None)
-    dialect = parsed.get_backend_name()
-    options: dict[str, Any] = {"pool_pre_ping": True, "pool_timeout": timeout_ms / 1000}
+    options: dict[str, Any] = {"pool_pre_ping": ping, "pool_timeout": timeout_ms / 1000}
     seconds = max(1, timeout_ms // 1000)
     if dialect in ("sqlite", "duckdb"):
         _check_file(parsed, purpose)
@@ -81,12 +100,15 @@ def open_engine(
             "connect_timeout": seconds,
             "options": settings,
             "tcp_user_timeout": timeout_ms,
+            **({} if of_node else {"passfile": os.devnull, "password": password}),
         }
     elif dialect in ("mysql", "mariadb"):
         options["connect_args"] = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
     elif dialect == "duckdb" and embedded:
         # A process that has the file open shuts out all others; connections are closed as soon as they can be.
-        options = {"poolclass": NullPool}
+        # Names of tables that end like those of files would else be read as files.
+        closed = {"config": {"enable_external_access": "false"}}
+        options = {"poolclass": NullPool, "connect_args": closed}
     else:
         raise ConfigError(f"{dialect} cannot be used for {purpose}", hint="use SQLite, PostgreSQL, MySQL or MariaDB")
     try:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
+from spdist.config.allowed import Allowed
 from spdist.language import ast
 from spdist.language.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.stores import Batch, BucketStore, TableStore
 from spdist.operators.table import keyed_attributes
-from spdist.stores.buckets import StoredBuckets
+from spdist.stores.buckets import StoredBuckets, bucket_tables
 from spdist.stores.cache import RowCache
 from spdist.stores.columns import Columns
 from spdist.stores.database import Database
 from spdist.stores.engines import open_engine
-from spdist.stores.settings import DatabaseSettings, NamedDatabase, StoreSettings, store_settings
+from spdist.stores.settings import DatabaseSettings, StoreSettings, check_table_name, store_settings
 from spdist.stores.table import StoredTable
 
 __all__ = ["Stores", "open_stores"]
@@ -24,17 +24,15 @@ __all__ = ["Stores", "open_stores"]
 _TIMEOUT_MS = 30_000
 
 
-def open_stores(datasources: Mapping[str, NamedDatabase] | None = None, base: Path | None = None) -> Stores:
+def open_stores(allowed: Allowed) -> Stores:
     """Return what makes the stores of one app; connects to nothing before the app has one.
 
     Parameters
     ----------
-    datasources : mapping of str to NamedDatabase, optional
-        What ``datasource='NAME'`` may name: ``wso2.datasources`` of the node.
-    base : path, optional
-        Where relative file names in apps begin; by default the working directory.
+    allowed : Allowed
+        The secrets, databases and files that the app may refer to.
     """
-    return Stores(datasources or {}, base or Path.cwd())
+    return Stores(allowed)
 
 
 class Stores:
@@ -45,9 +43,8 @@ class Stores:
     One `Database` for each database of the app.
     """
 
-    def __init__(self, datasources: Mapping[str, NamedDatabase], base: Path) -> None:
-        self._datasources = datasources
-        self._base = base
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
         self._databases: dict[tuple[str, str], Database] = {}
 
     def table(self, definition: ast.TableDefinition, now: Callable[[], int]) -> TableStore | None:
@@ -72,12 +69,15 @@ class Stores:
         settings = self._settings(aggregation.definition.annotations, aggregation.id, aggregation.output)
         if settings is None:
             return None
+        if store is not None:
+            for name in bucket_tables(settings.table, aggregation.durations):
+                check_table_name(name, self._allowed, store)
         database = self._database(settings.database)
         return StoredBuckets(aggregation.id, aggregation.durations, aggregation.output, settings.table, database)
 
     def _settings(self, annotations: tuple[ast.Annotation, ...], name: str, schema: Schema) -> StoreSettings | None:
         stores = ast.find_annotations(annotations, "Store")
-        return store_settings(stores[0], name, schema, self._datasources, self._base) if stores else None
+        return store_settings(stores[0], name, schema, self._allowed) if stores else None
 
     def _database(self, settings: DatabaseSettings) -> Database:
         place = (settings.url, settings.username)
@@ -85,9 +85,16 @@ class Stores:
         if known is None:
             password = settings.password.reveal() if settings.password is not None else ""
             engine = open_engine(
-                settings.url, settings.username, password, timeout_ms=_TIMEOUT_MS, purpose="stores", embedded=True
+                settings.url,
+                settings.username,
+                password,
+                timeout_ms=_TIMEOUT_MS,
+                purpose="stores",
+                embedded=True,
+                of_node=settings.of_node,
             )
-            known = self._databases[place] = Database(engine, f"the {engine.dialect.name} database {_shown(settings)}")
+            name = f"the {engine.dialect.name} database {_shown(settings)}"
+            known = self._databases[place] = Database(engine, name, settings.secrets)
         return known
 
     def begin(self, batch: Batch) -> None:

@@ -6,21 +6,23 @@ Source: io.siddhi.extension.store.rdbms.RDBMSEventTable (names and defaults of t
 from __future__ import annotations
 
 import difflib
-import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import get_args
+from urllib.parse import parse_qsl, urlsplit
 
+from spdist.config.allowed import SECRET, Allowed, NotAllowed
 from spdist.config.kinds import Secret, database_url
-from spdist.config.source import Node, Reference, expand
-from spdist.errors import AppValidationError, ConfigError, UnknownExtensionError, UnsupportedFeatureError
+from spdist.config.source import Reference
+from spdist.errors import AppValidationError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.durations import period
 from spdist.language.types import Schema, Type
 from spdist.stores.cache import CacheSettings, Policy
 
-__all__ = ["DatabaseSettings", "NamedDatabase", "StoreSettings", "store_settings"]
+__all__ = ["DatabaseSettings", "StoreSettings", "check_table_name", "store_settings"]
 
 _RDBMS = {
     "type",
@@ -40,34 +42,26 @@ _RDBMS = {
 _DUCKDB = {"type", "path", "jdbc.url", "table.name", "field.length", "allow.null.values", "on.error"}
 _CACHE = {"size", "cache.policy", "retention.period", "purge.interval"}
 _TYPES = {"rdbms": _RDBMS, "duckdb": _DUCKDB}
-
-
-class NamedDatabase(Protocol):
-    """One of ``wso2.datasources`` (`spdist.config.sections.Datasource`)."""
-
-    @property
-    def url(self) -> str:
-        """SQLAlchemy's URL, without password."""
-        ...
-
-    @property
-    def username(self) -> str:
-        """The user, or nothing."""
-        ...
-
-    @property
-    def password(self) -> Secret | None:
-        """The password, if any."""
-        ...
+#: How the names of all tables begin that spdist makes for itself.
+_OWN = "spdist_"
+_SQLITE = re.compile(r"^(jdbc:)?sqlite:(///)?")
+#: Of drivers' parameters those that are words.
+_PARAMETERS = ("application_name", "charset", "sslmode")
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """A database: SQLAlchemy's URL without credentials, and the credentials."""
+    """A database: SQLAlchemy's URL without credentials, and the credentials.
+
+    `of_node` says that the node's settings name it: only then its driver may look for a password of the node's own.
+    `secrets` are those among its credentials: no error shows them.
+    """
 
     url: str
-    username: str = ""
+    username: str = field(default="", repr=False)
     password: Secret | None = None
+    of_node: bool = False
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +89,7 @@ class StoreSettings:
     cache: CacheSettings | None = None
 
 
-def store_settings(
-    store: ast.Annotation, name: str, schema: Schema, named: Mapping[str, NamedDatabase], base: Path
-) -> StoreSettings:
+def store_settings(store: ast.Annotation, name: str, schema: Schema, allowed: Allowed) -> StoreSettings:
     """Return what an annotation says.
 
     Parameters
@@ -108,10 +100,8 @@ def store_settings(
         Of the table or aggregation in the app.
     schema : Schema
         Its attributes.
-    named : mapping of str to NamedDatabase
-        What ``datasource`` may name.
-    base : path
-        Where relative file names begin.
+    allowed : Allowed
+        The secrets, databases and files that the app may refer to.
 
     Raises
     ------
@@ -131,34 +121,53 @@ def store_settings(
         hint = "Write datasource='NAME'."
         raise UnsupportedFeatureError("'jndi.resource' needs a Java server", span=store.span, hint=hint)
     _check_options(store, _TYPES[kind])
-    values = _Values(store, base)
+    values = _Values(store, allowed)
     table = values.text("table.name") or name
+    check_table_name(table, allowed, store)
     nulls = values.boolean("allow.null.values")
-    return StoreSettings(
-        _database(values, kind, named), table, _lengths(values, schema), nulls, _cache(store, schema, base)
-    )
+    return StoreSettings(_database(values, kind), table, _lengths(values, schema), nulls, _cache(values, schema))
+
+
+def check_table_name(name: str, allowed: Allowed, store: ast.Annotation) -> None:
+    """Check that a table's name, with its schema if it has one, is none that spdist uses itself.
+
+    Raises
+    ------
+    AppValidationError
+        It is.
+    """
+    bare = name.rpartition(".")[2].strip().casefold()
+    if bare.startswith(_OWN) or bare in (one.rpartition(".")[2].casefold() for one in allowed.tables):
+        hint = "Write table.name with another name."
+        raise AppValidationError(f"The table '{name}' belongs to spdist itself", span=store.span, hint=hint)
 
 
 class _Values:
-    """The options of an annotation, with references resolved."""
+    """The options of an annotation, as written."""
 
-    def __init__(self, annotation: ast.Annotation, base: Path) -> None:
+    def __init__(self, annotation: ast.Annotation, allowed: Allowed) -> None:
         self.annotation = annotation
-        self.base = base
+        self.allowed = allowed
 
     def text(self, key: str) -> str:
-        written = self.annotation.get(key)
-        if written is None:
-            return ""
-        try:
-            place = Node(written, f"'@{self.annotation.name}'", quoted=True)
-            return expand(place, key, os.environ, self.base).text.strip()
-        except ConfigError as error:
-            raise self.wrong(error.message, error.hint) from error
+        return (self.annotation.get(key) or "").strip()
 
     def secret(self, key: str) -> Secret | None:
-        text = self.text(key)
+        """Return an option for a login with the secrets it names."""
+        try:
+            text = self.allowed.expand(self.text(key))
+        except NotAllowed as error:
+            raise self.wrong(f"'{key}' {error}", error.hint) from None
         return Secret(text) if text else None
+
+    def file(self, key: str, written: str) -> Path:
+        """Return the file of an embedded database."""
+        try:
+            if "?" in written:
+                raise NotAllowed("holds ?, and takes no parameters", "Write the name of the file only.")
+            return self.allowed.bounded(written)
+        except NotAllowed as error:
+            raise self.wrong(f"'{key}' {error}: '{written}'", error.hint) from None
 
     def boolean(self, key: str) -> bool:
         text = self.text(key).lower()
@@ -180,27 +189,47 @@ def _check_options(annotation: ast.Annotation, known: set[str]) -> None:
             raise AppValidationError(message, span=annotation.span, hint=hint)
 
 
-def _database(values: _Values, kind: str, named: Mapping[str, NamedDatabase]) -> DatabaseSettings:
+def _database(values: _Values, kind: str) -> DatabaseSettings:
     if source := values.text("datasource"):
-        if source not in named:
-            known = ", ".join(sorted(named)) or "none"
+        named = values.allowed.datasource(source)
+        if named is None:
+            known = ", ".join(sorted(values.allowed.datasources)) or "none"
             raise values.wrong(f"There is no datasource '{source}'", f"wso2.datasources of this node: {known}.")
-        found = named[source]
-        return DatabaseSettings(found.url, found.username, found.password)
+        found, password = named
+        return DatabaseSettings(found.url, found.username, password, of_node=True)
     url = values.text("jdbc.url")
     if kind == "duckdb":
+        key = "path" if values.text("path") else "jdbc.url"
         file = values.text("path") or url.removeprefix("jdbc:").removeprefix("duckdb:").removeprefix("///")
         if not file or file == ":memory:":
             raise values.wrong("'@Store(type='duckdb')' needs 'path'", "For example: path='tables.duckdb'.")
-        return DatabaseSettings(f"duckdb:///{(values.base / Path(file).expanduser()).resolve()}")
+        return DatabaseSettings(f"duckdb:///{values.file(key, file)}")
     if not url:
         raise values.wrong("'@Store(type='rdbms')' needs 'jdbc.url' or 'datasource'")
     try:
-        read = database_url.read(Reference(url, url, ""), values.base)
+        read = database_url.read(Reference(url, url, ""), Path())
     except ValueError as error:
         # The URL itself is not shown: somebody may have written a password into it.
         raise values.wrong(f"'jdbc.url' must be {error}") from error
-    return DatabaseSettings(read, values.text("username"), values.secret("password"))
+    if read.startswith("sqlite:"):
+        return DatabaseSettings(f"sqlite:///{values.file('jdbc.url', _SQLITE.sub('', url))}")
+    _check_server(values, read)
+    username = values.secret("username")
+    password = values.secret("password")
+    given = [(key, one.reveal()) for key, one in (("username", username), ("password", password)) if one is not None]
+    secrets = tuple(text for key, text in given if SECRET.search(values.text(key)))
+    return DatabaseSettings(read, username.reveal() if username else "", password, secrets=secrets)
+
+
+def _check_server(values: _Values, url: str) -> None:
+    """Check that the URL of a server names a host and harmless parameters only: drivers have some that name files."""
+    parts = urlsplit(url)
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in _PARAMETERS or not re.fullmatch(r"[\w .\-]*", value):
+            hint = f"An app may set {', '.join(_PARAMETERS)}. Others belong to wso2.datasources of the node."
+            raise values.wrong(f"'jdbc.url' has the parameter '{name}', which an app may not set", hint)
+    if not re.fullmatch(r"([^@/]*@)?([\w.\-]+|\[[0-9a-fA-F:.]+\])(:\d+)?", parts.netloc):
+        raise values.wrong("'jdbc.url' names no host", "For example: jdbc:postgresql://db:5432/shop.")
 
 
 def _lengths(values: _Values, schema: Schema) -> dict[str, int]:
@@ -216,12 +245,12 @@ def _lengths(values: _Values, schema: Schema) -> dict[str, int]:
     return lengths
 
 
-def _cache(store: ast.Annotation, schema: Schema, base: Path) -> CacheSettings | None:
-    written = store.nested("Cache")
+def _cache(store: _Values, schema: Schema) -> CacheSettings | None:
+    written = store.annotation.nested("Cache")
     if not written:
         return None
     _check_options(written[0], _CACHE)
-    values = _Values(written[0], base)
+    values = _Values(written[0], store.allowed)
     size = values.text("size")
     if not size.isdecimal() or int(size) < 1:
         raise values.wrong("'@Cache' needs 'size', a number of rows above 0", "For example: @Cache(size='1000').")

@@ -97,7 +97,15 @@ class Transport(Protocol):
     def read(self, topic: str, partition: int, offset: int, limit: int = 1000) -> list[Record]:
         """Return up to `limit` records from `offset` on; an empty list where there is nothing yet.
 
-        Raises TransportError where records from `offset` on were deleted; 0 stands for the oldest that is kept.
+        Raises TransportError where records from `offset` on were deleted, 0 standing for the oldest that is kept; and
+        where `offset` lies behind the end: what was read up to there is not in this topic.
+        """
+        ...
+
+    def identity(self, topic: str) -> str:
+        """Return a name of `topic` that it has as long as it is there: one that is made anew has another.
+
+        Raises TransportError where it does not exist.
         """
         ...
 

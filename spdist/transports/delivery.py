@@ -52,7 +52,8 @@ class Delivery:
     stream : str
         The stream whose events it holds.
     options : mapping of str to str
-        All options of the sink and of its destination, keys in lower case, ``{{attribute}}`` filled in.
+        All options of the sink and of its destination, keys in lower case, ``{{attribute}}`` filled in: such a one is a
+        `spdist.mapping.templates.Filled`. References to secrets are as written.
     payload : Any
         What the mapping made: text, a dictionary (``keyvalue``), or events (``passThrough``).
     producer : str

@@ -9,6 +9,7 @@ from typing import Any
 
 from spdist.errors import MappingError, TransportError
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema, Type
 from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
 from spdist.transports.paths import sort_key
@@ -37,6 +38,9 @@ class Feed:
         name and send the same events in the same batches from the beginning: what had arrived is not counted twice.
     key : str, optional
         The attribute whose value chooses the partition.
+    max_jump_ms : int
+        An event that lies further ahead of those before it does not make late what follows; an ``@app:playback`` app
+        refuses it. Where that says more with ``@app:clock(max.jump='…')`` this must be as much.
 
     State
     -----
@@ -44,13 +48,20 @@ class Feed:
     """
 
     def __init__(
-        self, transport: Transport, topic: str, schema: Schema, producer: str | None = None, key: str | None = None
+        self,
+        transport: Transport,
+        topic: str,
+        schema: Schema,
+        producer: str | None = None,
+        key: str | None = None,
+        max_jump_ms: int = ClockSetting().max_jump_ms,
     ) -> None:
         self.transport = transport
         self.topic = topic
         self.schema = schema
         self.producer = producer or f"feed-{uuid.uuid4().hex}"
         self.clock = NO_CLOCK
+        self._max_jump_ms = max_jump_ms
         self._payload = Payload(schema)
         self._partitions = transport.partitions(topic)
         if not self._partitions:
@@ -85,7 +96,11 @@ class Feed:
         began = self._origin(rows[0][0])
         made = Events.of(rows, self._sent)
         # What was promised holds for events that are older, too.
-        made.at = [max(at, self.clock) for at in made.at]
+        high = rows[0][0] if self.clock == NO_CLOCK else self.clock
+        for number, (ts, _) in enumerate(rows):
+            if ts - high <= self._max_jump_ms:
+                high = max(high, ts)
+            made.at[number] = high
         shares = [Events() for _ in range(self._partitions)]
         for number, event in enumerate(made):
             shares[self._partition(self._sent + number, event[-1])].add(*event)

@@ -34,6 +34,7 @@ class InMemoryBroker:
     >>> broker.subscribe("bills", lambda payload, properties: print(payload))
     >>> broker.publish("bills", "10.5")
     10.5
+    True
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class InMemoryBroker:
         if subscriber in kept:
             kept.remove(subscriber)
 
-    def publish(self, topic: str, payload: Any, properties: Mapping[str, Any] = _NOTHING) -> None:
+    def publish(self, topic: str, payload: Any, properties: Mapping[str, Any] = _NOTHING) -> bool:
         """Hand a payload to the subscribers of a topic, in their order; returns when all have dealt with it.
 
         Parameters
@@ -60,6 +61,13 @@ class InMemoryBroker:
             What the mapping of a sink made, or what a test sends to a source.
         properties : mapping of str to Any
             What sources read as ``trp:name``.
+
+        Returns
+        -------
+        bool
+            Whether somebody subscribes to the topic.
         """
-        for subscriber in tuple(self._subscribers.get(topic, ())):
+        subscribers = tuple(self._subscribers.get(topic, ()))
+        for subscriber in subscribers:
             subscriber(payload, properties)
+        return bool(subscribers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -11,10 +11,12 @@ from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.payload import Events, Payload
 
-__all__ = ["NUMBERS_EACH", "Chunk", "Inlet"]
+__all__ = ["NUMBERS_EACH", "Chunk", "Inlet", "Unfit"]
 
 #: Events that were put out together: timestamp in ms, data.
 Chunk = Sequence[tuple[int, tuple[Any, ...]]]
+#: Told of a chunk that is left out because a value of it cannot travel, and why.
+Unfit = Callable[[Chunk, MappingError], None]
 #: What is numbered by its place in a stream of messages has room for so many events in each message.
 NUMBERS_EACH = 1 << 20
 
@@ -30,13 +32,25 @@ class Inlet:
         The stream's attributes.
     playback : bool
         Whether events move the app's clock; else an event comes in when it is appended, whatever its timestamp is.
+    unfit : Callable, optional
+        Told of each chunk with a value that cannot travel, which is left out; without it nothing is appended then.
 
     State
     -----
     The highest time so far, ms, and how many events were appended.
     """
 
-    def __init__(self, transport: Transport, topic: str, partition: int, schema: Schema, *, playback: bool) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        topic: str,
+        partition: int,
+        schema: Schema,
+        *,
+        playback: bool,
+        unfit: Unfit | None = None,
+    ) -> None:
+        self._unfit = unfit
         self.topic = topic
         self.transport = transport
         self.partition = partition
@@ -67,7 +81,7 @@ class Inlet:
         Raises
         ------
         MappingError
-            A value cannot travel.
+            A value cannot travel, and nobody is told of it.
         TransportError
             The topic cannot be written.
         """
@@ -78,14 +92,34 @@ class Inlet:
         records: list[Record] = []
         reached, order = self._reached, self._order
         for chunks, first in parts:
-            events, reached = self._events(chunks, now, reached, order)
+            events, after = self._events(chunks, now, reached, order)
+            try:
+                made = self._records(events, producer, first)
+            except MappingError:
+                if self._unfit is None:
+                    raise
+                events, after = self._events(self._fitting(chunks, self._unfit), now, reached, order)
+                made = self._records(events, producer, first)
+            reached = after
             order += len(events)
-            records += self._records(events, producer, first)
+            records += made
         if records:
             self.transport.append(records)
         count = order - self._order
         self._reached, self._order = reached, order
         return count
+
+    def _fitting(self, chunks: Sequence[Chunk], unfit: Unfit) -> list[Chunk]:
+        """Return the chunks whose values all can travel."""
+        fitting = []
+        for chunk in chunks:
+            try:
+                self._records(self._events([chunk], 0, 0, 0)[0], "", 0)
+            except MappingError as error:
+                unfit(chunk, error)
+            else:
+                fitting.append(chunk)
+        return fitting
 
     def _events(self, chunks: Sequence[Chunk], now: int, reached: int, order: int) -> tuple[Events, int]:
         if all(len(chunk) == 1 for chunk in chunks):
@@ -109,13 +143,15 @@ class Inlet:
         rows = [row for _, row in several]
         return Events(at[1:], list(range(order, order + count)), [b""] * count, [0] * count, ts, rows), at[-1]
 
-    def _records(self, events: Events, producer: str, seq: int) -> Iterator[Record]:
+    def _records(self, events: Events, producer: str, seq: int) -> list[Record]:
+        records: list[Record] = []
         if not len(events):
-            return
+            return records
         try:
             encoded = list(self._payload.encode_within(events))
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # whatever a value is that others have sent
             raise MappingError(f"an event cannot travel: {error}") from error
         for count, value in encoded:
-            yield Record(self.topic, self.partition, value, count, producer, seq, NO_CLOCK)
+            records.append(Record(self.topic, self.partition, value, count, producer, seq, NO_CLOCK))
             seq += count
+        return records

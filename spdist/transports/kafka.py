@@ -18,7 +18,7 @@ from spdist.transports.base import Record
 from spdist.transports.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
 from spdist.transports.kafka_options import KafkaSettings, python_options
 from spdist.transports.names import plain_name
-from spdist.transports.topics import check_name, check_partition, check_partitions
+from spdist.transports.topics import check_name, check_offset, check_partition, check_partitions, replaced
 from spdist.transports.zookeeper import bootstrap_servers
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 _MAX_NAME = 249
 #: Largest message that we send; topics that we make allow it.
+#: How long to wait for the ends of a topic before looking whether it is still there.
+_LOOK_MS = 2_000
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 #: Bytes that wait for one request; with less, records of a busy partition cost a round trip each.
 _BATCH_BYTES = 512 * 1024
@@ -92,7 +94,7 @@ class KafkaTransport:
         check_partitions(topic, partitions)
         name = kafka_topic(topic)
         with self._lock:
-            known = self._ask(lambda admin: self._count(admin, name))
+            known = self._ask(lambda admin: _count(admin, name))
             try:
                 if known == 0:
                     wanted = {name: _new_topic(partitions, self.settings.replication)}
@@ -111,7 +113,7 @@ class KafkaTransport:
         """Return the number of partitions of `topic`, 0 where it does not exist."""
         name = kafka_topic(topic)
         with self._lock:
-            count = self._counts[topic] = self._ask(lambda admin: self._count(admin, name))
+            count = self._counts[topic] = self._ask(lambda admin: _count(admin, name))
             return count
 
     # --------------------------------------------------------------------------------------------------------- writing
@@ -187,7 +189,8 @@ class KafkaTransport:
     def _fetch(self, consumer: KafkaConsumer, place: Any, topic: str, offset: int, limit: int) -> list[Record]:
         from kafka.errors import OffsetOutOfRangeError
 
-        end = consumer.end_offsets([place], timeout_ms=self.settings.patience_ms)[place]
+        end = _ends(consumer, [place], self.settings, lambda: self._is_there(topic))[place]
+        check_offset(topic, place.partition, offset, end)
         if offset <= 0:
             offset = consumer.beginning_offsets([place], timeout_ms=self.settings.patience_ms)[place]
         if offset >= end or limit <= 0:
@@ -212,6 +215,15 @@ class KafkaTransport:
                 raise TransportUnavailableError(f"{_where(self.settings)} sends nothing of topic {topic!r}", hint=_HINT)
         return found
 
+    def identity(self, topic: str) -> str:
+        """Return the id that the brokers have given the topic (KIP-516); empty where they are older than Kafka 2.8."""
+        self._check(topic, 0)
+        with self._lock:
+            (found,) = self._ask(lambda admin: admin.describe_topics([kafka_topic(topic)]))
+        if found["error_code"]:
+            raise replaced(topic)
+        return str(found.get("topic_id") or "")
+
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Return for each partition the offset that the next record will get."""
         from kafka import TopicPartition
@@ -219,8 +231,8 @@ class KafkaTransport:
         self._check(topic, 0)
         places = [TopicPartition(kafka_topic(topic), n) for n in range(self.partitions(topic))]
         with self._lock:
-            found: dict[Any, int] = self._reading(
-                lambda consumer: consumer.end_offsets(places, timeout_ms=self.settings.patience_ms)
+            found = self._reading(
+                lambda consumer: _ends(consumer, places, self.settings, lambda: self._is_there(topic))
             )
         return {place.partition: end for place, end in found.items()}
 
@@ -235,6 +247,10 @@ class KafkaTransport:
                 client.close()
 
     # ------------------------------------------------------------------------------------------------------- internals
+    def _is_there(self, topic: str) -> None:
+        if not self.partitions(topic):
+            raise replaced(topic)
+
     def _forget(self) -> None:
         self._pid, self._counts = os.getpid(), {}
         self._admin = self._producer = self._consumer = None
@@ -248,16 +264,6 @@ class KafkaTransport:
         if partition < self._counts.get(topic, 0) and self._pid == os.getpid() and partition >= 0:
             return
         check_partition(topic, partition, self.partitions(topic), _where(self.settings))
-
-    def _count(self, admin: KafkaAdminClient, name: str) -> int:
-        from kafka import errors
-
-        (found,) = admin.describe_topics([name])
-        if found["error_code"] == errors.UnknownTopicOrPartitionError.errno:
-            return 0
-        if found["error_code"]:
-            raise errors.for_code(found["error_code"])(name)
-        return len(found["partitions"])
 
     def _known_after(self, topic: str, partitions: int) -> int:
         """Wait until the brokers tell of the new partitions with their leaders, and return their number."""
@@ -346,6 +352,37 @@ class KafkaTransport:
 
 
 _HINT = "is the broker running, and is this its address? spdist goes on where it was once it answers again"
+
+
+def _count(admin: KafkaAdminClient, name: str) -> int:
+    from kafka import errors
+
+    (found,) = admin.describe_topics([name])
+    if found["error_code"] == errors.UnknownTopicOrPartitionError.errno:
+        return 0
+    if found["error_code"]:
+        raise errors.for_code(found["error_code"])(name)
+    return len(found["partitions"])
+
+
+def _ends(
+    consumer: KafkaConsumer, places: list[Any], settings: KafkaSettings, look: Callable[[], None]
+) -> dict[Any, int]:
+    """Return the ends of some partitions; the client waits in silence for those of a topic that was deleted.
+
+    `look` raises where that is so.
+    """
+    from kafka.errors import KafkaTimeoutError
+
+    deadline = time.monotonic() + settings.patience_ms / 1000
+    while True:
+        try:
+            found: dict[Any, int] = consumer.end_offsets(places, timeout_ms=min(_LOOK_MS, settings.patience_ms))
+            return found
+        except KafkaTimeoutError:
+            look()
+            if time.monotonic() > deadline:
+                raise
 
 
 def _new_topic(partitions: int, replication: int) -> dict[str, Any]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from spdist.errors import TransportError, TransportUnavailableError
-from spdist.transports.kafka_options import python_options
+from spdist.transports.kafka_options import app_properties, python_options
 from spdist.transports.options import Options
 
-__all__ = ["KafkaAccess", "KafkaTopics"]
+__all__ = ["KafkaAccess", "KafkaTopics", "create_topics"]
 
 # It tells of every connection that is not there; what comes of it is ours to say.
 _log = logging.getLogger("kafka")
@@ -23,7 +22,6 @@ _log = logging.getLogger("kafka")
 _PATIENCE_MS = 10_000
 #: How long to look for a topic that may not be there.
 _LOOK_MS = 3_000
-_PAIR = re.compile(r"\s*([^:,\s]+)\s*:\s*([^,]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +33,18 @@ class KafkaAccess:
     servers : tuple of str
         ``bootstrap.servers``.
     properties : dict of str to str
-        ``optional.configuration='k:v,k:v'``: settings of Kafka's clients with their Java names.
+        ``optional.configuration='k:v,k:v'``, see `app_properties`; not shown, as passwords may be among them.
     """
 
     servers: tuple[str, ...]
-    properties: dict[str, str]
+    properties: dict[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, read: Options) -> KafkaAccess:
         """Read the options of a source or sink; raises AppValidationError where one is wrong."""
         written = read.needed("bootstrap.servers", "localhost:9092")
         servers = tuple(one.strip() for one in written.split(",") if one.strip())
-        properties = {name: value.strip() for name, value in _PAIR.findall(read.text("optional.configuration"))}
+        properties = app_properties(read)
         try:
             python_options(properties)
         except TransportError as error:
@@ -68,6 +66,48 @@ class KafkaAccess:
         return f"Kafka at {', '.join(self.servers)}: {type(error).__name__} {error}".rstrip()
 
 
+def create_topics(servers: str, topics: Mapping[str, int]) -> None:
+    """Create topics, or see that they are there.
+
+    Parameters
+    ----------
+    servers : str
+        ``bootstrap.servers``.
+    topics : mapping of str to int
+        Number of partitions by name.
+
+    Raises
+    ------
+    TransportError
+        The brokers do not take a topic: its name, or that there is one with fewer partitions.
+    TransportUnavailableError
+        They do not answer.
+    """
+    access = KafkaAccess(tuple(servers.split(",")), {})
+    looking = KafkaTopics(access)
+    try:
+        there = {name: len(partitions) for name, partitions in looking.extents(tuple(topics)).items()}
+        if few := [name for name, count in topics.items() if 0 < there[name] < count]:
+            raise TransportError(f"topic '{few[0]}' has {there[few[0]]} partitions already", hint="choose another name")
+        missing = {
+            name: {"num_partitions": count, "replication_factor": -1}
+            for name, count in topics.items()
+            if not there[name]
+        }
+        if missing:
+            admin = KafkaAdminClient(**access.arguments())
+            try:
+                admin.create_topics(missing)
+            finally:
+                admin.close()
+    except TransportError:
+        raise
+    except (KafkaError, OSError) as error:
+        raise TransportError(access.told(error)) from error
+    finally:
+        looking.close()
+
+
 class KafkaTopics:
     """Looks at the topics of users: what partitions they have, where those begin and end.
 
@@ -75,10 +115,13 @@ class KafkaTopics:
     ----------
     access : KafkaAccess
         Where the brokers are.
+    creates : bool
+        Whether brokers that create topics by themselves are to create one that is asked for.
     """
 
-    def __init__(self, access: KafkaAccess) -> None:
+    def __init__(self, access: KafkaAccess, *, creates: bool = False) -> None:
         self._access = access
+        self._creates = creates
         self._consumer: KafkaConsumer | None = None
 
     def extents(self, topics: Sequence[str]) -> dict[str, dict[int, tuple[int, int]]]:
@@ -139,7 +182,7 @@ class KafkaTopics:
             self._consumer = KafkaConsumer(
                 enable_auto_commit=False,
                 isolation_level="read_committed",
-                allow_auto_create_topics=False,
+                allow_auto_create_topics=self._creates,
                 **self._access.arguments(),
             )
         return self._consumer

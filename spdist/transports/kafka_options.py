@@ -6,14 +6,17 @@ and certificates are PEM files (``ssl.truststore.type=PEM``), and what a JAAS li
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spdist.config.allowed import SECRET, NotAllowed
 from spdist.errors import TransportError
+from spdist.transports.options import Options, local_path
 
-__all__ = ["KafkaSettings", "python_options", "spark_options"]
+__all__ = ["KafkaSettings", "app_properties", "python_options", "spark_options"]
 
 #: What both clients have under the same name but for dots, and what its text means.
 _SAME: dict[str, type] = {
@@ -33,6 +36,36 @@ _PRODUCER: dict[str, type] = {"compression.type": str, "batch.size": int, "linge
 #: Of the Java clients only, or ours to decide.
 _IGNORED = frozenset(
     {"acks", "enable.idempotence", "retries", "delivery.timeout.ms", "max.in.flight.requests.per.connection"}
+)
+#: What an app may set: numbers, times, words, logins and PEM files. Kafka's clients have others that name classes,
+#: commands, providers that read variables and files of the node, and addresses from which they fetch keys.
+_OF_APPS = frozenset((
+    "acks", "allow.auto.create.topics", "auto.commit.interval.ms", "auto.offset.reset", "batch.size",
+    "buffer.memory", "check.crcs", "client.dns.lookup", "client.id", "client.rack", "compression.gzip.level",
+    "compression.lz4.level", "compression.type", "compression.zstd.level", "connections.max.idle.ms",
+    "default.api.timeout.ms", "delivery.timeout.ms", "enable.auto.commit", "enable.idempotence",
+    "exclude.internal.topics", "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes", "group.id",
+    "group.instance.id", "heartbeat.interval.ms", "isolation.level", "key.deserializer", "key.serializer",
+    "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection", "max.partition.fetch.bytes",
+    "max.poll.interval.ms", "max.poll.records", "max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms",
+    "producer.type", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+    "request.timeout.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.jaas.config",
+    "sasl.mechanism", "security.protocol", "send.buffer.bytes", "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "ssl.cipher.suites",
+    "ssl.ciphers", "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.key.password",
+    "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.protocol",
+    "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "timeout",
+    "transaction.timeout.ms", "value.deserializer", "value.serializer",
+))  # fmt: skip
+#: Of these, what may hold secrets.
+_LOGINS = frozenset({"sasl.jaas.config", "ssl.key.password", "ssl.keystore.password", "ssl.truststore.password"})
+_CONFIGURATION = "optional.configuration"
+_PAIR = re.compile(r"\s*([^:,\s]+)\s*:\s*([^,]*)")
+#: A login with name and password, and nothing else that a login module could be told.
+_LOGIN = re.compile(
+    r"""\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required
+    (\s+(username|password|tokenauth)\s*=\s*("([^"\\]|\\.)*"|'([^'\\]|\\.)*'|[^\s;"'=]+))+\s*;?\s*""",
+    re.VERBOSE,
 )
 _JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 
@@ -60,6 +93,51 @@ class KafkaSettings:
     replication: int = -1
     patience_ms: int = 30_000
     zookeeper_urls: str = ""
+
+
+def app_properties(read: Options, pairs: Iterable[tuple[str, str]] | None = None) -> dict[str, str]:
+    """Return what ``optional.configuration='k:v,k:v'`` of a source or sink says, with the secrets that it names.
+
+    The text is split before secrets are filled in, and their values stand in no message.
+
+    Parameters
+    ----------
+    read : Options
+        Of the source or sink.
+    pairs : iterable of (str, str), optional
+        Names and values, where somebody has split the text already.
+
+    Raises
+    ------
+    AppValidationError
+        A setting is not for apps, or a file lies outside of the directories that they may use.
+    """
+    found: dict[str, str] = {}
+    for name, written in _PAIR.findall(read.text(_CONFIGURATION)) if pairs is None else pairs:
+        if name not in _OF_APPS:
+            near = difflib.get_close_matches(name, _OF_APPS, 1)
+            hint = (
+                f"Did you mean {near[0]}?"
+                if near
+                else "Apps set numbers, times, logins and PEM files of Kafka's clients."
+            )
+            raise read.wrong(_CONFIGURATION, f"has {name}, which no app may set", hint)
+        value = written.strip()
+        if SECRET.search(value):
+            if name not in _LOGINS:
+                hint = f"Secrets stand in {', '.join(sorted(_LOGINS))}."
+                raise read.wrong(_CONFIGURATION, f"has a secret in {name}", hint)
+            value = read.expanded(_CONFIGURATION, value)
+        if name == "sasl.jaas.config" and not _LOGIN.fullmatch(value):
+            hint = 'write org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";'
+            raise read.wrong(_CONFIGURATION, "has a sasl.jaas.config that is no login with username and password", hint)
+        if name.endswith(".location"):
+            try:
+                value = str(local_path(value, read.allowed))
+            except NotAllowed as error:
+                raise read.wrong(_CONFIGURATION, f"has {name}:{value}, which {error}", error.hint) from None
+        found[name] = value
+    return found
 
 
 def spark_options(settings: KafkaSettings) -> dict[str, str]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from spdist.errors import TransportError
+from spdist.transports.connections import Connection, Limits, Visitors, drained
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+__all__ = ["Listener", "Peer"]
 
-__all__ = ["Listener"]
+#: Host and port of a client.
+Peer = tuple[str, int]
 
 _START_S = 10.0
 _STOP_S = 5
+#: Bytes of a body that are read and thrown away, so that its sender reads the answer.
+_THROWN_AWAY = 32 << 20
 
 
 class Listener:
@@ -31,6 +35,8 @@ class Listener:
         0 lets the system choose.
     tls : mapping, optional
         uvicorn's ``ssl_certfile``, ``ssl_keyfile`` and ``ssl_keyfile_password``; without it there is no TLS.
+    limits : Limits, optional
+        What those who connect may take.
 
     Raises
     ------
@@ -38,7 +44,10 @@ class Listener:
         The address cannot be listened on: in use, unknown (`socket.gaierror`), not allowed.
     """
 
-    def __init__(self, host: str, port: int, tls: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, tls: Mapping[str, Any] | None = None, limits: Limits | None = None
+    ) -> None:
+        self._limits = limits or Limits()
         self._host = host.strip("[]")
         self._tls = dict(tls or {})
         family = socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)[0][0]
@@ -53,16 +62,33 @@ class Listener:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
 
-    def start(self, app: FastAPI) -> None:
-        """Answer requests with `app`, from now on.
+    def start(self, app: Callable[..., Any], closed: Callable[[Peer], None] | None = None) -> None:
+        """Answer requests with `app`, an ASGI app, from now on.
+
+        Parameters
+        ----------
+        app : callable
+            What answers.
+        closed : callable, optional
+            Called, in the thread that answers, with the address of a client whose connection has ended: quick.
 
         Raises
         ------
         TransportError
             The server did not come up.
         """
+        visitors = Visitors(self.url, self._limits)
+
+        def connection(*args: Any, **given: Any) -> Connection:
+            inner: Any = AutoHTTPProtocol if closed is None else _telling(closed)
+            return Connection(inner(*args, **given), visitors)
+
         settings = uvicorn.Config(
-            app,
+            drained(app, _THROWN_AWAY),
+            http=connection,  # type: ignore[arg-type] # called like the class
+            ws="none",
+            # Who calls is who is connected, not whom a header names.
+            proxy_headers=False,
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -87,6 +113,18 @@ class Listener:
             self._uvicorn.force_exit = True
             self._thread.join(1)
         self._socket.close()
+
+
+def _telling(closed: Callable[[Peer], None]) -> type[Any]:
+    """Return uvicorn's connection, which tells when it has ended."""
+
+    class Telling(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.client is not None:
+                closed(self.client)
+
+    return Telling
 
 
 class _Uvicorn(uvicorn.Server):

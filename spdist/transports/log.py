@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from urllib.parse import quote
 
 from spdist.errors import TransportError
 from spdist.transports.base import Record
-from spdist.transports.topics import check_name, check_partition, check_partitions
+from spdist.transports.topics import check_name, check_offset, check_partition, check_partitions, replaced
 
 __all__ = ["LogTransport"]
 
@@ -31,11 +32,14 @@ _FORMAT = 1
 #: How long an append waits for other writers before it gives up.
 _LOCK_TIMEOUT_S = 30.0
 
+#: Device and number of a file; None of one that is not there.
+_File = tuple[int, int] | None
 #: Connections that a forked process inherited.
-_INHERITED: list[dict[str, sqlite3.Connection]] = []
+_INHERITED: list[dict[str, tuple[sqlite3.Connection, _File]]] = []
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS topic (format INTEGER NOT NULL, partitions INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS identity (value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY, count INTEGER NOT NULL, producer TEXT NOT NULL, seq INTEGER NOT NULL,
     clock INTEGER NOT NULL, value BLOB NOT NULL
@@ -64,7 +68,7 @@ class LogTransport:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
         self._lock = threading.RLock()
-        self._open: dict[str, sqlite3.Connection] = {}
+        self._open: dict[str, tuple[sqlite3.Connection, _File]] = {}
         self._pid = os.getpid()
 
     def __reduce__(self) -> tuple[type[LogTransport], tuple[Path]]:
@@ -78,6 +82,8 @@ class LogTransport:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._transaction(topic, create=True) as files:
             known = _partitions(files)
+            if _identity(files) is None:
+                files.execute("INSERT INTO identity (value) VALUES (?)", (uuid.uuid4().hex,))
             if known == 0:
                 files.execute("INSERT INTO topic (format, partitions) VALUES (?, ?)", (_FORMAT, partitions))
             elif known < partitions:
@@ -117,6 +123,8 @@ class LogTransport:
         self._check(topic, {partition})
         with self._reading(topic) as files:
             rows = files.execute(_SELECT, (*_span(partition, offset), limit)).fetchall()
+            if not rows:
+                check_offset(topic, partition, offset, _end(files, partition))
         mask = (1 << _OFFSET_BITS) - 1
         return [
             Record(topic, partition, value, count, producer, seq, clock, row_id & mask)
@@ -134,12 +142,27 @@ class LogTransport:
         self._check(topic, {partition})
         with self._reading(topic) as files:
             found: list[tuple[int, int]] = files.execute(_SIZES, (*_span(partition, offset), limit)).fetchall()
+            if not found:
+                check_offset(topic, partition, offset, _end(files, partition))
         return found
+
+    def identity(self, topic: str) -> str:
+        """Return a name of the topic that no other one has; one that an older version has made gets it here."""
+        self._check(topic, {0})
+        with self._reading(topic) as files:
+            known = _identity(files)
+        if known is None:
+            with self._transaction(topic) as files:
+                files.execute(
+                    "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)", (uuid.uuid4().hex,)
+                )
+                known = _identity(files)
+        return str(known)
 
     def close(self) -> None:
         """Close all files; the next call opens them again."""
         with self._lock:
-            for files in self._open.values():
+            for files, _ in self._open.values():
                 files.close()
             self._open.clear()
 
@@ -185,12 +208,19 @@ class LogTransport:
             # SQLite forbids using a connection across a fork, closing it too: the parent's are kept and never touched.
             _INHERITED.append(self._open)
             self._open, self._pid = {}, os.getpid()
-        files = self._open.get(topic)
-        if files is None:
-            path = self._path(topic)
-            if not create and not path.exists():
-                return None
-            files = self._open[topic] = _connect(path)
+        path = self._path(topic)
+        if topic in self._open:
+            files, file = self._open[topic]
+            if _file(path) == file:
+                return files
+            # The file that is open is no topic any more: nobody else will see what is appended to it.
+            files.close()
+            del self._open[topic]
+            raise replaced(topic)
+        if not create and not path.exists():
+            return None
+        files = _connect(path)
+        self._open[topic] = files, _file(path)
         return files
 
 
@@ -210,6 +240,19 @@ def _connect(path: Path) -> sqlite3.Connection:
                 files.close()
                 raise
             pause.wait(0.005)
+
+
+def _file(path: Path) -> _File:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _identity(files: sqlite3.Connection) -> str | None:
+    row = files.execute("SELECT value FROM identity").fetchone()
+    return None if row is None else str(row[0])
 
 
 def _partitions(files: sqlite3.Connection) -> int:

@@ -27,11 +27,12 @@ from spdist.transports.base import Record
 from spdist.transports.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
 from spdist.transports.names import plain_name
 from spdist.transports.nats_settings import NatsSettings
-from spdist.transports.topics import check_name, check_partition, check_partitions
+from spdist.transports.topics import check_name, check_offset, check_partition, check_partitions, replaced
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.js import JetStreamContext
+    from nats.js.api import StreamInfo
 
 __all__ = ["NatsTransport", "stream_name", "subject_of"]
 
@@ -81,6 +82,8 @@ class NatsTransport:
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
         self._counts: dict[str, int] = {}
+        #: When the streams that were read were made.
+        self._made: dict[str, str] = {}
 
     def __reduce__(self) -> tuple[type[NatsTransport], tuple[NatsSettings]]:
         """Leave connections behind: a copy in another process opens its own."""
@@ -170,8 +173,9 @@ class NatsTransport:
 
     async def _fetch(self, js: JetStreamContext, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         name = stream_name(topic, partition)
-        state = (await js.stream_info(name)).state
-        first, end = max(0, state.first_seq - 1), state.last_seq
+        info = await self._known_stream(js, topic, name)
+        first, end = max(0, info.state.first_seq - 1), info.state.last_seq
+        check_offset(topic, partition, offset, end)
         if 0 < offset < first:
             raise TransportError(
                 f"topic {topic!r} partition {partition}: records {offset} to {first - 1} were deleted",
@@ -189,6 +193,26 @@ class NatsTransport:
             ]
             place = window.stop
         return found
+
+    async def _known_stream(self, js: JetStreamContext, topic: str, name: str) -> StreamInfo:
+        """Return what is known of a stream that is there; raise where it is another one than was read before."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            info = await js.stream_info(name)
+        except NotFoundError:
+            self._counts.pop(topic, None)
+            raise replaced(topic) from None
+        if self._made.setdefault(name, str(info.created)) != str(info.created):
+            del self._made[name]
+            raise replaced(topic)
+        return info
+
+    def identity(self, topic: str) -> str:
+        """Return when the stream of the topic's first partition was made: one that is made anew has another time."""
+        self._check(topic, 0)
+        found = self._run(lambda js: js.stream_info(stream_name(topic, 0)), f"looking for topic {topic!r}")
+        return str(found.created)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Return for each partition the offset that the next record will get."""

@@ -7,7 +7,7 @@ import contextlib
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,8 +49,8 @@ class NatsSettings:
 
     servers: tuple[str, ...]
     username: str = ""
-    password: str = ""
-    token: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
     trust: Path | None = None
     certificate: Path | None = None
     name: str = "spdist"
@@ -68,7 +68,7 @@ class NatsSettings:
         kind = read.choice("auth.type", "", _AUTH)
         return cls(
             servers,
-            read.needed("username", "me") if kind == "user" else "",
+            read.secret("username") if kind == "user" and read.needed("username", "me") else "",
             read.secret("password") if kind == "user" else "",
             read.secret("token") if kind == "token" else "",
             read.pem("truststore.file"),

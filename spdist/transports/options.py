@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from spdist.config.allowed import SECRET, Allowed, NotAllowed
 from spdist.errors import AppValidationError, Span
 from spdist.language import ast
+from spdist.mapping.templates import Filled
 
 __all__ = ["Options", "local_path", "options_of", "written_in"]
-
-#: A password that is not written into the app; ``${…}`` there is a variable of SiddhiQL.
-_SECRET = re.compile(r"(env|file):(.+)")
 
 
 @dataclass(frozen=True)
@@ -32,12 +30,15 @@ class Options:
         Where each option is written; an error without it shows `span`.
     span : Span, optional
         Where the annotation is written.
+    allowed : Allowed
+        The secrets and files that the app may refer to.
     """
 
     values: Mapping[str, str]
     what: str
     spans: Mapping[str, Span | None] = field(default_factory=dict)
     span: Span | None = None
+    allowed: Allowed = field(default_factory=Allowed)
 
     def wrong(self, key: str, why: str, hint: str | None = None) -> AppValidationError:
         """Return the error for an option; `why` ends the sentence "'key' of …"."""
@@ -79,36 +80,39 @@ class Options:
         raise self.wrong(key, f"cannot be '{value}'", f"It is one of {', '.join(known)}.")
 
     def secret(self, key: str) -> str:
-        """Return a password: as written, or what ``env:NAME`` or ``file:path`` stands for."""
-        value = self.values.get(key) or ""
-        reference = _SECRET.fullmatch(value.strip())
-        if reference is None:
-            return value
-        kind, name = reference.groups()
-        if kind == "file":
-            try:
-                return Path(name).read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise self.wrong(key, f"cannot be read: {error}") from error
-        found = os.environ.get(name)
-        if found is None:
-            raise self.wrong(key, f"names the environment variable {name}, which is not set")
-        return found
+        """Return an option for a login with the secrets it names: to be used, and never to be shown."""
+        return self.expanded(key, self.values.get(key) or "")
 
-    def is_reference(self, key: str) -> bool:
-        """Tell whether a password is not written here but named: ``env:NAME``, ``file:path``."""
-        return _SECRET.fullmatch((self.values.get(key) or "").strip()) is not None
+    def expanded(self, key: str, value: str) -> str:
+        """Return a part of an option with the secrets it names; what came with an event stays as it is."""
+        try:
+            if not isinstance(value, Filled):
+                return self.allowed.expand(value)
+            return str(Filled.of([self.allowed.expand(part) for part in value.written], value.values))
+        except NotAllowed as error:
+            raise self.wrong(key, str(error), error.hint) from None
+
+    def names_secret(self, key: str) -> bool:
+        """Tell whether a password is not written here but named."""
+        return SECRET.fullmatch(self.values.get(key) or "") is not None
+
+    def path(self, key: str) -> Path:
+        """Return the file or directory that an option names; raises AppValidationError where an app may not use it."""
+        value = self.values[key]
+        try:
+            return local_path(value, self.allowed)
+        except NotAllowed as error:
+            raise self.wrong(key, f"{error}: '{value}'", error.hint) from None
 
     def pem(self, key: str) -> Path | None:
         """Return the path of a PEM file, None where none is written; Java's key stores are refused."""
-        value = self.values.get(key)
-        if not value:
+        if not self.values.get(key):
             return None
-        path = Path(value)
+        path = self.path(key)
         try:
             readable = b"-----BEGIN" in path.read_bytes()
         except OSError as error:
-            raise self.wrong(key, f"cannot be read: {error}") from error
+            raise self.wrong(key, f"cannot be read: {error.strerror or error}") from error
         if not readable:
             hint = "convert it: keytool -importkeystore … -deststoretype PKCS12, then openssl pkcs12 -out store.pem"
             raise self.wrong(key, "is no PEM file; Java's key stores cannot be read here", hint)
@@ -120,18 +124,67 @@ def written_in(*annotations: ast.Annotation) -> dict[str, str]:
     return {(one.key or "").lower(): one.value for annotation in annotations for one in annotation.elements}
 
 
-def options_of(annotation: ast.Annotation, stream: str) -> Options:
-    """Return the options of a ``@source`` or ``@sink``, with the places where they are written."""
+def options_of(annotation: ast.Annotation, stream: str, allowed: Allowed | None = None) -> Options:
+    """Return the options of a ``@source`` or ``@sink``, with the places where they are written.
+
+    `allowed` is what the app may refer to; nothing by default.
+    """
     return Options(
         written_in(annotation),
         f"the @{annotation.name} of stream '{stream}'",
         {(one.key or "").lower(): one.span for one in annotation.elements},
         annotation.span,
+        allowed or Allowed(),
     )
 
 
-def local_path(uri: str) -> Path:
-    """Return the path that ``file:/…``, ``file:///…`` or a plain path names."""
-    if uri.lower().startswith("file:"):
-        return Path(unquote(urlsplit(uri).path))
-    return Path(uri).expanduser()
+def local_path(uri: str, allowed: Allowed) -> Path:
+    """Return the path that ``file:/…``, ``file:///…`` or a plain path names, links followed.
+
+    What an event has put into a template stays below the directory that is written before it, and makes no hidden name.
+
+    Parameters
+    ----------
+    uri : str
+        As written, or a `Filled` template.
+    allowed : Allowed
+        The directories that the app may use.
+
+    Raises
+    ------
+    NotAllowed
+        It names a place elsewhere.
+    """
+    written, values = (uri.written, uri.values) if isinstance(uri, Filled) else ((uri,), ())
+    first, decode = _without_scheme(written[0])
+    parts = [unquote(part) if decode else part for part in (first, *written[1:])]
+    path = parts[0]
+    for value, after in zip(values, parts[1:], strict=True):
+        filled = path + value
+        # A name that begins with what an event says, or where that ends a directory, must not begin with a dot.
+        if "/." in f"{path[-1:] or '/'}{value}" or ((filled or "/").endswith("/") and after.startswith(".")):
+            raise NotAllowed("would have a hidden name, or leave its directory, by what an event says", _PLAIN)
+        path = filled + after
+    found = allowed.bounded(path)
+    if values and not found.is_relative_to(allowed.bounded(os.path.dirname(parts[0]))):
+        raise NotAllowed("would leave the directory that is written in the app, by what an event says", _PLAIN)
+    return found
+
+
+def _without_scheme(start: str) -> tuple[str, bool]:
+    """Return the beginning of a path, and whether it is part of a URI, where letters may be written as ``%20``."""
+    if not start.lower().startswith("file:"):
+        try:
+            return str(Path(start).expanduser()) if start.startswith("~") else start, False
+        except RuntimeError as error:
+            raise NotAllowed("names the home of a user who is not known", "Write the path.") from error
+    rest = start[len("file:") :]
+    if rest.startswith("//"):
+        host, slash, rest = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost") or not slash:
+            raise NotAllowed("names a file of another machine", "Write file:/path or file:///path.")
+        rest = f"/{rest}"
+    return rest, True
+
+
+_PLAIN = "Let events bring names without . at the beginning."

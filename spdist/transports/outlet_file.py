@@ -8,6 +8,7 @@ All who append hold a lock on the file meanwhile.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
+from spdist.config.allowed import Allowed, NotAllowed
+from spdist.mapping.templates import Filled
 from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.options import Options, local_path
@@ -25,6 +28,10 @@ from spdist.transports.outlets import SendError
 __all__ = ["FileOutlet"]
 
 _FORMAT = 1
+#: Numbers of what is about to be appended.
+_INTENT = ("next", "offset", "size", "crc")
+#: What a name can have against it for good.
+_LASTING = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 
 
 class FileOutlet:
@@ -34,36 +41,67 @@ class FileOutlet:
     ----------
     options : mapping of str to str
         ``append`` (true); ``add.line.separator``: by default one is added where the payload does not end with one.
+    allowed : Allowed
+        The directories that the app may use. What events say in ``file.uri`` stays below the directory written there.
+
+    Raises
+    ------
+    AppValidationError
+        An option is missing or wrong.
 
     State
     -----
     None in memory: all is beside the files.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        read = Options(options, "the @sink of type 'file'")
-        read.needed("file.uri", "/data/out.txt")
+    def __init__(self, options: Mapping[str, str], allowed: Allowed | None = None) -> None:
+        self._allowed = allowed or Allowed()
+        uri = options.get("file.uri")
+        if isinstance(uri, Filled):  # what the first event says is no fault of the app
+            options = {**options, "file.uri": uri.sample}
+        read = Options(options, "the @sink of type 'file'", allowed=self._allowed)
+        read.needed("file.uri", "out.txt")
+        read.path("file.uri")
         self._append = read.flag("append", True)
         self._separator = read.flag("add.line.separator", True)
         self._always = "add.line.separator" in options
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Write the payloads; they are on the disk when this returns."""
-        paths: dict[str, list[Delivery]] = {}
-        for delivery in deliveries:
-            paths.setdefault(delivery.options["file.uri"], []).append(delivery)
-        for uri, own in paths.items():
-            path = local_path(uri)
+        places: dict[str, Path | NotAllowed] = {}
+        own: dict[Path | NotAllowed, list[Delivery]] = {}
+        first: dict[Path | NotAllowed, int] = {}
+        for number, delivery in enumerate(deliveries):
+            uri = delivery.options["file.uri"]
+            if uri not in places:
+                places[uri] = self._place(uri)
+            own.setdefault(places[uri], []).append(delivery)
+            first.setdefault(places[uri], number)
+        # All before the first delivery of a file are written: the files follow one another as they begin.
+        for place, some in own.items():
+            uri = some[0].options["file.uri"]
+            if isinstance(place, NotAllowed):
+                raise SendError(f"'file.uri' {place}: '{uri}'", first[place], lasting=True)
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if self._append:
-                    for producer, part in groupby(own, key=lambda one: one.producer):
-                        self._write(path, producer, list(part))
-                else:
-                    replace_file(path, self._line(own[-1].payload))
+                self._write_all(place, some)
             except OSError as error:
-                # What was written is noted beside its file: trying again from the first writes nothing twice.
-                raise SendError(f"cannot write {path}: {error.strerror or error}") from error
+                # What was written is noted beside its file: trying again writes nothing twice.
+                lasting = error.errno in _LASTING
+                raise SendError(f"cannot write {uri}: {error.strerror or error}", first[place], lasting) from error
+
+    def _place(self, uri: str) -> Path | NotAllowed:
+        try:
+            return local_path(uri, self._allowed)
+        except NotAllowed as error:
+            return error
+
+    def _write_all(self, path: Path, own: list[Delivery]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not self._append:
+            replace_file(path, self._line(own[-1].payload))
+            return
+        for producer, part in groupby(own, key=lambda one: one.producer):
+            self._write(path, producer, list(part))
 
     def close(self) -> None:
         """Do nothing: no file is kept open."""
@@ -96,8 +134,21 @@ class _Ledger:
         self._next: dict[str, int] = {}
         self._intent: dict[str, Any] | None = None
         if self._path.exists():
+            self._next, self._intent = self._stored()
+
+    def _stored(self) -> tuple[dict[str, int], dict[str, Any] | None]:
+        try:
             stored = json.loads(self._path.read_bytes())
-            self._next, self._intent = stored["next"], stored["intent"]
+            if stored["format"] != _FORMAT:
+                raise ValueError(f"it has format {stored['format']}, this version of spdist reads format {_FORMAT}")
+            intent = stored["intent"]
+            known = {str(producer): int(number) for producer, number in stored["next"].items()}
+            return known, intent and {"producer": str(intent["producer"]), **{n: int(intent[n]) for n in _INTENT}}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SendError(
+                f"{self._path} is damaged, which says what was appended to the file beside it ({error}); bring it back "
+                "from a copy, or delete it: then what was appended last may come a second time"
+            ) from error
 
     def next(self, producer: str) -> int:
         """Return the number of the delivery that is to be appended next."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Generator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
+from spdist.config.allowed import SECRET, Allowed
+from spdist.language.transport_names import SECRETS
+from spdist.mapping.templates import Filled
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
@@ -22,6 +26,11 @@ __all__ = ["HttpOutlet"]
 
 
 _HEADER = re.compile(r"'\s*([^':]+?)\s*:([^']*)'")
+_HEADER_NAME = re.compile(r"[!#$%&*+.^_`|~0-9A-Za-z-]+")
+#: What ends a header, or what no header may hold (RFC 9110, 5.5).
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+#: An address whose host ends where it is written.
+_HOST = re.compile(r"https?://[^/?#\\]+[/?#]")
 #: Answers to a request that may be taken another time.
 _PASSING = frozenset((401, 403, 404, 408, 423, 425, 429))
 _METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE", "HEAD", "OPTIONS")
@@ -35,7 +44,9 @@ class HttpOutlet:
     options : mapping of str to str
         As of Siddhi's sink: ``method``, ``headers``, ``basic.auth.*``, ``oauth.*`` with ``consumer.key``,
         ``https.truststore.file`` and ``https.keystore.file`` (PEM), ``proxy.*``, ``socket.idle.timeout`` in ms.
-        Passwords may be ``env:NAME`` for an environment variable, or ``file:path``.
+        Those for logins, and ``headers``, may name secrets: ``${secret:NAME}``.
+    allowed : Allowed
+        The secrets and files that the app may refer to.
 
     Raises
     ------
@@ -43,13 +54,19 @@ class HttpOutlet:
         An option is missing or wrong.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        read = Options(options, "the @sink of type 'http'")
+    def __init__(self, options: Mapping[str, str], allowed: Allowed | None = None) -> None:
+        self._read = read = Options(options, "the @sink of type 'http'", allowed=allowed or Allowed())
         address = read.needed("publisher.url", "http://localhost:8080/events")
-        if not re.match(r"https?://[^/]", address):
+        if not isinstance(address, Filled) and not re.match(r"https?://[^/]", address):
             raise read.wrong("publisher.url", "is no address", "For example: http://localhost:8080/events")
+        headers = options.get("headers", "")
+        # What the first event says is no fault of the app.
+        _headers(read, headers.sample if isinstance(headers, Filled) else headers)
+        auth = _auth(read)
+        self._hidden = _secrets_in(read)
+        self._credentials = auth is not None or bool(SECRET.search(headers))
         self._client = httpx.Client(
-            auth=_auth(read),
+            auth=auth,
             verify=_trust(read),
             proxy=_proxy(read),
             timeout=read.whole("socket.idle.timeout", 6000, least=1) / 1000,
@@ -62,12 +79,14 @@ class HttpOutlet:
         for done, delivery in enumerate(deliveries):
             try:
                 answer = self._request(delivery)
+            except _Unfit as error:
+                raise SendError(f"{_place(delivery)}: {error}", done, lasting=True) from None
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 lasting = isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol))
                 raise SendError(f"{_place(delivery)}: {type(error).__name__}: {error}", done, lasting) from error
             if not answer.is_success:
                 lasting = answer.status_code < 500 and answer.status_code not in _PASSING
-                told = " ".join(answer.text.split())[:200]
+                told = self._told(answer)
                 raise SendError(f"{_place(delivery)} answers {answer.status_code} {told}".rstrip(), done, lasting)
 
     def close(self) -> None:
@@ -77,7 +96,11 @@ class HttpOutlet:
     def _request(self, delivery: Delivery) -> httpx.Response:
         options = delivery.options
         headers = httpx.Headers({ID_HEADER: _ascii(delivery.id)})
-        headers.update({name: value.strip() for name, value in _HEADER.findall(options.get("headers", ""))})
+        for name, value in _headers(self._read, options.get("headers", "")):
+            headers[name] = value
+        url = options["publisher.url"]
+        if self._credentials and isinstance(url, Filled) and not _HOST.match(url.written[0]):
+            raise _Unfit("the host comes with the event, and credentials go only to a host that is written in the app")
         payload = delivery.payload
         content: dict[str, Any] = {}
         if isinstance(payload, dict):
@@ -88,7 +111,49 @@ class HttpOutlet:
         method = (options.get("method") or "POST").upper()
         if method not in _METHODS:
             raise httpx.UnsupportedProtocol(f"there is no method '{method}'")
-        return self._client.request(method, options["publisher.url"], headers=headers, **content)
+        return self._client.request(method, url, headers=headers, **content)
+
+    def _told(self, answer: httpx.Response) -> str:
+        """Return the beginning of an answer, without the credentials that the receiver may repeat."""
+        text = answer.text
+        shown = answer.request.headers.get("Authorization", "").rpartition(" ")[2]
+        for hidden in sorted((*self._hidden, shown), key=len, reverse=True):
+            text = text.replace(hidden, "***") if hidden else text
+        return " ".join(text.split())[:200]
+
+
+class _Unfit(Exception):
+    """What an event says makes no request; the text says why."""
+
+
+def _headers(read: Options, text: str) -> list[tuple[str, str]]:
+    """Return the headers in a text as it was written: what an event has put into one stays there."""
+    written, values = (text.written, text.values) if isinstance(text, Filled) else ((text,), ())
+    whole, places = "".join(written), list(accumulate(map(len, written)))[:-1]
+    found, inside = [], 0
+    for one in _HEADER.finditer(whole):
+        name, (start, end) = one[1], one.span(2)
+        within = [number for number, place in enumerate(places) if start <= place <= end]
+        cuts = [start, *(places[number] for number in within), end]
+        own = [values[number] for number in within]
+        inside += len(own)
+        value = read.expanded("headers", Filled.of([whole[a:b] for a, b in pairwise(cuts)], own)).strip()
+        if not _HEADER_NAME.fullmatch(name):
+            raise read.wrong("headers", f"has '{name}', which is no name of a header")
+        if any(map(_CONTROL.search, own)):
+            raise _Unfit(f"the header {name} would hold a control character, by what the event says")
+        if _CONTROL.search(value):
+            raise read.wrong("headers", f"has a control character in {name}, or its secret has")
+        found.append((name, value))
+    if inside < len(values) or (whole.strip() and not found):
+        raise read.wrong("headers", "cannot be read", "For example: headers=\"'Name: value','Other: {{attribute}}'\"")
+    return found
+
+
+def _secrets_in(read: Options) -> tuple[str, ...]:
+    """Return the secrets that the options of a sink name."""
+    named = {one[0] for key in SECRETS["http"] for one in SECRET.finditer(read.text(key))}
+    return tuple(read.allowed.expand(one) for one in named)
 
 
 class _OAuth(httpx.Auth):
@@ -100,13 +165,13 @@ class _OAuth(httpx.Auth):
         self._url = read.needed("token.url", "https://localhost:9443/oauth2/token")
         in_body = bool(read.text("body.consumer.key"))
         prefix = "body." if in_body else ""
-        key, secret = read.text(f"{prefix}consumer.key"), read.secret(f"{prefix}consumer.secret")
+        key, secret = read.secret(f"{prefix}consumer.key"), read.secret(f"{prefix}consumer.secret")
         self._basic = None if in_body else httpx.BasicAuth(key, secret)
         self._form = {"scope": read.text("oauth.scope", "default")}
         if in_body:
             self._form |= {"client_id": key, "client_secret": secret}
         if read.text("oauth.username"):
-            self._form |= {"grant_type": "password", "username": read.text("oauth.username")}
+            self._form |= {"grant_type": "password", "username": read.secret("oauth.username")}
             self._form["password"] = read.secret("oauth.password")
         elif read.text("refresh.token"):
             self._form |= {"grant_type": "refresh_token", "refresh_token": read.secret("refresh.token")}
@@ -143,7 +208,7 @@ class _OAuth(httpx.Auth):
 
 def _auth(read: Options) -> httpx.Auth | None:
     if read.text("basic.auth.username"):
-        return httpx.BasicAuth(read.text("basic.auth.username"), read.secret("basic.auth.password"))
+        return httpx.BasicAuth(read.secret("basic.auth.username"), read.secret("basic.auth.password"))
     if read.text("consumer.key") or read.text("body.consumer.key") or read.text("token.url"):
         return _OAuth(read)
     return None
@@ -166,9 +231,12 @@ def _proxy(read: Options) -> httpx.Proxy | None:
     host = read.text("proxy.host")
     if not host:
         return None
-    user = read.text("proxy.username")
+    user = read.secret("proxy.username")
     auth = (user, read.secret("proxy.password")) if user else None
-    return httpx.Proxy(f"http://{host}:{read.whole('proxy.port', 8080, least=1)}", auth=auth)
+    try:
+        return httpx.Proxy(f"http://{host}:{read.whole('proxy.port', 8080, least=1)}", auth=auth)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise read.wrong("proxy.host", f"is no host: '{host}'", "For example: proxy.example.org") from error
 
 
 def _kind_of(payload: Any) -> str:
@@ -181,7 +249,10 @@ def _kind_of(payload: Any) -> str:
 
 def _place(delivery: Delivery) -> str:
     """Return where a delivery goes, without what may be secret in an address."""
-    parts = urlsplit(delivery.options["publisher.url"])
+    try:
+        parts = urlsplit(delivery.options["publisher.url"])
+    except ValueError:  # what an event says may be anything
+        return "the receiver"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 

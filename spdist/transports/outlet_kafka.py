@@ -39,7 +39,7 @@ class KafkaOutlet:
         ``bootstrap.servers``, ``topic``; ``partition.no`` (without it the key chooses, or they take turns), ``key``,
         ``optional.configuration``.
     around : Surroundings
-        Whether to stop waiting, and who is told.
+        Whether to stop waiting, and who is told; the secrets and files that the app may refer to.
 
     State
     -----
@@ -47,7 +47,7 @@ class KafkaOutlet:
     """
 
     def __init__(self, options: Mapping[str, str], around: Surroundings) -> None:
-        read = Options(options, "the @sink of type 'kafka'")
+        read = Options(options, "the @sink of type 'kafka'", allowed=around.allowed)
         read.needed("topic", "orders")
         access = KafkaAccess.of(read)
         self._around = around

@@ -5,8 +5,10 @@ The header ``Nats-Msg-Id`` is the same when a delivery is sent again: JetStream 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from spdist.config.allowed import Allowed
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.nats_link import NatsLink, NatsSettings
@@ -14,6 +16,9 @@ from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
 
 __all__ = ["NatsOutlet"]
+
+#: Words with dots between them. What an event brings must not end the line of the protocol.
+_SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(\.[^\s\x00-\x1f\x7f.*>]+)*")
 
 
 class NatsOutlet:
@@ -23,27 +28,33 @@ class NatsOutlet:
     ----------
     options : mapping of str to str
         ``destination``; ``server.urls``, ``auth.type`` and what belongs to it, see `NatsSettings`; ``jetstream``.
+    allowed : Allowed
+        The secrets and files that the app may refer to.
 
     State
     -----
     A connection.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        read = Options(options, "the @sink of type 'nats'")
+    def __init__(self, options: Mapping[str, str], allowed: Allowed | None = None) -> None:
+        read = Options(options, "the @sink of type 'nats'", allowed=allowed or Allowed())
         read.needed("destination", "orders")
         self._confirmed = read.flag("jetstream", False)
         self._link = NatsLink(NatsSettings.of(read))
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Publish in order; returns when the server, or its stream, has all messages."""
+        subjects = [one.options["destination"] for one in deliveries]
+        good = next((number for number, one in enumerate(subjects) if not _SUBJECT.fullmatch(one)), len(subjects))
         messages = [
             (one.options["destination"], encoded(one.payload), {"Nats-Msg-Id": one.id, ID_HEADER: one.id})
-            for one in deliveries
+            for one in deliveries[:good]
         ]
         done, error = self._link.publish(messages, self._confirmed)
         if error is not None:
             raise SendError(f"NATS does not take a message: {error}", done)
+        if good < len(subjects):
+            raise SendError(f"{subjects[good]!r} is no subject that messages can be sent to", good, lasting=True)
 
     def close(self) -> None:
         """Close the connection."""

@@ -12,11 +12,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import tenacity
 
+from spdist.config.allowed import Allowed
 from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.mapping.json_texts import together
@@ -84,6 +85,8 @@ class Surroundings:
         Whether sending is to end, even where it waits.
     waiting : callable
         Told why sending waits, and None when it goes on.
+    allowed : Allowed
+        The secrets and files that the app may refer to.
     """
 
     app: str
@@ -92,6 +95,7 @@ class Surroundings:
     error_text: Callable[[BaseException], str] = str
     stopped: Callable[[], bool] = lambda: False
     waiting: Callable[[str | None], None] = lambda _why: None
+    allowed: Allowed = field(default_factory=Allowed)
 
     def go_on(self) -> None:
         """Raise TransportError where sending is to end."""
@@ -133,15 +137,15 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
     if kind == "http":
         from spdist.transports.outlet_http import HttpOutlet
 
-        return HttpOutlet(options)
+        return HttpOutlet(options, around.allowed)
     if kind == "file":
         from spdist.transports.outlet_file import FileOutlet
 
-        return FileOutlet(options)
+        return FileOutlet(options, around.allowed)
     if kind == "nats":
         from spdist.transports.outlet_nats import NatsOutlet
 
-        return NatsOutlet(options)
+        return NatsOutlet(options, around.allowed)
     if kind == "kafka":
         from spdist.transports.outlet_kafka import KafkaOutlet
 

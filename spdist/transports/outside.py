@@ -6,21 +6,17 @@ with the same timestamps and in the same order, however often it is read.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Iterator, Sequence
 
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema
-from spdist.mapping.base import Event, MapSetting, SourceMapper
+from spdist.mapping.base import Event, Lost, MapSetting
 from spdist.mapping.columns import BatchReader, Failed
-from spdist.mapping.json_payloads import JsonSource
-from spdist.mapping.xml_payloads import XmlSource
+from spdist.mapping.mappers import source_mapper
 
 __all__ = ["OutsideReader", "is_marked", "mark", "read_marked"]
-
-log = logging.getLogger(__name__)
 
 _MARK = b"spdist outside 1\0"
 _PLACE = struct.Struct(">qq")
@@ -29,6 +25,10 @@ _ARROW = b"\xff\xff\xff\xff"
 #: Offsets are apart by this much as orders, so that chunks of one payload have orders of their own.
 _CHUNKS = 1 << 16
 _HEAD = len(_MARK) + _PLACE.size
+#: What messages call the stream: whose topic it is, who drops the payload says.
+_STREAM = "of outsiders"
+#: Which mapping reads a payload, by its first character.
+_KINDS = {"{": "json", "[": "json", "<": "xml"}
 
 
 def mark(value: bytes, time_ms: int, offset: int) -> bytes:
@@ -53,10 +53,21 @@ def is_marked(value: bytes) -> bool:
     return value.startswith(_MARK)
 
 
-def read_marked(schema: Schema, value: bytes) -> list[tuple[int, int, list[Event]]]:
+def _setting(schema: Schema, kind: str) -> MapSetting:
+    return MapSetting(_STREAM, schema, ast.Annotation("map", (ast.AnnotationElement("type", kind),)))
+
+
+def read_marked(schema: Schema, value: bytes, lost: Lost) -> list[tuple[int, int, list[Event]]]:
     """Return the chunks of a marked payload: its time, the order of each chunk, and its events.
 
-    Events that do not fit are left out, with a line in the log.
+    Parameters
+    ----------
+    schema : Schema
+        The stream's attributes.
+    value : bytes
+        What `mark` has returned.
+    lost : Callable
+        Told of events that do not fit, which are left out.
 
     Raises
     ------
@@ -69,16 +80,13 @@ def read_marked(schema: Schema, value: bytes) -> list[tuple[int, int, list[Event
         text = payload.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MappingError(f"a payload of {len(payload)} bytes is neither Arrow nor text: {error}") from error
-    setting = MapSetting("of outsiders", schema)
-    kinds: dict[str, type[JsonSource] | type[XmlSource]] = {"{": JsonSource, "[": JsonSource, "<": XmlSource}
-    kind = kinds.get(text.lstrip()[:1])
+    kind = _KINDS.get(text.lstrip()[:1])
     if kind is None:
         raise MappingError(
             f"a payload that begins with {text[:20]!r} is neither JSON nor XML nor Arrow",
             hint="send WSO2's default form: {'event': {…}} or <events><event>…</event></events>",
         )
-    mapper: SourceMapper = kind(setting)
-    chunks = mapper.read(text, {}, time_ms, lambda error: log.warning("an outsider's event is left out: %s", error))
+    chunks = source_mapper(_setting(schema, kind)).read(text, {}, time_ms, lost)
     return [(time_ms, offset * _CHUNKS + min(number, _CHUNKS - 1), chunk) for number, chunk in enumerate(chunks)]
 
 
@@ -93,10 +101,9 @@ class OutsideReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        json = ast.Annotation("map", (ast.AnnotationElement("type", "json"),))
-        self._reader = BatchReader(MapSetting("of outsiders", schema, json))
+        self._reader = BatchReader(_setting(schema, "json"))
 
-    def read(self, values: Sequence[bytes], failed: Failed) -> Iterator[tuple[int, int, list[Event]]]:
+    def read(self, values: Sequence[bytes], lost: Lost, failed: Failed) -> Iterator[tuple[int, int, list[Event]]]:
         """Yield what `read_marked` returns for each payload; `failed` is told the number of one that cannot be read."""
         rows = self._reader.rows([value[_HEAD:] for value in values])
         places = _PLACE.iter_unpack(b"".join([value[len(_MARK) : _HEAD] for value in values]))
@@ -105,7 +112,7 @@ class OutsideReader:
                 yield time_ms, offset * _CHUNKS, [(time_ms, row)]
                 continue
             try:
-                chunks = read_marked(self._schema, values[number])
+                chunks = read_marked(self._schema, values[number], lost)
             except MappingError as error:
                 failed(number, error)
             else:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,9 +35,10 @@ import pyarrow as pa
 from spdist.errors import MappingError
 from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema, Type
-from spdist.mapping.base import Event
+from spdist.mapping.base import Event, Lost
 from spdist.mapping.columns import Failed
 from spdist.mapping.read_rows import ARROW
+from spdist.mapping.rejected import RejectCounter
 from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.outside import OutsideReader, is_marked, read_marked
 from spdist.transports.paths import child
@@ -54,6 +56,8 @@ __all__ = [
     "unpack_value",
 ]
 
+log = logging.getLogger(__name__)
+
 #: A payload is split between chunks above this size.
 MAX_PAYLOAD_BYTES = 512 * 1024
 #: The order of an event that no event caused.
@@ -70,6 +74,7 @@ _PLAIN: dict[Type, type] = {
 }
 #: The column that only shares of payloads have.
 PLACE = "__place"
+_ALWAYS = {"__ts", "__order"}
 _OPTIONAL = {"__path", "__at", "__chunk", PLACE}
 _TAGGED = {b"spdist": b"tagged-json"}
 
@@ -163,10 +168,23 @@ class Payload:
     ----------
     schema : Schema
         The stream's attributes. A payload names its attributes; it is read by name.
+    lost : Callable, optional
+        Told of events of outsiders that do not fit, which are left out.
+    adapts : bool
+        Whether a payload of other attributes is read all the same: what the stream does not have is left out, and what
+        it has besides is null. For topics between groups, where one of them may be updated before the other.
+    foreign : bool
+        Whether others than groups may have written a payload: then its columns are checked before they are read, as
+        Arrow reads memory that is not there where they point to it.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(
+        self, schema: Schema, lost: Lost | None = None, *, adapts: bool = False, foreign: bool = False
+    ) -> None:
         self.schema = schema
+        self._foreign = foreign
+        self._lost: Lost = lost or RejectCounter("a topic").add
+        self._adapts = adapts
 
     @cached_property
     def _outside(self) -> OutsideReader:
@@ -204,6 +222,14 @@ class Payload:
             The bytes are no payload, or not one of a stream with these attributes.
         """
         batch = self.read(payload)
+        try:
+            return self._decoded(batch, skip)
+        except Exception as error:
+            if not self._foreign:
+                raise
+            raise MappingError(f"a payload of {len(payload)} bytes holds what is no value: {error!r}") from error
+
+    def _decoded(self, batch: Any, skip: int) -> Events:
         if skip and PLACE in batch.schema.names:
             skip = bisect_left(batch.column(PLACE).to_pylist(), skip)
         batch = batch.slice(skip)
@@ -222,17 +248,30 @@ class Payload:
         try:
             with pa.ipc.open_stream(payload) as reader:
                 batch = reader.read_next_batch()
-        except (pa.ArrowInvalid, StopIteration, OSError) as error:
+            if self._foreign:
+                _check_columns(batch, self.schema)
+        except Exception as error:
             raise MappingError(
                 f"a payload of {len(payload)} bytes is no Arrow batch: {error}",
                 hint="only groups and feeds of spdist write to a topic between groups",
             ) from error
-        expected = {"__ts", "__order", *self.schema.names}
+        expected = {*_ALWAYS, *self.schema.names}
         found = set(batch.schema.names)
         if not expected <= found or found - expected - _OPTIONAL:
             own = ", ".join(name for name in batch.schema.names if not name.startswith("__"))
-            raise MappingError(f"a payload has the attributes ({own}), the stream has {self.schema}")
+            if not self._adapts or not found >= _ALWAYS:
+                raise MappingError(f"a payload has the attributes ({own}), the stream has {self.schema}")
+            log.warning("a payload of another version of the app has the attributes (%s), not %s", own, self.schema)
+            return self._adapted(batch)
         return batch
+
+    def _adapted(self, batch: Any) -> Any:
+        kept = [field for field in batch.schema if field.name in _ALWAYS | _OPTIONAL or field.name in self.schema.names]
+        columns = [batch.column(field.name) for field in kept]
+        missing = [(name, ARROW.get(kind, pa.null())) for name, kind in self.schema if name not in batch.schema.names]
+        fields = [*kept, *(pa.field(name, kind) for name, kind in missing)]
+        nulls = [pa.nulls(batch.num_rows, kind) for _, kind in missing]
+        return pa.record_batch([*columns, *nulls], schema=pa.schema(fields))
 
     def decode_outside(self, values: Sequence[bytes], failed: Failed) -> Events:
         """Return the events of many payloads of outsiders (`spdist.transports.outside.mark`), in order.
@@ -244,10 +283,10 @@ class Payload:
         failed : Callable
             Told the number of each that cannot be read, and why.
         """
-        return self._of_chunks(self._outside.read(values, failed))
+        return self._of_chunks(self._outside.read(values, self._lost, failed))
 
     def _of_outsiders(self, payload: bytes) -> bytes:
-        events = self._of_chunks(read_marked(self.schema, payload))
+        events = self._of_chunks(read_marked(self.schema, payload, self._lost))
         return self.encode(events) if len(events) else self._nothing()
 
     @staticmethod
@@ -277,6 +316,18 @@ class Payload:
         kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
         fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
         return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
+
+
+def _check_columns(batch: Any, schema: Schema) -> None:
+    """Raise ValueError where the columns of a batch are not what a payload has, or do not hold together."""
+    batch.validate(full=True)
+    own = {"__path": pa.binary()}
+    attributes = {name: pa.string() if kind not in ARROW else ARROW[kind] for name, kind in schema}
+    for one, column in zip(batch.schema, batch.columns, strict=True):
+        tagged = one.name in attributes and one.metadata == _TAGGED
+        wanted = pa.string() if tagged else attributes.get(one.name) or own.get(one.name, pa.int64())
+        if one.type != wanted or (column.null_count and one.name not in attributes):
+            raise ValueError(f"the column '{one.name}' is {one.type} with {column.null_count} nulls")
 
 
 def payload_columns(times: Any, orders: Any, attributes: Any) -> Any:

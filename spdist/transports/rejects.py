@@ -1,11 +1,11 @@
-"""What a user's source received and cannot read as events: what ``on.error`` says is done with it."""
+"""What others have sent and cannot be read as events: it is counted, and ``on.error`` of a source says what is done."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from spdist.language.types import Schema
+from spdist.mapping.rejected import RejectCounter
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.errors import append_error, error_entry
 from spdist.transports.options import Options
@@ -13,11 +13,6 @@ from spdist.transports.outlets import fault_topic
 from spdist.transports.payload import Events, Payload
 
 __all__ = ["Rejects"]
-
-log = logging.getLogger(__name__)
-
-#: So many are logged one by one, then one in `_EACH`.
-_FIRST, _EACH = 10, 1000
 
 
 class Rejects:
@@ -37,7 +32,7 @@ class Rejects:
 
     State
     -----
-    How many were logged.
+    How many there were.
     """
 
     def __init__(
@@ -48,7 +43,12 @@ class Rejects:
         self._stream = stream
         self._on_error = options.choice("on.error", "LOG", ("LOG", "STREAM", "STORE", "WAIT", "RETRY"))
         self._faults = faults
-        self._warned = 0
+        self._counter = RejectCounter(f"the @source of stream '{stream}'")
+
+    @property
+    def count(self) -> int:
+        """How many messages, and events of messages, were rejected."""
+        return self._counter.count
 
     def reject(self, payload: Any, error: Exception, now: int, producer: str = "", seq: int = 0) -> None:
         """Deal with a payload, or with an event of it.
@@ -64,17 +64,15 @@ class Rejects:
         producer, seq
             As in a record, where it may be rejected again after a failure: it is kept or sent once.
         """
+        to_faults = self._on_error == "STREAM" and self._faults and self._transport.partitions(self._fault_topic)
+        self._counter.add(error, told=self._on_error != "STORE" and not to_faults)
         if self._on_error == "STORE":
             entry = error_entry(self._stream, "source", str(error), payload=payload)
             append_error(self._transport, self._app, entry, producer, seq)
-        elif self._on_error == "STREAM" and self._faults and self._transport.partitions(self._fault_topic):
+        elif to_faults and self._faults:
             row = (*[None] * (len(self._faults) - 1), str(error))
             value = Payload(self._faults).encode(Events.of([(now, row)]))
             self._transport.append([Record(self._fault_topic, 0, value, 1, producer, seq, NO_CLOCK)])
-        else:
-            self._warned += 1
-            if self._warned <= _FIRST or self._warned % _EACH == 0:
-                log.warning("the @source of stream '%s' drops what it cannot read: %s", self._stream, error)
 
     @property
     def _fault_topic(self) -> str:

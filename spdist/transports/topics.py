@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spdist.errors import TransportError
 
-__all__ = ["MAX_PARTITIONS", "check_name", "check_partition", "check_partitions"]
+__all__ = ["MAX_PARTITIONS", "check_name", "check_offset", "check_partition", "check_partitions", "replaced"]
 
 MAX_PARTITIONS = 1 << 16
 
@@ -28,3 +28,24 @@ def check_partition(topic: str, partition: int, known: int, place: str) -> None:
         raise TransportError(f"there is no topic {topic!r} in {place}", hint="create it with ensure(topic, partitions)")
     if not 0 <= partition < known:
         raise TransportError(f"topic {topic!r} has the partitions 0 to {known - 1}, not {partition}")
+
+
+def check_offset(topic: str, partition: int, offset: int, end: int) -> None:
+    """Raise TransportError where a partition ends before `offset`, up to which somebody has read it."""
+    if offset > end:
+        raise TransportError(
+            f"topic {topic!r} partition {partition} ends at offset {end}, but {offset} records of it were read: it was "
+            "shortened, or deleted and made anew",
+            hint=_GONE,
+        )
+
+
+def replaced(topic: str) -> TransportError:
+    """Return the error for a topic that is not the one any more that was read or written so far."""
+    return TransportError(f"topic {topic!r} was deleted, or deleted and made anew", hint=_GONE)
+
+
+_GONE = (
+    "bring the topic back from a copy; or take the groups that read it back to a revision from before, or remove their "
+    "state, so that they begin anew"
+)

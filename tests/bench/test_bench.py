@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.bench.over_kafka import chosen_of
 from tests.bench.workloads import Workload
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +20,14 @@ def test_the_benchmark_prints_ratios() -> None:
     assert done.returncode == 0, done.stderr
     assert "× plain Python filter" in done.stdout
     assert "× raw SQLite inserts" in done.stdout
+
+
+def test_workloads_over_kafka_are_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "pattern_every" in chosen_of([]).names, "by default all"
+    assert chosen_of(["sequence", "--count", "5"]).names == ["sequence"]
+    with pytest.raises(SystemExit):
+        chosen_of(["sequenz"])
+    assert "there is no workload sequenz; there are" in capsys.readouterr().err
 
 
 def test_the_workloads_run() -> None:

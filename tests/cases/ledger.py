@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spdist.config.allowed import Allowed
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.errors import SiddhiAppError, UnknownExtensionError, UnsupportedFeatureError
@@ -43,7 +44,7 @@ def _built(text: str) -> LocalApp:
         for name, value in filled.items():
             text = text.replace(f"{{{name}}}", value)
         checked = check(parse(text), catalog(scripts=True), text)
-        app = LocalApp(checked, stores=outside_stores(checked))
+        app = LocalApp(checked, stores=outside_stores(checked, Allowed((Path(directory),))))
         app.start(0)
     return app
 

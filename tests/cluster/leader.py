@@ -18,10 +18,12 @@ from spdist.cluster.messages import (
     GroupReport,
     Instruction,
     SaveDeployment,
+    SaveWorkers,
     Tick,
     UndeployRequested,
     WorkerHeartbeat,
     WorkerReport,
+    WorkersSaved,
     WorkerTiming,
     fingerprint,
 )
@@ -62,14 +64,23 @@ class Leader:
         self.state = ManagerState("manager-1", TIMING, min_resource_count, **options)
         self.now = 1_000_000
         self._sequences: dict[str, int] = {}
+        #: the list of workers in the database
+        self.written: dict[str, str] = {}
 
     def handle(self, event: Event) -> list[Instruction]:
+        """Hand in an event, with a database that writes lists of workers; return what else is to be done."""
         out = self.state.handle(event, self.now)
         self.state.check_invariants()
-        return out
+        for order in out:
+            if isinstance(order, SaveWorkers):
+                self.written = dict(order.workers)
+                self.state.handle(WorkersSaved(order.term, order.version), self.now)
+        return [instruction for instruction in out if not isinstance(instruction, SaveWorkers)]
 
-    def elect(self, *deployments: Deployment, term: int = 1, until_ms: int = FOREVER) -> list[Instruction]:
-        return self.handle(Elected(Lease(term, until_ms), deployments))
+    def elect(
+        self, *deployments: Deployment, term: int = 1, until_ms: int = FOREVER, workers: dict[str, str] | None = None
+    ) -> list[Instruction]:
+        return self.handle(Elected(Lease(term, until_ms), deployments, workers))
 
     def pass_time(self, ms: int) -> list[Instruction]:
         self.now += ms

@@ -75,6 +75,11 @@ def with_users(home: Path, source: Path, users: dict[str, str]) -> Path:
     return target
 
 
+def text_of(instance: str) -> str:
+    """Return the SiddhiQL of an instance."""
+    return f"@app:name('{instance}') define stream S (v int); from S select v insert into T;"
+
+
 def plan(text: str) -> Topology:
     """Plan the test's own little language; a chain of groups, the first of which outsiders feed."""
     words = text.split()
@@ -95,7 +100,7 @@ def plan(text: str) -> Topology:
                 parallel,
                 (GroupInput(f"S{number}", Strategy.ALL, topics[-2].name, 1, producers=producers),),
                 (GroupOutput(f"S{number + 1}", (publishing,)),),
-                tuple(GroupInstance(f"{name}-{i + 1}", f"text of {name}-{i + 1}") for i in range(parallel)),
+                tuple(GroupInstance(f"{name}-{i + 1}", text_of(f"{name}-{i + 1}")) for i in range(parallel)),
             )
         )
     return Topology(app, False, tuple(groups), tuple(topics))
@@ -105,6 +110,7 @@ def plan(text: str) -> Topology:
 class FakeStatus:
     state: str = "RUNNING"
     error: str | None = None
+    waiting: str | None = None
     batches: int = 1
     events_in: int = 20
     events_out: int = 10
@@ -115,6 +121,7 @@ class FakeStatus:
     memory_bytes: int = 1 << 20
     state_rows: int = 17
     last_revision_ms: int | None = 1_700_000_000_000
+    rejected: dict[str, int] = field(default_factory=lambda: {"S": 3})
 
 
 @dataclass

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from spdist.cluster.access import Permission, Users
+from spdist.cluster.access import ROLES, Permission, Users
 from spdist.cluster.api import Server, manager_app, serve, worker_app
 from spdist.cluster.api.gate import STATUS, new_app
 from spdist.cluster.manager import Manager
@@ -24,6 +24,7 @@ from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport
 from spdist.cluster.wire import HeartbeatRequest
 from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
+from spdist.config.sections import BUILT_IN_ROLES
 from spdist.errors import ConfigError, NotLeaderError, SpdistError, error_codes
 from tests.cluster.shells import (
     APP,
@@ -133,6 +134,27 @@ def test_a_right_password_does_not_open_the_door_for_a_wrong_one(leader: Manager
         assert right.get("/siddhi-apps").status_code == 200
 
 
+def test_who_guesses_has_to_wait_and_nobody_else(tmp_path: Path, eventually: Eventually) -> None:
+    path = with_users(tmp_path, CONF / "manager.yaml", {"dora": "developer", "vera": "viewer"})
+    config = load_config(path, role="manager", environment=settings(tmp_path, "manager-1"))
+    with running_manager(config) as manager:
+        eventually(manager.leads, "the manager leads")
+        with client_of(manager) as admin, client_of(manager, password="guess") as guesser:
+            assert admin.get("/siddhi-apps").status_code == 200
+            answers = []
+            for number in range(30):
+                answers.append(guesser.get("/siddhi-apps"))
+                if number in (3, 15):  # first logins, from the same address
+                    with client_of(manager, "dora" if number == 3 else "vera") as other:
+                        assert other.get("/siddhi-apps").status_code == 200
+                assert admin.get("/siddhi-apps").status_code == 200
+    assert {answer.status_code for answer in answers[:6]} == {401}
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) >= 15
+    assert all(1 <= int(answer.headers["Retry-After"]) <= 60 for answer in refused)
+    assert "too many wrong passwords: try again in" in refused[0].json()["message"]
+
+
 @pytest.mark.parametrize(
     ("user", "may"),
     [
@@ -202,6 +224,32 @@ def test_a_body_of_unknown_length_is_cut_off(http: httpx.Client) -> None:
 
     answer = http.post("/siddhi-apps", content=endless(), headers=TEXT)
     assert answer.status_code == 413
+
+
+def test_who_keeps_sending_reads_that_it_is_too_much(leader: Manager) -> None:
+    """20 MB where a node takes one, with a right password or a wrong one."""
+    for password, status in ((None, 413), ("wrong", 401)):
+        with client_of(leader, "vera" if password else "admin", password=password) as client:
+            for content in ((b"x" * (1 << 16) for _ in range(320)), b"x" * (20 << 20)):
+                answer = client.post("/siddhi-apps", content=content, headers=TEXT)
+                assert answer.status_code == status, answer.text
+
+
+def test_the_limits_of_a_listener_are_settings(tmp_path: Path) -> None:
+    config = manager_config(tmp_path)
+    text = config.path.read_text(encoding="utf-8")
+    written = text.replace("scheme: http\n", "scheme: http\n      headerTimeout: 200\n      maxHeaderSize: 2048\n", 1)
+    path = tmp_path / "limited.yaml"
+    path.write_text(written, encoding="utf-8")
+    limited = load_config(path, role="manager", environment=settings(tmp_path, "manager-1"))
+    server = serve(new_app("limited"), limited)
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+        answer = httpx.get(server.url, headers={"X": "x" * 2048}, trust_env=False)
+        assert answer.status_code == 431
+    finally:
+        server.stop()
 
 
 def test_all_errors_of_an_app_are_reported(http: httpx.Client) -> None:
@@ -437,3 +485,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken.write_text("no certificate", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"node\.crt"):
         Server(tls_config(tmp_path, broken, broken))
+
+
+def test_each_role_that_needs_no_listing_has_a_meaning() -> None:
+    assert set(ROLES) == set(BUILT_IN_ROLES)

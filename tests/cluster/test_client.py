@@ -260,6 +260,9 @@ def test_the_life_of_a_deployment(manager: Manager, spark: FakeSpark) -> None:
             client.deploy(APP, replace=False)
         assert client.deploy(APP).status().version == 2
         assert client.deployment("Trades").status().state == "RUNNING"
+        change = client.deploy(APP + " group extra 1").change
+        assert change is not None
+        assert (change.keeps, change.added) == (("Trades-filter", "Trades-average"), ("Trades-extra",))
         app.undeploy(timeout_s=20)
         assert client.apps() == []
         assert all("stop" in runtime.told for runtime in spark.runtimes)

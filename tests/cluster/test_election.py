@@ -137,7 +137,10 @@ def test_a_refused_renewal_ends_the_leadership_though_the_lease_is_kept_in_mind(
 def test_a_round_that_finds_a_leader_names_it() -> None:
     clock = ManualClock()
     fresh = LeaderRow("sp", "other", 4, 59_000, "http://other")
-    assert hold_election(SlowStore(clock, fresh), "me", "", None, clock, TIMING).leader == fresh
+    ballot = hold_election(SlowStore(clock, fresh), "me", "", None, clock, TIMING)
+    assert ballot.leader == fresh
+    # Its row is 1,000 ms old and was read at 300: at 1,301 it is older than the 2,000 ms that it may be.
+    assert ballot.expires_ms == 1_301
 
 
 def test_a_database_that_is_away_is_the_callers_business() -> None:

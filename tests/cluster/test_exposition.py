@@ -7,7 +7,7 @@ import socket
 import httpx
 import pytest
 
-from spdist.cluster.exposition import serve_metrics
+from spdist.cluster.exposition import prometheus_text, serve_metrics
 from spdist.cluster.messages import GroupPhase, GroupReport
 from spdist.errors import EngineError
 
@@ -29,3 +29,10 @@ def test_prometheus_is_told_what_is_so_when_it_asks() -> None:
         end()
     with pytest.raises(httpx.ConnectError):
         httpx.get(url)
+
+
+def test_rejected_messages_are_a_counter_for_each_stream() -> None:
+    reports = [GroupReport("App-g-1", "App", GroupPhase.RUNNING, "", metrics={"rejected": 5, "rejected.S": 5.0})]
+    text = prometheus_text(reports, {})
+    assert "# TYPE spdist_rejected_messages_total counter" in text
+    assert 'spdist_rejected_messages_total{app="App",instance="App-g-1",stream="S"} 5.0' in text

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from spdist.clock import ManualClock
+from spdist.cluster.admission import StartPolicy
+from spdist.cluster.hosting import READY, Readiness
 from spdist.cluster.keeper import Keeper
+from spdist.cluster.memory import Usage
 from spdist.cluster.messages import (
     AnswerHeartbeat,
     GroupPhase,
     JoinedState,
+    MemoryReport,
     WorkerReport,
     WorkerTiming,
 )
@@ -40,8 +44,11 @@ class Alone:
         self.clock = ManualClock(1_000_000)
         self.spark = FakeSpark()
         self.changes = threading.Semaphore(0)
+        self.keeper = self.new()
+
+    def new(self, **more: Any) -> Keeper:
         state = WorkerState("worker-1", "http://127.0.0.1:9", False, "life-1")
-        self.keeper = Keeper(state, self.spark, self.clock, self.changes.release)
+        return Keeper(state, self.spark, self.clock, self.changes.release, **more)
 
     def hear(self, *assignments: Assignment, term: int = 1, answer: WorkerReport | None = None, **more: Any) -> bool:
         """Send a heartbeat (or take `answer` for the one that was sent) and get these assignments for it."""
@@ -70,6 +77,13 @@ def test_it_starts_what_it_is_told_and_stops_what_it_is_not(alone: Alone, eventu
     assert alone.states() == {TWO.name: "RUNNING"}
     # A kill would fence off whoever runs it now, on another worker.
     assert alone.spark.of(ONE.name)[0].told == ["start", "stop"]
+
+
+def test_what_a_running_group_waits_for_is_reported(alone: Alone, eventually: Eventually) -> None:
+    assert alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.spark.of(ONE.name)[0].current.waiting = "batch 3 stands"
+    assert [(one.state.value, one.error) for one in alone.keeper.reports()] == [("RUNNING", "batch 3 stands")]
 
 
 def test_a_changed_group_is_stopped_before_its_new_version_starts(alone: Alone, eventually: Eventually) -> None:
@@ -156,6 +170,16 @@ def test_figures_that_are_not_known_are_left_out(alone: Alone, eventually: Event
     (report,) = alone.keeper.reports()
     assert not {"clock", "lag"} & set(report.metrics)
     assert report.metrics["eventsIn"] == 20.0
+
+
+def test_rejected_messages_are_reported_by_stream_within_a_bound(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    (report,) = alone.keeper.reports()
+    assert {n: v for n, v in report.metrics.items() if "rejected" in n} == {"rejected": 3.0, "rejected.S": 3.0}
+    alone.spark.runtimes[0].current = FakeStatus(rejected={f"S{n}": n for n in range(60)})
+    (report,) = alone.keeper.reports()
+    assert {n: v for n, v in report.metrics.items() if "rejected" in n} == {"rejected": 1770.0}
 
 
 # ------------------------------------------------------------------------------------------------------------ fencing
@@ -245,6 +269,58 @@ def test_a_worker_that_is_not_wanted_stops_everything_and_says_why(
     assert "in use elsewhere" in caplog.text
     eventually(lambda: "kill" in alone.spark.runtimes[0].told, "it is killed")
     assert alone.keeper.rejected
+
+
+# -------------------------------------------------------------------------------------------------- what may be started
+def test_starts_are_spaced_and_what_waits_says_why(alone: Alone, eventually: Eventually) -> None:
+    alone.keeper = alone.new(policy=StartPolicy(at_a_time=1))
+    alone.spark.ready.clear()
+    alone.hear(ONE, TWO)
+    assert alone.states() == {ONE.name: "STARTING", TWO.name: "WAITING"}
+    (waits,) = [r.error for r in alone.keeper.reports() if r.name == TWO.name]
+    assert waits == "waits for its turn: 1 other groups are starting on this worker"
+    alone.spark.ready.set()
+    eventually(lambda: alone.keeper.tend() is None or alone.states()[TWO.name] == "RUNNING", "its turn has come")
+
+
+def test_a_full_worker_starts_nothing_tells_so_and_goes_on_with_what_runs(alone: Alone, eventually: Eventually) -> None:
+    alone.keeper = alone.new(policy=StartPolicy(at_a_time=9))
+    alone.keeper.note_memory(Usage(limit=1000 << 20, used=400 << 20))
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.keeper.note_memory(Usage(limit=1000 << 20, used=800 << 20))
+    alone.hear(ONE, TWO, THREE)
+    assert alone.states() == {ONE.name: "RUNNING", TWO.name: "WAITING", THREE.name: "WAITING"}
+    report = alone.keeper.next_report()
+    assert report.memory == MemoryReport(1000 << 20, 800 << 20, 400 << 20, starting=2)
+    assert report.memory.room == 0
+    assert "waits for memory: 800 of 1,000 MiB" in {r.name: r.error for r in report.groups}[TWO.name]
+    alone.hear(ONE, THREE)
+    assert TWO.name not in {r.name for r in alone.keeper.next_report().groups} or alone.keeper.tend()
+    eventually(lambda: TWO.name not in alone.states() or alone.keeper.tend(), "one that goes elsewhere is dropped")
+    alone.keeper.note_memory(Usage(limit=2000 << 20, used=800 << 20))
+    alone.hear(ONE, THREE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING", THREE.name: "RUNNING"}, "there is room now")
+    assert alone.spark.of(TWO.name) == []
+
+
+def test_a_worker_tells_whether_its_spark_is_up(alone: Alone) -> None:
+    told = Readiness(ready=False, epoch=0, reason="its Spark is starting")
+    alone.keeper = alone.new(readiness=lambda: told)
+    report = alone.keeper.next_report()
+    assert (report.ready, report.ready_epoch, report.reason) == (False, 0, "its Spark is starting")
+    alone.keeper.tend()
+    told = READY
+    assert alone.keeper.tend(), "worth a heartbeat"
+    assert alone.keeper.next_report().ready
+
+
+def test_what_a_group_waits_for_is_reported(alone: Alone, eventually: Eventually) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    alone.spark.runtimes[0].current = FakeStatus("STARTING", waiting="Kafka at 127.0.0.1:1 does not answer")
+    (report,) = alone.keeper.next_report().groups
+    assert (report.state.value, report.error) == ("STARTING", "Kafka at 127.0.0.1:1 does not answer")
 
 
 # ------------------------------------------------------------------------------------------------------------ leaving

@@ -16,6 +16,7 @@ import pytest
 from spdist.cluster import nodes
 from spdist.cluster.local import LocalCluster
 from spdist.cluster.nodes import NodeProcess, checkout
+from spdist.cluster.overview import GroupStatus
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.errors import ClusterError, NotFoundError, OnDemandQueryError
 from tests.cluster.shells import APP, plan
@@ -184,6 +185,35 @@ def test_the_schema_of_a_stream_is_that_of_the_checked_app() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- a real cluster
+def loses_its_jvm(cluster: LocalCluster, eventually: Eventually) -> None:
+    """Kill the JVM of a worker: its group goes to the other one, and is not put back until Spark is up again."""
+    name = "Trades-alert-1"
+    eventually(lambda: group_of(cluster, name).state == "RUNNING", "it runs", timeout_s=60)
+    worker = cluster.worker_of(name)
+    (java,) = [one for one in cluster.node(worker).processes() if one.name() == "java"]
+    java.kill()
+    eventually(lambda: group_of(cluster, name).worker not in ("", worker), "it goes elsewhere", timeout_s=10)
+    told: list[str] = []
+
+    def back() -> bool:
+        status = cluster.status()
+        (state,) = [(one.state, one.reason) for one in status.workers if one.id == worker]
+        told.append(state[1])
+        held = [group.name for app in status.apps for group in app.groups if group.worker == worker]
+        assert state[0] == "READY" or name not in held, "nothing is moved onto a worker that is not ready"
+        return state[0] == "READY"
+
+    eventually(lambda: back() and any(told), "the same process has another Spark", timeout_s=90)
+    assert any("its JVM ended with signal 9" in reason for reason in told)
+    assert cluster.node(worker).exit_code is None
+    group = group_of(cluster, name)
+    assert (group.failures, group.state != "FAILED") == (0, True), group.reason
+
+
+def group_of(cluster: LocalCluster, name: str) -> GroupStatus:
+    return next(group for app in cluster.status().apps for group in app.groups if group.name == name)
+
+
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
@@ -215,5 +245,11 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
         cluster.restart(worker)
         assert {one.id for one in cluster.status().workers} == {"worker-1", "worker-2"}
         assert cluster.memory() > 100_000_000
+        loses_its_jvm(cluster, eventually)
+        feed.send(last := [(1000 * i, ("IBM", 5.0 + i)) for i in range(101, 105)])
+        feed.advance(200_000)
+        eventually(
+            lambda: len(cluster.read(app, "Alerts")) == len(wanted) + len(last), "no more, no less", timeout_s=90
+        )
     assert not any(cluster.processes().values())
     assert (home / "worker-1.ipynb").exists()

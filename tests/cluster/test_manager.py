@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.manager import Manager
+from spdist.cluster.manager import Deployed, Manager
 from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, RedirectHeartbeat, WorkerReport
 from spdist.cluster.state import ManagerState
 from spdist.cluster.store import CoordinationStore
@@ -29,6 +30,8 @@ from spdist.errors import (
     StaleTermError,
     StoreUnavailableError,
 )
+from spdist.planning.origin import FIRST, Begin, Origin
+from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
 from tests.cluster.shells import APP, manager_config, plan, running_manager
 
@@ -71,8 +74,8 @@ def test_a_standby_takes_over_with_all_apps(tmp_path: Path, eventually: Eventual
     with running_manager(manager_config(tmp_path, "manager-1")) as first:
         eventually(first.leads, "the first leads")
         with running_manager(manager_config(tmp_path, "manager-2")) as second:
-            name, created = first.deploy(APP, replace=False)
-            assert (name, created, second.leads()) == ("Trades", True, False)
+            assert first.deploy(APP, replace=False) == Deployed("Trades", created=True)
+            assert not second.leads()
             eventually(lambda: len(second.known_managers()) == 2, "the managers know of each other")
             first.stop()
             eventually(second.leads, "the second leads")
@@ -238,11 +241,37 @@ def test_nobody_is_sent_to_an_earlier_life_of_a_manager(tmp_path: Path, eventual
 def test_a_name_that_is_taken_is_only_replaced_on_demand(tmp_path: Path, eventually: Eventually) -> None:
     with running_manager(manager_config(tmp_path)) as manager:
         eventually(manager.leads, "it leads")
-        assert manager.deploy(APP, replace=False) == ("Trades", True)
+        assert manager.deploy(APP, replace=False).created
         with pytest.raises(ConflictError, match="Trades"):
             manager.deploy(APP, replace=False)
-        assert manager.deploy(APP + " group extra 1", replace=True) == ("Trades", False)
+        done = manager.deploy(APP + " group extra 1", replace=True)
+        assert not done.created
+        assert done.change is not None
+        assert done.change.added == ("Trades-extra",)
         assert len(manager.children("Trades")) == 4
+
+
+def test_a_group_that_an_update_adds_begins_where_its_topic_ended(tmp_path: Path, eventually: Eventually) -> None:
+    def origins(manager: Manager) -> dict[str, Origin]:
+        return manager._mind.ask(
+            lambda state, _: {n: i.assignment.origin for n, i in state.deployments.instances.items()}
+        )
+
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "it leads")
+        manager.deploy(APP, replace=False)
+        log = LogTransport(manager.config.transports.log.directory)
+        log.ensure("Trades.S2", 1)
+        log.append([Record("Trades.S2", 0, b"", 0, "Trades-average-1", clock=7)])
+        log.close()
+        manager.deploy(APP + " group extra 1", replace=True)
+        made = origins(manager)
+        (begin,) = made["Trades-extra-1"].begins
+        assert begin == Begin("Trades.S2", 0, 1, "", made["Trades-extra-1"].update)
+        assert made["Trades-filter-1"] == made["Trades-average-2"] == FIRST
+    with running_manager(manager_config(tmp_path)) as manager:
+        eventually(manager.leads, "another one leads")
+        assert origins(manager) == made
 
 
 def test_requests_at_the_same_time_reach_the_mind_one_by_one(
@@ -268,7 +297,7 @@ def test_requests_at_the_same_time_reach_the_mind_one_by_one(
 
         def deploy() -> None:
             try:
-                outcomes.append(manager.deploy(APP, replace=False))
+                outcomes.append(manager.deploy(APP, replace=False).created)
             except ConflictError as error:
                 outcomes.append(type(error))
 
@@ -279,23 +308,51 @@ def test_requests_at_the_same_time_reach_the_mind_one_by_one(
             manager.heartbeat(report(sequence=sequence + 1), [])
         for thread in threads:
             thread.join(10)
-        assert sorted(map(str, outcomes)) == sorted(map(str, [("Trades", True), *[ConflictError] * 7]))
+        assert sorted(map(str, outcomes)) == sorted(map(str, [True, *[ConflictError] * 7]))
     assert crowded == []
+
+
+def test_a_standby_has_planned_what_is_stored_before_it_leads(tmp_path: Path, eventually: Eventually) -> None:
+    planned: list[str] = []
+
+    def note(text: str) -> Any:
+        planned.append(text)
+        return plan(text)
+
+    with running_manager(manager_config(tmp_path)) as first:
+        eventually(first.leads, "the first leads")
+        second = Manager(manager_config(tmp_path, "manager-2"), planner=note)
+        second.start()
+        try:
+            first.deploy(APP, replace=False)
+            eventually(lambda: planned == [APP], "the standby has planned it")
+            first.stop()
+            eventually(second.leads, "the second leads")
+            assert second.app_text("Trades") == APP
+            assert planned == [APP], "nothing was left to be planned"
+        finally:
+            second.stop()
 
 
 def test_workers_are_given_groups_and_their_states_are_shown(tmp_path: Path, eventually: Eventually) -> None:
     with running_manager(manager_config(tmp_path)) as manager:
         eventually(manager.leads, "it leads")
         manager.deploy(APP, replace=False)
-        answer, _ = manager.heartbeat(report(), [])
-        assert isinstance(answer, AnswerHeartbeat)
-        assert [a.name for a in answer.assignments] == ["Trades-filter-1", "Trades-average-1", "Trades-average-2"]
+        numbers = itertools.count(1)
+
+        def told() -> list[str]:
+            answer, _ = manager.heartbeat(report(sequence=next(numbers)), [])
+            assert isinstance(answer, AnswerHeartbeat)
+            return [a.name for a in answer.assignments]
+
+        names = eventually(told, "the worker stands on the list and is given something")
+        assert names == ["Trades-filter-1", "Trades-average-1", "Trades-average-2"]
         prints = manager._mind.ask(lambda state, _: {n: i.fingerprint for n, i in state.deployments.instances.items()})
         groups = tuple(
             GroupReport(name, "Trades", GroupPhase.RUNNING, print_, metrics={"eventsIn": 5.0})
             for name, print_ in prints.items()
         )
-        manager.heartbeat(report(sequence=2, term=1, groups=groups), [])
+        manager.heartbeat(report(sequence=next(numbers), term=1, groups=groups), [])
         status = manager.app_status("Trades")
         assert (status["status"], status["state"]) == ("active", "RUNNING")
         assert {g["metrics"]["eventsIn"] for g in status["groups"]} == {5.0}

@@ -79,6 +79,7 @@ class TestWorkers:
         assert "wso2.carbon.id" in answer.reason and "http://w1" in answer.reason
         assert leader.told("w1", "A-g-1") == ["A-g-1"], "the first is left alone"
         leader.pass_time(TIMING.remove_after_ms)
+        leader.told("w1", **twin)
         assert leader.told("w1", **twin) == ["A-g-1"]
 
     def test_an_overtaken_heartbeat_changes_nothing(self, leader: Leader) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,8 +25,8 @@ def instances(group: str, parallel: int, receiver: bool = False) -> list[PlacedG
     return [PlacedGroup(f"{group}-{i + 1}", group, receiver) for i in range(parallel)]
 
 
-def workers(*ids: str, receiver: bool = False) -> list[PlacementWorker]:
-    return [PlacementWorker(id, receiver) for id in ids]
+def workers(*ids: str, receiver: bool = False, **more: Any) -> list[PlacementWorker]:
+    return [PlacementWorker(id, receiver, **more) for id in ids]
 
 
 def place(
@@ -100,6 +102,48 @@ def test_a_worker_on_which_it_failed_is_avoided_while_there_is_another() -> None
     assert place([group], workers("w1")) == {"App-a-1": "w1"}
 
 
+def test_nothing_that_runs_is_moved_onto_a_worker_where_it_failed() -> None:
+    avoiding = [replace(g, avoid=frozenset({"w2"})) for g in instances("App-a", 4)]
+    current = {g.name: "w1" for g in avoiding}
+    assert place(avoiding, workers("w1", "w2"), current) == current
+    free, *others = avoiding
+    assert place([replace(free, avoid=frozenset()), *others], workers("w1", "w2"), current)[free.name] == "w2"
+
+
+def test_nothing_is_given_to_a_worker_that_is_not_ready_while_another_is() -> None:
+    there = [*workers("w1"), *workers("w2", ready=False)]
+    groups = instances("App-a", 4)
+    assert set(place(groups, there).values()) == {"w1"}
+    current = {g.name: "w1" for g in groups}
+    assert place(groups, there, current) == current, "and nothing that runs is moved there"
+    on_both = {"App-a-1": "w1", "App-a-2": "w2"}
+    assert place(groups[:2], there, on_both) == on_both, "what is there already waits with it"
+    assert place(groups, workers("w2", ready=False)) == {g.name: "w2" for g in groups}, "there is no other"
+
+
+def test_of_two_bad_choices_the_worker_that_is_ready_is_the_better_one() -> None:
+    group = PlacedGroup("App-a-1", "App-a", avoid=frozenset({"w1"}))
+    assert place([group], [*workers("w1"), *workers("w2", ready=False)]) == {"App-a-1": "w1"}
+
+
+def test_a_worker_is_given_what_its_memory_allows_and_the_rest_waits() -> None:
+    groups = instances("App-a", 5)
+    got = place(groups, [*workers("w1", room=2), *workers("w2", room=1)])
+    assert Counter(got.values()) == {"w1": 2, "w2": 1}
+    current = {g.name: "w1" for g in groups}
+    assert place(groups, workers("w1", room=0), current) == current, "what runs stays"
+    assert Counter(place(groups, [*workers("w1", room=0), *workers("w2", room=1)], current).values())["w2"] == 1
+
+
+def test_what_a_full_worker_cannot_start_goes_where_there_is_room() -> None:
+    runs, waits = instances("App-a", 2)
+    waits = replace(waits, waits=True)
+    current = {runs.name: "w1", waits.name: "w1"}
+    there = [*workers("w1", room=0), *workers("w2", room=1)]
+    assert place([runs, waits], there, current, rebalance=False) == {runs.name: "w1", waits.name: "w2"}
+    assert place([runs, waits], [*workers("w1", room=0), *workers("w2", room=0)], current, rebalance=False) == current
+
+
 def test_current_places_on_workers_that_are_gone_do_not_count() -> None:
     assert place(instances("App-a", 1), workers("w1"), {"App-a-1": "ghost"}) == {"App-a-1": "w1"}
 
@@ -157,6 +201,36 @@ def test_siblings_are_spread_when_all_is_placed_afresh(request: Request) -> None
         if request.workers:
             together = Counter(got[n] for n in names)
             assert max(together.values()) <= -(-len(names) // len(request.workers)), group
+
+
+@st.composite
+def troubled(draw: st.DrawFn) -> Request:
+    """Requests with workers that are full or not ready, and groups that failed on some."""
+    request = draw(requests())
+    ids = [w.id for w in request.workers]
+    there = [replace(w, ready=draw(st.booleans()), room=draw(st.none() | st.integers(0, 3))) for w in request.workers]
+    avoid = st.frozensets(st.sampled_from(ids)) if ids else st.just(frozenset())
+    groups = [replace(g, avoid=draw(avoid), waits=draw(st.booleans())) for g in request.groups]
+    return Request(groups, there, request.current, draw(st.booleans()))
+
+
+@given(troubled())
+def test_what_runs_is_moved_only_to_where_it_will_run_well(request: Request) -> None:
+    got = decide_placement(request)
+    there = {w.id: w for w in request.workers}
+    arrived: Counter[str] = Counter()
+    for group in request.groups:
+        before, after = request.current.get(group.name), got.get(group.name)
+        if after is not None and after != before:
+            arrived[after] += 1
+        if before in there and after != before:
+            assert after is not None, "what has a place keeps one"
+            assert there[after].ready
+            assert after not in group.avoid
+        elif after is not None and before not in there and not there[after].ready:
+            assert not any(w.ready and (w.room is None or w.room > arrived[w.id]) for w in request.workers)
+    for worker in request.workers:
+        assert worker.room is None or arrived[worker.id] <= worker.room
 
 
 def test_round_robin_is_the_default_algorithm() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.messages import Deployment, GroupPhase
+from spdist.cluster.messages import Deployment, GroupPhase, MemoryReport
+from spdist.cluster.overview import ClusterStatus
 from spdist.cluster.status import DeploymentState, DeploymentStatus, deployment_status, deployment_statuses
+from spdist.cluster.views import nodes_view
 from spdist.errors import NotFoundError
 from tests.cluster.leader import TIMING, Leader, app, assignment, seen
 
@@ -44,6 +46,92 @@ def test_the_worst_group_gives_the_state_of_the_whole(leader: Leader) -> None:
     leader.told("w1", "A-g-1", seen("A-g-2", GroupPhase.STARTING))
     assert [g.state for g in status(leader).groups] == [RUNNING, DEPLOYING, WAITING]
     assert status(leader).state is WAITING
+
+
+def test_what_a_group_waits_for_is_told_while_it_starts_and_while_it_runs(leader: Leader) -> None:
+    leader.told("w1")
+    leader.deploy(app("A", "A-g-1"))
+    leader.told("w1")
+    why = "Kafka at 127.0.0.1:1 does not answer"
+    leader.told("w1", seen("A-g-1", GroupPhase.STARTING, why))
+    assert (status(leader).state, status(leader).reason) == (
+        DEPLOYING,
+        f"A-g-1: it starts on worker w1 and waits: {why}",
+    )
+    leader.told("w1", seen("A-g-1", GroupPhase.RUNNING, why))
+    assert (status(leader).state, status(leader).reason) == (RUNNING, f"A-g-1: {why}")
+
+
+def test_a_group_whose_worker_is_silent_for_a_heartbeat_is_not_called_running(leader: Leader) -> None:
+    leader.told("w1")
+    leader.deploy(app("A", "A-g-1"))
+    leader.told("w1", "A-g-1")
+    leader.pass_time(TIMING.heartbeat_interval_ms)
+    assert status(leader).state is RUNNING
+    leader.pass_time(200)
+    assert status(leader).state is DeploymentState.UNREACHABLE
+    assert status(leader).reason == (
+        "A-g-1: worker w1 has been silent for 1.2 s; what it has goes elsewhere in 3.8 s at the latest"
+    )
+    (worker,) = nodes_view(leader.state, [], "sp", leader.now)["workers"]
+    assert (worker["state"], worker["silentMs"], worker["groups"]) == (
+        "UNREACHABLE",
+        1_200,
+        [{"name": "A-g-1", "state": "RUNNING"}],
+    )
+
+
+def test_a_worker_that_was_lost_is_shown_with_what_it_had_until_it_comes_back(leader: Leader) -> None:
+    leader.told("w1", "A-g-1", "B-g-1")
+    leader.pass_time(TIMING.remove_after_ms)
+    leader.pass_time(2_000)
+    view = nodes_view(leader.state, [], "sp", leader.now)
+    assert view["workers"] == []
+    (lost,) = view["lostWorkers"]
+    assert (lost["id"], lost["lostForMs"], lost["groups"]) == ("w1", 2_000, ["A-g-1", "B-g-1"])
+    assert "silent for 5.0 s" in lost["reason"]
+    shown = str(ClusterStatus.from_views(view, []))
+    assert "LOST: was silent for 5.0 s" in shown
+    assert "A-g-1, B-g-1" in shown
+    leader.told("w1", incarnation="w1-2")
+    assert nodes_view(leader.state, [], "sp", leader.now)["lostWorkers"] == []
+
+
+def test_a_worker_that_leaves_is_not_lost(leader: Leader) -> None:
+    leader.told("w1")
+    leader.beat("w1", leaving=True)
+    assert nodes_view(leader.state, [], "sp", leader.now)["lostWorkers"] == []
+
+
+def test_a_group_on_a_worker_that_is_not_ready_says_for_what_it_waits(leader: Leader) -> None:
+    leader.told("w1", ready=False, reason="its Spark is starting")
+    leader.deploy(app("A", "A-g-1"))
+    leader.told("w1", seen("A-g-1", GroupPhase.STARTING), ready=False, reason="its Spark is starting")
+    assert status(leader).reason == "A-g-1: it starts on worker w1 when that is ready: its Spark is starting"
+    (worker,) = nodes_view(leader.state, [], "sp", leader.now)["workers"]
+    assert (worker["ready"], worker["state"], worker["reason"]) == (False, "STARTING", "its Spark is starting")
+
+
+def test_a_group_that_no_worker_has_memory_for_says_so(leader: Leader) -> None:
+    full = MemoryReport(limit=1000 << 20, used=950 << 20, per_group=100 << 20)
+    leader.told("w1", memory=full)
+    leader.deploy(app("A", "A-g-1"))
+    assert leader.told("w1", memory=full) == []
+    assert (status(leader).state, status(leader).reason) == (
+        WAITING,
+        "A-g-1: waits for memory: no worker has room (w1: 950 of 1,000 MiB are used, a group takes 100 MiB)",
+    )
+    (worker,) = nodes_view(leader.state, [], "sp", leader.now)["workers"]
+    assert worker["memory"] == {"limitBytes": 1000 << 20, "usedBytes": 950 << 20, "groupBytes": 100 << 20, "room": 0}
+    assert leader.told("w1", memory=MemoryReport(1000 << 20, 900 << 20, 100 << 20)) == ["A-g-1"]
+
+
+def test_a_group_that_waits_for_its_turn_says_so(leader: Leader) -> None:
+    leader.told("w1")
+    leader.deploy(app("A", "A-g-1"))
+    leader.told("w1", seen("A-g-1", GroupPhase.WAITING, "waits for its turn: 2 other groups are starting"))
+    assert status(leader).state is WAITING
+    assert "worker w1: it waits for its turn" in status(leader).reason
 
 
 def test_an_old_version_is_not_running(leader: Leader) -> None:
@@ -138,7 +226,7 @@ def test_a_record_has_wso2s_fields_as_text(leader: Leader) -> None:
     leader.told("w1", url="https://host-1:9443")
     leader.told("w1", "A-g-1", url="https://host-1:9443")
     heard = leader.now
-    leader.now += 2_500
+    leader.now += 1_000
     (record,) = status(leader).groups
     assert record.to_dict() == {
         "parentAppName": "A",
@@ -150,7 +238,7 @@ def test_a_record_has_wso2s_fields_as_text(leader: Leader) -> None:
         "host": "host-1",
         "port": "9443",
         "lastPingTimestamp": str(heard),
-        "failedPingAttempts": "2",
+        "failedPingAttempts": "1",
         "appStatus": "Active",
         "groupState": "RUNNING",
         "reason": "",

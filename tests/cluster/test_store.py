@@ -8,22 +8,27 @@ import os
 import sqlite3
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from sqlalchemy import create_engine, select
-from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy import create_engine
 
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.messages import Deployment, Desired
-from spdist.cluster.store import CoordinationStore, database_now
-from spdist.errors import ClusterError, ConfigError, StaleTermError, StoreUnavailableError
+from spdist.cluster.store import CoordinationStore
+from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
+from spdist.planning.origin import FIRST, Begin, Origin, restored_origins
+from spdist.planning.topology import Assignment
 
 Open = Callable[..., CoordinationStore]
 TIMING = ElectionTiming(1_000, 2)
+TABLES = "spdist_leader, spdist_manager, spdist_deployment, spdist_worker, spdist_worker_list"
 
 
 class CoordinationStoreContract:
@@ -142,6 +147,29 @@ class CoordinationStoreContract:
         store.heartbeat_manager("manager-1", "http://1")
         eventually(lambda: not store.live_managers(1), "the manager is older than a millisecond")
 
+    # --------------------------------------------------------------------------------------------------------- workers
+    def test_the_list_of_workers_is_that_of_the_term_before(self, store: CoordinationStore) -> None:
+        store.try_take(None, "manager-1", "http://1")
+        assert store.workers(1) == {}
+        store.save_workers(1, "manager-1", {"w1": "life-1", "W1": "life-1", "w2": "life-1"})
+        store.save_workers(1, "manager-1", {"w1": "life-2", "w3": "life-1"})
+        assert store.workers(2) == {"w1": "life-2", "w3": "life-1"}
+        store.save_workers(1, "manager-1", {})
+        assert store.workers(2) == {}
+        assert store.workers(3) is None, "the term before has not written one"
+
+    def test_where_no_list_was_ever_written_nobody_knows_who_there_is(self, store: CoordinationStore) -> None:
+        store.try_take(None, "manager-1", "http://1")
+        assert store.workers(2) is None
+
+    def test_without_the_term_the_list_of_workers_is_not_written(self, store: CoordinationStore) -> None:
+        store.try_take(None, "manager-1", "http://1")
+        store.save_workers(1, "manager-1", {"w1": "life-1"})
+        store.try_take(self.row(store), "manager-2", "http://2")
+        with pytest.raises(StaleTermError):
+            store.save_workers(1, "manager-1", {})
+        assert store.workers(2) == {"w1": "life-1"}
+
     # ----------------------------------------------------------------------------------------------------- deployments
     def test_a_deployment_is_found_again_with_its_term(self, opened: Open) -> None:
         store = opened()
@@ -161,6 +189,20 @@ class CoordinationStoreContract:
         (second,) = store.deployments()
         assert (second.text, second.version, second.desired) == ("two", 2, Desired.REMOVED)
         assert second.created_ms == first.created_ms <= second.updated_ms
+
+    def test_where_instances_of_an_update_begin_is_stored_with_its_version(self, store: CoordinationStore) -> None:
+        store.try_take(None, "manager-1", "http://1")
+        origin = Origin("u1", (Begin("App.S", 0, 70, "App-old-1"),))
+        one = Assignment("App-g-1", "App", "App-g", "text", False, (), (), origin=origin)
+        for version, assignments in ((1, ()), (2, (one,)), (3, (one,))):
+            store.save_deployment(1, "manager-1", Deployment("App", "text", version, assignments))
+            (found,) = store.deployments()
+            planned = replace(one, origin=FIRST)
+            assert restored_origins((planned,), found.origins) == (assignments or (planned,))
+        store.save_deployment(1, "manager-1", Deployment("App", "text", 4, desired=Desired.REMOVED))
+        store.forget_deployment(1, "manager-1", "App", 4)
+        store.save_deployment(1, "manager-1", Deployment("App", "text", 3))
+        assert store.deployments()[0].origins == {}
 
     def test_saving_the_same_again_changes_nothing(self, store: CoordinationStore) -> None:
         """After a lost answer the call is repeated."""
@@ -326,7 +368,7 @@ class TestPostgresql(CoordinationStoreContract):
 
         yield postgresql_server
         with psycopg.connect(postgresql_server, autocommit=True) as connection:
-            connection.execute("DROP TABLE IF EXISTS spdist_leader, spdist_manager, spdist_deployment")
+            connection.execute(f"DROP TABLE IF EXISTS {TABLES}")
 
     def test_a_row_that_stays_locked_is_unavailable_after_the_timeout(self, url: str, opened: Open) -> None:
         import psycopg
@@ -339,6 +381,39 @@ class TestPostgresql(CoordinationStoreContract):
                 store.renew(1, "manager-1")
             blocker.rollback()
         assert store.renew(1, "manager-1")
+
+    def test_a_server_that_is_frozen_is_waited_for_no_longer_than_the_time_limit(
+        self, url: str, opened: Open, eventually: Callable[..., object]
+    ) -> None:
+        """Its system acknowledges what arrives, and its own time limits stand still with it."""
+        import psycopg
+
+        store = opened(timeout_ms=300)
+        store.try_take(None, "manager-1", "http://1")
+        with psycopg.connect(url) as connection:
+            server = psutil.Process(connection.info.backend_pid).parent()
+        assert server is not None
+        frozen = [server, *server.children(recursive=True)]
+        try:
+            for process in frozen:
+                with contextlib.suppress(psutil.NoSuchProcess):  # one of its helpers that has ended
+                    process.suspend()
+            for _ in range(3):
+                began_s = time.monotonic()
+                with pytest.raises(StoreUnavailableError):
+                    store.renew(1, "manager-1")
+                assert time.monotonic() - began_s < 2
+        finally:
+            for process in frozen:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
+
+        def renewed() -> bool:
+            with contextlib.suppress(StoreUnavailableError):
+                return store.renew(1, "manager-1")
+            return False
+
+        eventually(renewed, "it answers again")
 
     def test_a_broken_connection_is_replaced(self, url: str, opened: Open) -> None:
         import psycopg
@@ -376,45 +451,5 @@ class TestMysql(CoordinationStoreContract):
         yield url
         engine = create_engine(url.replace("://", "+pymysql://"))
         with engine.begin() as connection:
-            connection.exec_driver_sql("DROP TABLE IF EXISTS spdist_leader, spdist_manager, spdist_deployment")
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {TABLES}")
         engine.dispose()
-
-
-# ------------------------------------------------------------------------------------------------------ other databases
-def test_each_database_reads_its_clock_when_the_statement_runs() -> None:
-    def text(dialect: Any) -> str:
-        return str(select(database_now()).compile(dialect=dialect))
-
-    assert "clock_timestamp()" in text(postgresql.dialect())
-    assert "SYSDATE" in text(mysql.dialect())
-
-
-@pytest.mark.parametrize(
-    ("url", "match"),
-    [
-        ("sqlite://", "in memory cannot be shared"),
-        ("sqlite:///:memory:", "in memory cannot be shared"),
-        ("oracle://host/name", "oracle cannot be used"),
-        ("not a url", "is not a database URL"),
-    ],
-)
-def test_databases_that_cannot_coordinate_are_refused(url: str, match: str) -> None:
-    with pytest.raises(ConfigError, match=match):
-        CoordinationStore(url, "sp")
-
-
-def test_a_missing_driver_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "pymysql", None)
-    with pytest.raises(ConfigError, match="driver pymysql") as caught:
-        CoordinationStore("mysql://host/name", "sp", username="u", password="s3cret")
-    assert "pip install pymysql" in str(caught.value)
-    assert "s3cret" not in str(caught.value)
-
-
-def test_opening_a_store_asks_nothing_of_the_database() -> None:
-    store = CoordinationStore("postgresql://127.0.0.1:1/name", "sp", username="u", password="s3cret", timeout_ms=100)
-    with pytest.raises(StoreUnavailableError) as caught:
-        store.read_leader()
-    assert "s3cret" not in str(caught.value)

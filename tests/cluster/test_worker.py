@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -130,21 +135,88 @@ def test_a_standby_sends_a_worker_to_the_leader(tmp_path: Path, manager: Manager
         ask = WorkerReport("probe", "http://127.0.0.1:9", False, "life", 1, 0)
         eventually(lambda: standby.heartbeat(ask, [])[0] != redirect(None), "the standby knows the leader")
         link = LeaderLink(worker_config(tmp_path, [standby.url]), timeout_s=2)
-        reached = link.send(lambda: HeartbeatRequest.from_report(ask))
+        reached = eventually(lambda: link.send(lambda: HeartbeatRequest.from_report(ask)), "the leader answers")
         link.close()
-        assert reached is not None
         assert (reached[0].worker, reached[0].joined) == ("probe", JoinedState.NEW)
 
 
-def test_a_dead_manager_is_passed_over(tmp_path: Path, manager: Manager) -> None:
+def test_a_dead_manager_is_passed_over_and_gets_no_heartbeat(
+    tmp_path: Path, manager: Manager, eventually: Eventually
+) -> None:
     link = LeaderLink(worker_config(tmp_path, ["http://127.0.0.1:1", manager.url]), timeout_s=2)
     numbers = iter(range(1, 10))
-    for _ in range(2):
-        reached = link.send(lambda: probe(next(numbers)))
-        assert reached is not None
+    for number in (1, 2):
+        reached = eventually(lambda: link.send(lambda: probe(next(numbers))), "the leader answers")
+        assert reached[0].sequence == number
     link.close()
-    # 1 went to nobody; the leader was asked first the second time
-    assert reached[0].sequence == 3
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a host that takes connections and says nothing, as a process that was stopped does."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_silent_manager_does_not_delay_a_living_one(tmp_path: Path, manager: Manager, silent: str) -> None:
+    link = LeaderLink(worker_config(tmp_path, [silent, manager.url]), timeout_s=60)
+    began_s = time.monotonic()
+    while link.send(probe) is None:
+        assert time.monotonic() - began_s < 10, "the silent one is waited for"
+    link.close()
+
+
+def test_a_heartbeat_under_way_to_a_silent_leader_does_not_keep_from_the_next(
+    tmp_path: Path, manager: Manager, silent: str
+) -> None:
+    link = LeaderLink(worker_config(tmp_path, [silent, manager.url]), timeout_s=60)
+    link._leader = silent
+    numbers = iter(range(1, 10))
+    began_s = time.monotonic()
+    reached = link.send(lambda: probe(next(numbers)))
+    link.close()
+    assert reached is not None
+    assert reached[0].sequence == 2, "the first went to the silent one, and is given up"
+    assert time.monotonic() - began_s < 20
+
+
+def test_a_manager_that_led_before_is_not_followed(tmp_path: Path, manager: Manager, silent: str) -> None:
+    link = LeaderLink(worker_config(tmp_path, [manager.url]), timeout_s=1)
+    link._term = 2  # as if a later leader had answered
+    for _ in range(8):
+        assert link.send(probe) is None
+    link.close()
+    assert nodes(manager) == []
+
+
+def test_a_lost_leader_is_looked_for_every_quarter_of_a_second_while_groups_run(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    """``leaderRetryInterval`` is WSO2's 10 s: a worker that waited for so long would have stopped its groups."""
+    asked: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def count() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    other.accept()[0].close()
+                    asked.append(time.monotonic())
+
+        threading.Thread(target=count, daemon=True).start()
+        with running_manager(manager_config(tmp_path)) as leader:
+            eventually(leader.leads, "it leads")
+            known = [leader.url, f"http://127.0.0.1:{other.getsockname()[1]}"]
+            config = worker_config(tmp_path, known, SPDIST__DEPLOYMENT__LEADER_RETRY_INTERVAL="10s")
+            worker = Worker(config, launcher=FakeSpark())
+            worker.start()
+            try:
+                eventually(lambda: worker.statistics()["serving"], "it serves")
+                asked.clear()
+                leader.stop()
+                eventually(lambda: len(asked) >= 4, "the other manager is asked again and again", timeout_s=9)
+            finally:
+                worker.stop()
+        other.shutdown(socket.SHUT_RDWR)
 
 
 def test_nobody_there_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -266,3 +338,32 @@ def test_a_node_ends_with_the_process_that_it_belongs_to() -> None:
         for process in (owner, node):
             process.kill()
             process.wait()
+
+
+SHELL = """\
+import os, subprocess, sys
+if sys.argv[2] == "kernel":
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())
+print(subprocess.Popen([sys.executable, "-c", sys.argv[1]]).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kind", ["program", "kernel"])
+def test_a_kernel_ends_with_its_notebook_server_and_a_program_outlives_its_shell(kind: str) -> None:
+    shell = subprocess.Popen(
+        [sys.executable, "-c", SHELL, WAITER, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert shell.stdin is not None and shell.stdout is not None
+    node = psutil.Process(int(shell.stdout.readline()))
+    try:
+        assert shell.stdout.readline() == "ready\n"
+        shell.stdin.close()
+        shell.wait(10)
+        said = select.select([shell.stdout], [], [], 20 if kind == "kernel" else 2)[0]
+        assert (shell.stdout.readline() if said else "goes on") == ("ended\n" if kind == "kernel" else "goes on")
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            node.kill()
+        shell.kill()
+        shell.stdout.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.island import Island
+from spdist.engine.layout import Layout, keep_assignment
 from spdist.engine.source import control_record
-from spdist.engine.state import Positions
+from spdist.engine.state import Positions, state_directory
 from spdist.language.types import Schema
 from spdist.operators.codec import decode, encode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
@@ -107,3 +109,8 @@ def heard(positions: Positions) -> Arrivals:
     said = Arrivals()
     said.hear(control_record(0, positions))
     return said
+
+
+def say_who_runs(location: Path, name: str) -> None:
+    """Keep in the state of an instance which assignment makes it, as whoever runs it does first."""
+    keep_assignment(Layout(state_directory(location, name), ".", 1), assignment(name=name))

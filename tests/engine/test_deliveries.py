@@ -253,17 +253,6 @@ def test_what_cannot_be_written_is_counted_and_the_rest_is_sent() -> None:
     assert (app.failures.count, str(app.failures.latest)[:24]) == (1, "the sink of stream 'O': ")
 
 
-def test_a_snapshot_of_an_app_whose_sinks_did_not_count_is_taken_over() -> None:
-    app = hosted("@sink(type='http', publisher.url='u', @map(type='csv', header='true')) define stream O (k string);")
-    app.deliver("O", [(1, ("a",))])
-    assert [one.payload for one in taken(app)] == ["k\na"]
-    sink = app._endpoints._sinks[0]
-    assert sink is not None
-    sink.restore(sink.snapshot()[:2])
-    app.deliver("O", [(1, ("b",))])
-    assert [(one.id, one.payload) for one in taken(app)] == [("App-1#0:0", "b")]
-
-
 def test_shards_that_become_one_put_out_nothing_under_an_id_that_one_of_them_has_used() -> None:
     work = replace(assignment(), text=assignment().text.replace("{{k}}", "x").replace("{{n}}", "0"))
     shards = [build_island(work, 0) for _ in range(2)]

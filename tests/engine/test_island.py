@@ -12,6 +12,7 @@ from spdist.errors import MappingError, PlanningError, StateError
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.outside import mark
 from spdist.transports.payload import TIMER, Events, Payload
 from spdist.transports.routing import key_partition
 from tests.engine.fake_app import SCHEMA, SCHEMAS, FakeApp, assignment, island
@@ -133,7 +134,11 @@ def test_what_outsiders_send_wrongly_is_dropped_and_what_groups_send_wrongly_sto
     one = island(FED, outputs=ONE)
     junk = Record("App.A", 0, b"junk", 1, "", 0, 150, 3)
     assert put_out(one.process([fed((100, "x", 1)), junk, fed((150, "y", 1), seq=1)], 0))[-1] == (150, ("y", 2))
-    assert "dropping offset 3 of App.A" in caplog.text
+    assert "topic App.A drops what it cannot read, 1 so far: offset 3 of partition 0" in caplog.text
+    hostile = [b"[" * 5000, b"<a>" * 5000, b'[{"event":{}}, {"event":{}}]']
+    records = [Record("App.A", 0, mark(value, 160, n), 1, offset=n) for n, value in enumerate(hostile, 4)]
+    assert put_out(one.process([*records, fed((170, "z", 1), seq=2)], 0))[-1] == (170, ("z", 3))
+    assert one.rejected == {"A": 5}
     inner = island(AssignedInput("A", "App.A", (0,), ("feed",)))
     with pytest.raises(MappingError):
         inner.process([junk], 0)

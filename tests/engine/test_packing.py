@@ -38,7 +38,7 @@ HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
     """Much of what is drawn is no event; a few messages are read like many."""
-    log = logging.getLogger("spdist.transports.rejects")
+    log = logging.getLogger("spdist.mapping.rejected")
     before = log.level
     log.setLevel(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
@@ -188,6 +188,31 @@ def test_what_cannot_be_read_is_kept_once_however_often_it_is_read(tmp_path: Pat
     assert len(stored) == 6
     repeats = Repeats()
     assert [repeats.fresh(one) for one in stored] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_message_that_nobody_can_read_takes_none_along_and_is_counted(tmp_path: Path) -> None:
+    hostile = (b"[" * 5000, b'{"event":' * 5000, b'{"event":{"k":"a","v":' + b"9" * 5000 + b"}}", b"\xff")
+    values = [one for bad in hostile for one in (bad, json.dumps(event(1)).encode())]
+    one = mapped(tmp_path, "STORE")
+    (record,) = one.records(Messages.of(TOPIC, 0, [(n, n, value, None) for n, value in enumerate(values)]))
+    assert record.events is not None
+    assert record.events.order == [1, 3, 5, 7]
+    assert one.rejected == len(read_errors(LogTransport(tmp_path), "App")) == len(hostile)
+
+
+def test_a_value_that_cannot_travel_takes_none_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = Payload.encode
+
+    def fails(self: Payload, events: Events) -> bytes:
+        if any(row[1] == 2 for row in events.rows):
+            raise RecursionError("too deep")
+        return encode(self, events)
+
+    monkeypatch.setattr(Payload, "encode", fails)
+    one = mapped(tmp_path)
+    found = list(one.records(Messages.of(TOPIC, 0, [(n, n, json.dumps(event(n)).encode(), None) for n in range(4)])))
+    assert [record.events.rows for record in found if record.events] == [[("k0", 0)], [("k1", 1)], [("k0", 3)]]
+    assert one.rejected == 1
 
 
 def test_a_message_without_a_value_is_rejected_and_takes_none_along(tmp_path: Path) -> None:

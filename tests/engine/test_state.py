@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
+from spdist.operators.codec import seal
 from spdist.transports.base import NO_CLOCK, Record
 
 RECORDS = (
@@ -155,12 +158,51 @@ def test_a_changed_byte_is_found(store: StateStore) -> None:
         store.segment(2)
 
 
+@pytest.mark.parametrize("kind", ["segment", "snapshot"])
+def test_no_bit_of_a_file_changes_unnoticed(store: StateStore, kind: str) -> None:
+    fill(store, 2)
+    store.save_snapshot(2, b"the state")
+    path = store.path(kind, 2)
+    whole = path.read_bytes()
+    for place, bit in product(range(len(whole)), range(8)):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << bit
+        path.write_bytes(changed)
+        with pytest.raises(StateError):
+            store._read(kind, 2)
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        with pytest.raises(StateError):
+            store._read(kind, 2)
+
+
+def test_a_format_of_another_version_is_refused_with_advice(store: StateStore) -> None:
+    fill(store, 2)
+    header = {"number": 2, "owner": "me"}
+    store.path("segment", 2).write_bytes(seal("segment", 7, json.dumps(header).encode() + b"\n"))
+    with pytest.raises(
+        StateError, match=r"was written by spdist .* and has format 7; this version reads format 2"
+    ) as no:
+        store.last()
+    assert "run spdist" in (no.value.hint or "") and "restore a revision" in (no.value.hint or "")
+    store.path("segment", 2).write_bytes(b'{"kind": "segment", "format": 1, "number": 2, "length": 0, "crc32": 0}\n')
+    with pytest.raises(StateError, match=r"was written by spdist 0\.12 or earlier") as no:
+        store.open("new")
+    assert "run spdist 0.12 or earlier to go on" in (no.value.hint or "")
+
+
+def test_an_opening_tells_what_goes_on(store: StateStore) -> None:
+    assert store.open("me", assignment="one").assignment == "one"
+    assert store.open("again").assignment == "one", "who gives up or moves a state changes nothing of it"
+    assert store.open("other", assignment="two").assignment == "two"
+
+
 def test_a_missing_or_renamed_segment_is_named(store: StateStore) -> None:
     fill(store, 4)
     store.path("segment", 3).rename(store.path("segment", 9))
     with pytest.raises(StateError, match="segment-000000000003 is missing"):
         list(store.load(4)[1])
-    with pytest.raises(StateError, match="segment-000000000009 was written in another format than 1, or renamed"):
+    with pytest.raises(StateError, match="segment-000000000009 was renamed"):
         store.segment(9)
 
 

@@ -28,9 +28,10 @@ from spdist.engine.local import run
 from spdist.language.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Topology
-from spdist.transports.base import Repeats, Transport
+from spdist.transports.base import Transport
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
+from tests.faults.results import Results
 from tests.runtime.host_settings import transports_in
 from tests.runtime.wire_apps import Wired, five_groups
 
@@ -126,22 +127,6 @@ class Nodes:
     def kill_all(self) -> None:
         for node in tuple(self._alive):
             self.kill(node)
-
-
-class Results:
-    """Counts the events of a topic without reading any record twice."""
-
-    def __init__(self, transport: Transport, topic: str) -> None:
-        self._transport, self._topic = transport, topic
-        self._at, self._count, self._repeats = 0, 0, Repeats()
-
-    def count(self) -> int:
-        while self._transport.partitions(self._topic) and (
-            records := self._transport.read(self._topic, 0, self._at, 500)
-        ):
-            self._at = records[-1].offset + 1
-            self._count += sum(record.count - self._repeats.fresh(record) for record in records)
-        return self._count
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from spdist.errors import SiddhiAppError, SiddhiTypeError, UnsupportedFeatureErr
 from spdist.extension import catalog
 from spdist.functions.character_sets import CharacterSet, property_set
 from spdist.functions.java_matching import java_replaced, java_split
-from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError, java_pattern
+from spdist.functions.java_pattern import java_pattern
+from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError
 from spdist.language.checker import check
 from spdist.language.parser import parse
 

@@ -151,7 +151,6 @@ def test_what_cannot_be_read_is_refused(type: str) -> None:
         ("@map(type='xml')", "<r>"),
         ("@map(type='xml')", b"<r>\xff</r>"),
         ("@map(type='xml')", "<r>\ud800</r>"),
-        ("@map(type='xml')", "<r><e><s>a</s><i>x</i></e></r>"),
         ("@map(type='csv')", '"a'),
         ("@map(type='csv')", b"\xff,1"),
         ("@map(type='text')", 's:"a",\ni:x'),
@@ -176,6 +175,7 @@ def test_so_are_payloads_that_do_not_fit(map: str, payload: Any) -> None:
         ("@map(type='csv')", "a,x"),
         ("@map(type='text')", 's:"a"'),
         ("@map(type='xml')", "<r><e><s>a</s></e></r>"),
+        ("@map(type='xml')", "<r><e><s>a</s><i>x</i></e></r>"),
         ("@map(type='keyvalue')", {"s": "a"}),
         ("@map(type='json')", '[{"event":{"s":"a"}}]'),
     ],
@@ -218,3 +218,13 @@ def test_a_form_that_names_no_attribute_is_refused() -> None:
 def test_a_setting_without_annotation_is_the_default() -> None:
     assert MapSetting("S", TWO).text("type", "passThrough") == "passThrough"
     assert isinstance(setting("@map(type='csv')").annotation, ast.Annotation)
+
+
+def test_a_mapping_that_cannot_be_made_is_placed_at_its_annotation() -> None:
+    text = "@source(type='inMemory', topic='t', @map(type='json', @attributes(v='$.a[1b'))) define stream S (v int);"
+    (definition,) = parse(text).definitions
+    assert isinstance(definition, ast.StreamDefinition)
+    annotation = definition.annotations[0].nested("map")[0]
+    with pytest.raises(SiddhiTypeError, match="is no path") as caught:
+        source_mapper(MapSetting("S", definition.schema, annotation))
+    assert caught.value.span == annotation.span is not None

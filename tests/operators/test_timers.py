@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.operators.base import Timer, Timers, VirtualClock
+from spdist.operators import timers as timers_module
+from spdist.operators.base import ALWAYS, NOT_NOW, Periodic, Timer, Timers, VirtualClock
 
 Woken = list[tuple[str, int, int]]
 
@@ -120,3 +121,73 @@ def test_a_restored_timer_goes_on(asked: list[tuple[int, int]], stop: int) -> No
         return seen
 
     assert woken(restart=True) == woken(restart=False)
+
+
+def periodic(timers: Timers, woken: list[tuple[int, int]], number: int, period: int, calm: list[int]) -> Timer:
+    """A timer that is woken each `period`; what `calm` says first is until when that does nothing."""
+
+    def wake(due: int) -> None:
+        woken.append((number, due))
+        made.notify_at(due + period)
+
+    made = Timer(timers, (number, 0, 0), wake)
+    made.rests = Periodic(made, period, lambda: calm[0], lambda _by: None)
+    made.notify_at(timers.clock.now + period)
+    return made
+
+
+def test_what_does_nothing_is_skipped_until_something_does_something(timers: Timers) -> None:
+    woken: list[tuple[int, int]] = []
+    calm = periodic(timers, woken, 0, 1, [ALWAYS])
+    until = [1_000_000]
+    awaited = periodic(timers, woken, 1, 10, until)
+    for due in (500_003, 10_000_000_000):
+        Timer(timers, (2, 0, 0), lambda due: woken.append((2, due))).notify_at(due)
+    timers.fire_until(1_001_000)
+    first, *others = [one for one in woken if one[0]]
+    assert first == (2, 500_003)
+    assert others == [(1, due) for due in range(1_000_000, 1_001_001, 10)]
+    assert (calm.due[0], awaited.due[0]) == (1_001_001, 1_001_010)
+
+
+def test_the_phase_of_a_period_is_kept(timers: Timers) -> None:
+    calm = periodic(timers, [], 0, 7, [ALWAYS])
+    timers.fire_until(10**15)
+    assert 10**15 < calm.due[0] <= 10**15 + 7
+    assert (calm.due[0] - 100) % 7 == 0
+
+
+def test_one_step_of_the_clock_wakes_periodic_timers_only_so_often(
+    timers: Timers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers_module, "MOST_FIRINGS", 5)
+    woken: list[tuple[int, int]] = []
+    loud = [periodic(timers, woken, number, 10, [NOT_NOW]) for number in (0, 1)]
+    Timer(timers, (2, 0, 0), lambda due: woken.append((2, due))).notify_at(900)
+    timers.fire_until(1000)
+    assert woken == [(0, 110), (1, 110), (0, 120), (1, 120), (0, 130), (2, 900)]
+    assert [one.due[0] for one in loud] == [1010, 1010]
+    assert caplog.text.count("is left out") == 1
+    timers.fire_until(1020)
+    assert woken[6:] == [(0, 1010), (1, 1010), (0, 1020), (1, 1020)]
+
+
+def test_one_that_is_due_since_long_ago_catches_up_in_few_steps(timers: Timers) -> None:
+    woken: list[tuple[int, int]] = []
+    late = periodic(timers, woken, 0, 1, [ALWAYS])
+    timers.clock.now = 10**12
+    timers.fire_until(10**12)
+    assert len(woken) <= 2
+    assert late.due[0] == 10**12 + 1
+
+
+def test_one_that_is_woken_without_end_is_stopped_and_named(timers: Timers, caplog: pytest.LogCaptureFixture) -> None:
+    class Endless:
+        def wake(self, due: int) -> None:
+            one.notify_at(due)
+
+    one = Timer(timers, (3, 1, 0), Endless().wake)
+    one.notify_at(150)
+    timers.fire_until(200)
+    assert timers.next_due is None
+    assert "Endless" in caplog.text or "test_one_that_is_woken" in caplog.text

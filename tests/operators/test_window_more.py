@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 import pytest
 
 from spdist.engine.local import run
 from spdist.errors import SiddhiAppError
+from spdist.operators.window_expression import MOST_CONDITIONS
 
 STREAM = "define stream S (k string, v int, at long); define stream Q (k string);"
 
@@ -79,3 +81,38 @@ def test_wrong_arguments_are_refused(window: str) -> None:
 def test_wrong_arguments_of_handlers_are_refused(handler: str) -> None:
     with pytest.raises(SiddhiAppError):
         out(f"from S#{handler} select k insert into Out;", [("a", 1)])
+
+
+def test_lossy_frequent_without_an_error_bound_forgets_nothing() -> None:
+    text = "define stream S (k string); from S#window.lossyFrequent(0.5, 0.0) select k insert all events into O;"
+    assert [row for _, row in run(text, {"S": [(n, (key,)) for n, key in enumerate("abaa")]})["O"]] == [
+        ("a",), ("b",), ("a",), ("a",),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [None, "nonsense <"])
+def test_an_event_whose_condition_is_none_is_lost_and_the_window_goes_on(wrong: str | None) -> None:
+    text = "define stream S (v int, rule string); from S#window.expression(rule) select v, count() as c insert into O;"
+    rules = [wrong, "count() <= 2", wrong, "count() <= 2", "count() <= 2"]
+    out = run(text, {"S": [(1000 + n, (n, rule)) for n, rule in enumerate(rules)]})["O"]
+    assert [row for _, row in out] == [(1, 1), (3, 2), (4, 2)]
+
+
+def test_of_many_conditions_those_used_last_stay_compiled() -> None:
+    text = "define stream S (v int, rule string); from S#window.expression(rule) select v, count() as c insert into O;"
+    before = len(linecache.cache)
+    events = [(1000 + n, (n, f"count() <= {1 + n}")) for n in range(400)]
+    out = run(text, {"S": events})["O"]
+    assert len(out) == 400
+    assert len(linecache.cache) - before < MOST_CONDITIONS + 50
+
+
+def test_a_session_ends_as_if_its_key_were_the_only_one() -> None:
+    query = (
+        "define stream S (k string, v int); from S#window.session(20L, k, 15L) select k, v insert all events into O;"
+    )
+    events = [(1000 + 3 * n - (n % 5) * 6, (f"k{n * n % 13}", n)) for n in range(300)]
+    together = run(query, {"S": events}, until=10_000)["O"]
+    for key in {row[0] for _, row in events}:
+        alone = run(query, {"S": [one for one in events if one[1][0] == key]}, until=10_000)["O"]
+        assert sorted(row for _, row in together if row[0] == key) == sorted(row for _, row in alone)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
+from spdist.planning.change import TopologyChange
 from spdist.planning.topology import Topology
 
 Planned = Callable[[str], Topology]
@@ -18,12 +20,37 @@ def test_nothing_changes(planned: Planned) -> None:
     assert str(change) == "nothing changes: 2 groups and 2 topics stay"
 
 
-def test_another_query_costs_its_group_the_state(planned: Planned) -> None:
+def told(change: TopologyChange, group: str) -> list[tuple[str, str, str]]:
+    return [(one.label, one.outcome, one.reason) for one in change.elements[group]]
+
+
+def test_another_query_changes_its_group(planned: Planned) -> None:
     change = planned(CLEAN + SUMS.format(3)).diff(planned(CLEAN + SUMS.format(4)))
     assert change.keeps == ("App-clean",)
     assert change.changes == (("App-sums", "other queries or definitions"),)
     assert change.kept_topics == ("App.S", "App.Mid")
-    assert "App-sums starts anew: other queries or definitions" in repr(change)
+    assert [one.outcome for one in change.elements["App-sums"]] == ["new", "removed"], (
+        "a query without name is its text"
+    )
+
+
+def test_a_query_that_stays_keeps_its_state_in_a_group_that_changes(planned: Planned) -> None:
+    named = "@info(name='sums') " + SUMS
+    tops = SUMS.format(5).replace("sum(v) as n insert into Sums", "max(v) as n insert into Tops")
+    change = planned(CLEAN + named.format(3) + tops).diff(planned(CLEAN + named.format(4) + tops))
+    label = "query `from Mid#window.length(5) select k, max(v) as n insert into…`"
+    assert told(change, "App-sums") == [("query 'sums'", "starts empty", "its text changed"), (label, "keeps", "")]
+    assert "  ~ App-sums changes: other queries or definitions\n      query 'sums' starts empty" in repr(change)
+    assert f"      {label} keeps its state" in repr(change)
+    assert change.to_dict()["elements"]["App-sums"][0]["outcome"] == "starts empty"
+    assert TopologyChange.from_dict(json.loads(json.dumps(change.to_dict()))) == change
+
+
+def test_with_more_instances_keys_are_somewhere_else(planned: Planned) -> None:
+    body = "partition with (k of S) begin @info(name='p') from S select k, sum(v) as n insert into Sums; end;"
+    one = planned(f"@dist(execGroup='sums') {body}")
+    change = one.diff(planned(f"@dist(execGroup='sums', parallel='2') {body}"))
+    assert told(change, "App-sums") == [("partition with query 'p'", "starts empty", "2 instances instead of 1")]
 
 
 def test_a_new_group_and_its_topic(planned: Planned) -> None:

@@ -58,8 +58,13 @@ def test_the_picture_names_topics_groups_instances_and_strategies(topology: Topo
 
 def test_states_have_colours_and_words(topology: Topology) -> None:
     names = [i.name for g in topology.groups for i in g.instances]
-    states = dict(zip(names, STATE_COLOURS, strict=True))
-    svg = to_svg(topology, {names[0]: "worker-7"}, states)
+    assert len(names) == 4
+    for first in range(len(STATE_COLOURS) - 3):
+        shown(topology, dict(zip(names, list(STATE_COLOURS)[first : first + 4], strict=True)))
+
+
+def shown(topology: Topology, states: dict[str, str]) -> None:
+    svg = to_svg(topology, {next(iter(states)): "worker-7"}, states)
     assert "worker-7" in words(svg)
     assert words(svg).count("no worker") == 3
     titles = [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}title")]

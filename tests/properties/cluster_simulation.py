@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,11 @@ from spdist.cluster.messages import (
     Deployment,
     DeployRequested,
     Instruction,
+    ProbeWorker,
     RedirectHeartbeat,
     Refuse,
     UndeployRequested,
+    WorkerGone,
     WorkerHeartbeat,
 )
 from spdist.cluster.state import ManagerState
@@ -42,14 +44,15 @@ from tests.properties.simulated_nodes import (
     assignments,
 )
 
-__all__ = ["APPS", "World", "random_schedule"]
+__all__ = ["APPS", "World", "random_schedule", "troubled_workers"]
 
 APPS = ("Alpha", "Beta", "Gamma")
 
 
 @dataclass
 class World:
-    """Everything, and the time. Mutants are worlds with another `make_manager`, `make_worker`, `grant` or `try_take`.
+    """Everything, and the time. Mutants are worlds with another `make_manager`, `make_worker`, `grant`, `try_take` or
+    `known_workers`.
 
     Parameters
     ----------
@@ -99,6 +102,9 @@ class World:
 
     def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
         return self.database.try_take(expected, node)
+
+    def known_workers(self, term: int) -> Mapping[str, str] | None:
+        return self.database.known_workers(term)
 
     # ------------------------------------------------------------------------------------------------------------- time
     def clock_of(self, node: str) -> int:
@@ -167,9 +173,9 @@ class World:
             self.after(self.delay(), arrive)
         self.after(1_000, lambda: finish(error=Unreachable()))
 
-    def post(self, worker: Worker, report: Any) -> None:
+    def post(self, worker: Worker, name: str, report: Any) -> None:
         """Carry a heartbeat to the manager that the worker takes for the leader, and the answer back."""
-        manager, life = self.managers[worker.leader], worker.life
+        manager, life = self.managers[name], worker.life
 
         def arrive() -> None:
             if not manager.alive:
@@ -187,10 +193,47 @@ class World:
         if not self.lost(worker.name, manager.name):
             self.after(self.delay(), arrive)
 
+    def ask(self, worker: Worker, name: str) -> None:
+        """Carry the question who leads to a manager, and back if it says that it does."""
+        manager, life = self.managers[name], worker.life
+
+        def arrive() -> None:
+            term = manager.state.term
+            if manager.alive and term is not None and manager.state.leads(manager.steady()):
+                self.after(self.delay(), lambda: back(term))
+
+        def back(term: int) -> None:
+            if worker.life == life and not self.lost(worker.name, name):
+                worker.claimed(name, term)
+
+        if not self.lost(worker.name, name):
+            self.after(self.delay(), arrive)
+
+    def probe(self, manager: Manager, order: ProbeWorker) -> None:
+        """Connect to a worker's address twice, as a manager does who misses a heartbeat of it."""
+        worker, life = self.workers[order.url.removeprefix("http://")], manager.life
+
+        def look(again: bool) -> None:
+            refused = self.is_refused(worker, manager)
+            if refused and again:
+                self.after(30, lambda: look(False))
+            elif refused:
+                self.after(self.delay(), tell)
+
+        def tell() -> None:
+            if manager.life == life:
+                manager.handle(WorkerGone(order.id, order.incarnation, order.sequence))
+
+        self.after(self.delay(), lambda: look(True))
+
+    def is_refused(self, worker: Worker, manager: Manager) -> bool:
+        """Whether the worker's host answers that nobody listens; a host that cannot be reached does not answer."""
+        return not worker.alive and not self.lost(worker.name, manager.name)
+
     # ----------------------------------------------------------------------------------------------------------- checks
     def check_instructions(self, manager: Manager, out: list[Instruction], now_ms: int) -> None:
         """Two leaders in one term, or a standby that instructs."""
-        harmless = RedirectHeartbeat | Refuse | Announce
+        harmless = RedirectHeartbeat | Refuse | Announce | ProbeWorker
         for instruction in out:
             if isinstance(instruction, harmless):
                 continue
@@ -283,6 +326,26 @@ class World:
 
     def _can_run(self, assignment: Assignment) -> bool:
         return not assignment.receiver or any(w.receiver for w in self.workers.values())
+
+
+def troubled_workers(world: World, rounds: int = 6) -> None:
+    """Let workers be cut off from all managers, or end and come back while they are probed; it must recover."""
+    world.advance(1_500)
+    world.deploy("Alpha", 1)
+    for _ in range(rounds):
+        world.calm = False
+        world.advance(800)
+        worker = world.rng.choice([w for w in world.workers.values() if w.name != "twin"])
+        if world.rng.random() < 0.5:
+            links = {(worker.name, manager) for manager in world.managers}
+            world.cut |= links
+            world.advance(world.rng.randint(150, 900))
+            world.cut -= links
+        else:
+            worker.crash()
+            world.advance(world.rng.randint(100, 260))
+            worker.start()
+    world.check_recovers()
 
 
 def random_schedule(world: World, steps: int = 25) -> None:

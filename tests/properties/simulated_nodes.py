@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from unittest.mock import patch
 
+from spdist.cluster import state
 from spdist.cluster.election import ElectionTiming, Follow, LeaderRow, Lease, Renew, TryTake, decide
+from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     AnswerHeartbeat,
     Deployment,
@@ -28,16 +31,24 @@ from spdist.cluster.messages import (
     Instruction,
     LeaderSeen,
     LeaseRenewed,
+    ProbeWorker,
     RedirectHeartbeat,
     SaveDeployment,
+    SaveWorkers,
     Tick,
+    WorkersSaved,
     WorkerTiming,
 )
+from spdist.cluster.roster import Roster
 from spdist.cluster.state import ManagerState
 from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerState
 from spdist.planning.topology import Assignment
 
 ELECTION = ElectionTiming(heartbeat_interval_ms=60, heartbeat_max_retry=3)
+#: Pause between questions of a worker that has lost its leader.
+RETRY_MS = 30
+#: How long a worker waits for the answer to a heartbeat.
+PATIENCE_MS = 90
 WORKERS = WorkerTiming.from_config(heartbeat_interval_ms=100, heartbeat_max_retry=2)
 
 
@@ -63,6 +74,18 @@ def assignments(app: str, version: int) -> tuple[Assignment, ...]:
     return tuple(out)
 
 
+def with_roster(name: str, restarts: RestartPolicy, **rules: Callable[..., Any]) -> ManagerState:
+    """Return a mind whose lists of workers have other rules."""
+    kind = type("Mutant", (Roster,), rules)
+
+    class Altered(ManagerState):
+        def _on_elected(self, event: Elected) -> list[Instruction]:
+            with patch.object(state, "Roster", kind):
+                return super()._on_elected(event)
+
+    return Altered(name, WORKERS, restarts=restarts)
+
+
 class Surroundings(Protocol):
     """What the nodes need of the world."""
 
@@ -75,10 +98,13 @@ class Surroundings(Protocol):
     def make_worker(self, name: str, url: str, receiver: bool, incarnation: str) -> WorkerState: ...
     def grant(self, term: int, sent_ms: int, received_ms: int) -> Lease: ...
     def try_take(self, expected: LeaderRow | None, node: str) -> int | None: ...
+    def known_workers(self, term: int) -> Mapping[str, str] | None: ...
     def clock_of(self, node: str) -> int: ...
     def after(self, delay_ms: int, action: Callable[[], None]) -> None: ...
     def spawn(self, node: Manager | Worker, process: Generator[Any, Any, None]) -> None: ...
-    def post(self, worker: Worker, report: Any) -> None: ...
+    def post(self, worker: Worker, manager: str, report: Any) -> None: ...
+    def ask(self, worker: Worker, manager: str) -> None: ...
+    def probe(self, manager: Manager, order: ProbeWorker) -> None: ...
     def check_instructions(self, manager: Manager, out: list[Instruction], now_ms: int) -> None: ...
     def check_runs_once(self, name: str) -> None: ...
 
@@ -100,8 +126,9 @@ class Database:
         self.clock = clock
         self.leader: LeaderRow | None = None
         self.rows: dict[str, Row] = {}
-        #: term -> who was given it
-        self.terms: dict[int, str] = {}
+        #: the list of workers, and the term that wrote it
+        self.workers: dict[str, str] = {}
+        self.workers_term = 0
 
     def read_leader(self) -> tuple[LeaderRow | None, int]:
         return self.leader, self.clock()
@@ -132,6 +159,15 @@ class Database:
         if row is not None and (row.version, row.desired) == (version, Desired.REMOVED):
             del self.rows[name]
         return True
+
+    def save_workers(self, term: int, node: str, workers: Mapping[str, str]) -> bool:
+        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
+            return False
+        self.workers, self.workers_term = dict(workers), term
+        return True
+
+    def known_workers(self, term: int) -> Mapping[str, str] | None:
+        return self.workers if self.workers_term == term - 1 else None
 
     def deployments(self) -> tuple[Deployment, ...]:
         return tuple(
@@ -174,19 +210,23 @@ class Manager:
     def elections(self) -> Generator[Any, Any, None]:
         """As `hold_election` and the shell around it, but other nodes act between the calls."""
         while True:
+            pause_ms = ELECTION.round_ms
             with contextlib.suppress(Unreachable):
-                yield from self.round()
-            yield ELECTION.round_ms
+                expires_ms = yield from self.round()
+                pause_ms = max(1, min(pause_ms, expires_ms - self.steady())) if expires_ms else pause_ms
+            yield pause_ms
 
-    def round(self) -> Generator[Any, Any, None]:
+    def round(self) -> Generator[Any, Any, int]:
         database = self.world.database
         before = self.lease
         view, now_db_ms = yield database.read_leader
         sent_ms = self.steady()
         term: int | None = None
+        expires_ms = 0
         match decide(view, before, now_db_ms, sent_ms, ELECTION):
             case Follow(leader):
-                self.handle(LeaderSeen(leader))
+                expires_ms = sent_ms + ELECTION.max_age_ms - (now_db_ms - leader.last_heartbeat) + 1
+                self.handle(LeaderSeen(leader, expires_ms))
             case Renew(held):
                 if (yield lambda: database.renew(held, self.name)):
                     term = held
@@ -194,15 +234,17 @@ class Manager:
                 term = yield lambda: self.world.try_take(expected, self.name)
         if term is None:
             self.handle(Deposed("did not win"))
-            return
+            return expires_ms
         self.lease = self.world.grant(term, sent_ms, self.steady())
         if before is None or before.term != term:
             deployments = yield database.deployments
-            self.handle(Elected(self.lease, deployments))
+            workers = yield lambda: self.world.known_workers(term)
+            self.handle(Elected(self.lease, deployments, workers))
         else:
             self.handle(LeaseRenewed(self.lease))
         if self.state.term is None:
             self.lease = self.lease.ended()
+        return 0
 
     def ticks(self) -> Generator[Any, Any, None]:
         while True:
@@ -219,6 +261,10 @@ class Manager:
                 self.world.spawn(self, self.save(instruction))
             elif isinstance(instruction, ForgetDeployment):
                 self.world.spawn(self, self.forget(instruction))
+            elif isinstance(instruction, SaveWorkers):
+                self.world.spawn(self, self.save_workers(instruction))
+            elif isinstance(instruction, ProbeWorker):
+                self.world.probe(self, instruction)
         if acted and self.state.term is None and self.lease is not None:
             self.lease = self.lease.ended()
         return out
@@ -231,6 +277,13 @@ class Manager:
             written = False
         done = DeploymentSaved(deployment.name, deployment.version)
         self.handle(done if written else Deposed("the outcome of a write is unknown"))
+
+    def save_workers(self, order: SaveWorkers) -> Generator[Any, Any, None]:
+        try:
+            written = yield lambda: self.world.database.save_workers(order.term, self.name, order.workers)
+        except Unreachable:
+            written = False
+        self.handle(WorkersSaved(order.term, order.version, written=written))
 
     def forget(self, order: ForgetDeployment) -> Generator[Any, Any, None]:
         with contextlib.suppress(Unreachable):
@@ -267,7 +320,10 @@ class Worker:
         self.queries = {}
         life = f"{self.name}-life-{self.life}"
         self.state = self.world.make_worker(self.id, f"http://{self.name}", self.receiver, life)
-        self.leader = self.world.rng.choice(list(self.world.managers))
+        #: who gets the heartbeat, and the term in which it is taken for the leader; as `LeaderLink`
+        self.leader: str | None = None
+        self.leader_term = 0
+        self.term = 0
         self.world.spawn(self, self.heartbeats())
         self.world.spawn(self, self.guard())
 
@@ -283,28 +339,39 @@ class Worker:
         return [q.report for q in self.queries.values()]
 
     def heartbeats(self) -> Generator[Any, Any, None]:
+        """A heartbeat to the leader; while that does not answer, questions to all managers who leads."""
         while True:
-            report = self.state.next_report(self.reports(), self.steady(), leaving=self.leaving)
-            patience_ms = 90 if self.world.calm else self.world.rng.choice((90, 90, 400))
             self.heard = False
-            self.world.post(self, report)
+            target = self.leader
+            if target is not None:
+                report = self.state.next_report(self.reports(), self.steady(), leaving=self.leaving)
+                self.world.post(self, target, report)
+            patience_ms = PATIENCE_MS if self.world.calm else self.world.rng.choice((PATIENCE_MS, PATIENCE_MS, 400))
             waited_ms = 0
-            while not self.heard and waited_ms < patience_ms:
+            while not self.heard and self.leader == target and waited_ms < (patience_ms if target else RETRY_MS):
+                if waited_ms % RETRY_MS == 0 and (waited_ms or target is None):
+                    for manager in self.world.managers:
+                        self.world.ask(self, manager)
                 yield 10
                 waited_ms += 10
-            if not self.heard:
-                # No manager answered: another one may.
-                self.leader = self.world.rng.choice(list(self.world.managers))
-            yield max(10, WORKERS.heartbeat_interval_ms - waited_ms)
+            if self.heard:
+                yield max(10, WORKERS.heartbeat_interval_ms - waited_ms)
+            elif self.leader == target:
+                self.leader, self.leader_term = None, 0
 
     def answered(self, manager: str, instruction: Instruction) -> None:
-        """An answer has arrived, in time or not."""
-        self.heard = True
-        if isinstance(instruction, RedirectHeartbeat):
-            others = [m for m in self.world.managers if m != manager]
-            self.leader = self.world.rng.choice(others) if instruction.leader is None else instruction.leader.node_id
+        """An answer to a heartbeat has arrived, in time or not."""
+        if isinstance(instruction, RedirectHeartbeat) and manager == self.leader:
+            self.leader, self.leader_term = None, 0
         elif isinstance(instruction, AnswerHeartbeat):
+            self.heard = self.heard or instruction.sequence == self.state._sequence
+            self.term = max(self.term, instruction.term)
             self.state.on_answer(instruction, self.steady())
+
+    def claimed(self, manager: str, term: int) -> None:
+        """A manager says that it leads: it gets a heartbeat, unless the one under way went to a later leader."""
+        if term >= self.term and (self.leader is None or (not self.heard and term > self.leader_term)):
+            self.leader, self.leader_term = manager, term
 
     def guard(self) -> Generator[Any, Any, None]:
         while True:

@@ -18,7 +18,7 @@ milliseconds false true string int long float double bool object function trigge
 """
 
 _identifiers = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True)
-_quoted = st.text(st.characters(exclude_characters="`\r\n$", exclude_categories=["Cs"]), min_size=1, max_size=6)
+_quoted = st.text(st.characters(exclude_characters="`\r\n$\0", exclude_categories=["Cs"]), min_size=1, max_size=6)
 _keywords = st.sampled_from(_KEYWORDS.split()).flatmap(
     lambda word: st.sampled_from([word, word.upper(), word.capitalize()])
 )

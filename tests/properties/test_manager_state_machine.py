@@ -6,6 +6,8 @@ lacks one rule of the protocol, must be caught by schedules that the real cluste
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -13,12 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from spdist.cluster.election import LeaderRow, Lease
 from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.members import Members
-from spdist.cluster.messages import Elected, GroupReport, Instruction, WorkerTiming
+from spdist.cluster.members import Member, Members
+from spdist.cluster.messages import Elected, GroupReport, Instruction, SaveWorkers, WorkerTiming
+from spdist.cluster.roster import Roster
 from spdist.cluster.state import ManagerState
 from spdist.cluster.worker_state import WorkerInstruction, WorkerState
-from tests.properties.cluster_simulation import APPS, World, random_schedule
-from tests.properties.simulated_nodes import ELECTION, WORKERS, Violation
+from tests.properties.cluster_simulation import APPS, World, random_schedule, troubled_workers
+from tests.properties.simulated_nodes import ELECTION, WORKERS, Manager, Violation, Worker, with_roster
 
 SCHEDULES = 60
 
@@ -130,20 +133,23 @@ class LeaseFromAnswer(World):
         return Lease.granted(term, received_ms, ELECTION)
 
 
-def hasty_timing() -> WorkerTiming:
-    """Return times that `WorkerTiming` refuses: workers are removed before they have stopped by themselves."""
-    timing = object.__new__(WorkerTiming)
-    for name in ("heartbeat_interval_ms", "fence_after_ms", "margin_ms"):
-        object.__setattr__(timing, name, getattr(WORKERS, name))
-    object.__setattr__(timing, "remove_after_ms", WORKERS.fence_after_ms - 100)
-    return timing
+class HastyTiming(WorkerTiming):
+    """Times that `WorkerTiming` refuses: workers are removed before they have stopped by themselves."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+HASTY = HastyTiming(
+    WORKERS.heartbeat_interval_ms, WORKERS.fence_after_ms, WORKERS.fence_after_ms - 100, WORKERS.margin_ms
+)
 
 
 class RemovesTooSoon(World):
     """Groups go to another worker before the silent one has stopped by itself."""
 
     def make_manager(self, name: str) -> ManagerState:
-        return ManagerState(name, hasty_timing(), restarts=POLICY)
+        return ManagerState(name, HASTY, restarts=POLICY)
 
 
 class TakesOverAtOnce(World):
@@ -186,12 +192,61 @@ class NeverStopsItself(World):
         return Stubborn(name, url, receiver, incarnation)
 
 
+class Forgetful(World):
+    """A new leader writes a list without the workers that it still waits for itself."""
+
+    def make_manager(self, name: str) -> ManagerState:
+        save = Roster.save
+
+        def saves(roster: Roster, members: Iterable[Member], now_ms: int) -> list[SaveWorkers]:
+            return save(roster, members, 2**62)
+
+        return with_roster(name, POLICY, save=saves)
+
+
+class TakesSilenceForDeath(World):
+    """A worker that does not answer a probe is taken for one that is gone."""
+
+    def is_refused(self, worker: Worker, manager: Manager) -> bool:
+        return not worker.alive or self.lost(worker.name, manager.name)
+
+
+def test_probes_remove_workers_that_have_crashed_long_before_the_deadline() -> None:
+    world = World(1, managers_count=2, workers_count=2, calm=True)
+    world.advance(1_500)
+    world.deploy("Alpha", 1)
+    world.advance(1_000)
+    world.workers["worker-1"].crash()
+    world.advance(WORKERS.probe_after_ms + 260)
+    assert set(world.workers["worker-2"].queries) >= {"Alpha-steady-1", "Alpha-steady-2"}
+
+
 @pytest.mark.parametrize(
     "mutant",
-    [AnySwap, LeaseWithoutEnd, LeaseFromAnswer, RemovesTooSoon, TakesOverAtOnce, MovesAtOnce, NeverStopsItself],
+    [
+        AnySwap,
+        LeaseWithoutEnd,
+        LeaseFromAnswer,
+        RemovesTooSoon,
+        TakesOverAtOnce,
+        MovesAtOnce,
+        NeverStopsItself,
+        Forgetful,
+    ],
     ids=lambda m: m.__name__,
 )
 def test_a_mutant_is_caught(mutant: type[World]) -> None:
     with pytest.raises(Violation):
         for seed in range(SCHEDULES):
             random_schedule(make_world(mutant, seed))
+
+
+def test_workers_that_are_cut_off_or_restarted_while_they_are_probed_run_nothing_twice() -> None:
+    for seed in range(SCHEDULES // 2):
+        troubled_workers(make_world(World, seed))
+
+
+def test_a_mutant_that_removes_workers_without_proof_is_caught() -> None:
+    with pytest.raises(Violation):
+        for seed in range(SCHEDULES):
+            troubled_workers(make_world(TakesSilenceForDeath, seed))

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from spdist.config.sections import Log, Transports
 from spdist.engine.layout import begin_layout, current_layout, move_to, open_layout
 from spdist.engine.query import QuerySettings
 from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.state import Positions, Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
-from spdist.runtime.kafka_inputs import KafkaReads
+from spdist.runtime.kafka_inputs import KafkaReads, reads_before
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.shard_states import InstanceState, between
 from spdist.runtime.topics import ensure_topics
@@ -39,11 +40,14 @@ def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 class Instance:
     """The instance with its topics and its state in one directory; each start may have another number of shards."""
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, root: Path, seed: int, topics: dict[str, list[Record]] | None = None) -> None:
         self.root, self.draw = root, random.Random(seed)
-        self.topics = fed(seed)
+        self.assignment = SPLIT
+        self.topics = fed(seed) if topics is None else topics
         self.log = LogTransport(root / "topics")
         ensure_topics(self.log, [SPLIT])
+        for topic in self.topics:
+            self.log.ensure(topic, 1)
         for records in self.topics.values():
             self.log.append(records)
         self.starts = 0
@@ -55,9 +59,14 @@ class Instance:
     def start(self, count: int, breaks: Callable[[], None] = lambda: None) -> tuple[ShardSettings, ...]:
         """Take the state over as `GroupRuntime` does; `breaks` is called before each write of a move."""
         self.starts += 1
-        state = InstanceState(replace(SPLIT, shards=count), self.root / "states")
+        state = InstanceState(replace(self.assignment, shards=count), self.root / "states")
         owner = f"start {self.starts}"
-        opened = state.open(owner, KafkaReads((state.assignment,), {}))
+        reads = KafkaReads((state.assignment,), {})
+        state.begun()
+        for other in state.followed():
+            own = KafkaReads((other.assignment,), {})
+            other.move(self.settings(other.open(f"{owner}/closes", own)), own, self.log.read)
+        opened = state.open(owner, reads_before(state, reads, Transports(Log(self.root))))
         if state.fits:
             return opened
         write = StateStore._write
@@ -68,10 +77,10 @@ class Instance:
 
         StateStore._write = breaking  # type: ignore[assignment,method-assign]
         try:
-            state.move(self.settings(opened), self.log.read)
+            state.move(self.settings(opened), reads, self.log.read)
         finally:
             StateStore._write = write  # type: ignore[method-assign]
-        opened = state.open(owner, KafkaReads((state.assignment,), {}))
+        opened = state.open(owner, reads)
         assert state.fits and len(opened) == count
         return opened
 
@@ -208,7 +217,7 @@ def test_an_owner_of_the_old_layout_can_add_nothing_after_the_move(tmp_path: Pat
     first, second = open_layout(before, "old")
     open_layout(before, "between")  # so that what the old one would append is deleted, and free again
     mine = open_layout(before, "new")
-    move_to(begin_layout(before, 3), before, mine[0], "new")
+    move_to(begin_layout(before, 3, SPLIT), before, mine[0], "new")
     for opening, store in zip((first, second), before.stores, strict=True):
         with pytest.raises(FencedError):
             store.append(Segment(opening.number + 1, "old", 1, 0, {}, batch=0))
@@ -224,7 +233,7 @@ def test_a_move_is_refused_once_somebody_else_has_taken_over(tmp_path: Path) -> 
     (mine,) = open_layout(before, "new")
     open_layout(before, "newer")
     with pytest.raises(FencedError):
-        move_to(begin_layout(before, 3), before, mine, "new")
+        move_to(begin_layout(before, 3, SPLIT), before, mine, "new")
     assert current_layout(tmp_path) == before
 
 
@@ -232,7 +241,7 @@ def test_of_two_that_take_over_at_once_only_one_goes_on(tmp_path: Path, monkeypa
     layout = current_layout(tmp_path, 2)
     open_store, opened = StateStore.open, []
 
-    def slow(store: StateStore, owner: str, first: Positions | None = None) -> Segment:
+    def slow(store: StateStore, owner: str, first: Positions | None = None, assignment: str | None = None) -> Segment:
         if owner == "slow" and opened == ["slow"]:
             monkeypatch.setattr(StateStore, "open", open_store)
             open_layout(layout, "quick")

@@ -84,7 +84,8 @@ def test_the_command_writes_one_line_per_case(tmp_path: Path) -> None:
     path.write_text("\n\n".join([line("a").text, BAD[0].text, line("b").text]) + "\n", encoding="utf-8")
     assert [one.name for one in read_cases(path)] == ["cases.jsonl:1", "cases.jsonl:3", "cases.jsonl:5"]
     done = CliRunner().invoke(app, ["replay", str(path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, "one of the lines is no case"
+    assert "1 of 3 lines are no cases" in done.stderr
     assert "3 cases" in done.stderr
     names = [json.loads(text)["name"] for text in out.read_text(encoding="utf-8").splitlines()]
     assert names == ["a", "cases.jsonl:3", "b"]
@@ -92,6 +93,17 @@ def test_the_command_writes_one_line_per_case(tmp_path: Path) -> None:
     assert shown.stdout == out.read_text(encoding="utf-8")
 
 
+def test_an_app_that_is_refused_is_a_result(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(line("refused", app="define strem S (v int);").text, encoding="utf-8")
+    done = CliRunner().invoke(app, ["replay", str(path)])
+    assert (done.exit_code, json.loads(done.stdout)["error"]["category"]) == (0, "syntax")
+
+
 def test_the_command_explains_what_it_cannot_do(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text(line("a").text, encoding="utf-8")
+    nowhere = CliRunner().invoke(app, ["replay", str(path), "--out", str(tmp_path / "missing" / "out.jsonl")])
+    assert (nowhere.exit_code, "cannot write" in nowhere.output) == (2, True)
     missing = CliRunner().invoke(app, ["replay", str(tmp_path / "cases.jsonl")])
     assert missing.exit_code == 2

@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config.sections import Datasource, Kafka, Log, Nats, Script, Spark, StatePersistence, Transports
+from spdist.config.sections import (
+    Datasource,
+    Files,
+    Kafka,
+    Log,
+    Nats,
+    Script,
+    Secrets,
+    Spark,
+    StatePersistence,
+    Transports,
+)
 
 
 @dataclass(frozen=True)
@@ -16,6 +27,8 @@ class HostSettings:
     state_persistence: StatePersistence
     script: Script = field(default_factory=Script)
     datasources: dict[str, Datasource] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=Secrets)
+    files: Files = field(default_factory=Files)
 
 
 def settings_in(root: Path, transports: Transports | None = None, **spark: Any) -> HostSettings:
@@ -23,6 +36,7 @@ def settings_in(root: Path, transports: Transports | None = None, **spark: Any) 
         spark=Spark(**{"driver_memory": "512m", "tick_interval_ms": 100, "optimize_for": "start"} | spark),
         transports=transports or Transports(log=Log(directory=root / "the topics")),
         state_persistence=StatePersistence(location=root / "the states"),
+        files=Files((root,)),
     )
 
 

@@ -31,10 +31,12 @@ def made() -> Iterator[Callable[[Fed], Fed]]:
         one.close()
 
 
-async def publish(server: str, *names: str, stream: bool = False) -> None:
+async def publish(server: str, *names: str, stream: bool = False, deep: int = 0) -> None:
     client = await nats.connect(server, user="me", password="pw")
     if stream:
         await client.jetstream().add_stream(name="O", subjects=["orders.>"])
+    if deep:
+        await client.publish("orders.x", b"[" * deep)
     for name in names:
         await client.publish("orders.x", b'{"k": "%s"}' % name.encode())
     await client.flush()
@@ -65,9 +67,10 @@ def test_a_stream_is_read_once_over_restarts(
     one.feeders.start()
     becomes(one.rows, [("a", 1), ("b", 2)])
     one.feeders.stop()
-    asyncio.run(publish(server, "c"))
+    asyncio.run(publish(server, "c", '"' * 3, "d", deep=5000))
     one.again()
-    becomes(one.rows, [("a", 1), ("b", 2), ("c", 3)])
+    becomes(one.rows, [("a", 1), ("b", 2), ("c", 4), ("d", 6)])
+    assert one.feeders.rejected == {"S": 2}
     # A message whose acknowledgement was lost comes again under its number.
     one.feeders._feeders[0]._door.inlet.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
-    assert one.rows() == [("a", 1), ("b", 2), ("c", 3)]
+    assert one.rows() == [("a", 1), ("b", 2), ("c", 4), ("d", 6)]

@@ -6,11 +6,15 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
+from spdist.config import Secret
+from spdist.config.allowed import Allowed
+from spdist.config.sections import Auth, User
 from spdist.errors import AppValidationError, TransportError
 from spdist.extension import catalog
 from spdist.language.checker import check
@@ -25,6 +29,7 @@ from spdist.transports.base import Record, Repeats
 from spdist.transports.delivery import Delivery
 from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
+from spdist.transports.logins import Logins
 from spdist.transports.outlet_near import InMemoryOutlet
 from spdist.transports.outlets import fault_topic
 from spdist.transports.payload import Payload
@@ -44,11 +49,12 @@ class Fed:
         self.assignment = whole(checked, self.text)
         for assigned in self.assignment.inputs:
             self.transport.ensure(assigned.topic, 1)
-        self.users = {"me": "pw"}
+        self.users = Logins({"me": "pw", "other": "pw"})
         self.feeders = self.made()
 
     def made(self) -> Feeders:
-        around = Surroundings(self.transport, self.root / "topics", self.users)
+        allowed = Allowed((self.root,), (self.root / "topics",), {"SOURCE": Secret("s3")})
+        around = Surroundings(self.transport, self.root / "topics", lambda: self.users, allowed)
         return Feeders(self.assignment, around)
 
     def again(self) -> None:
@@ -182,9 +188,7 @@ def test_sources_share_a_port_by_path(fed: Callable[..., Fed]) -> None:
         one.made().start()
 
 
-def test_headers_are_properties_and_users_need_passwords(
-    fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_are_properties_and_users_need_passwords(fed: Callable[..., Fed]) -> None:
     one = fed(HTTP.format(", basic.auth.enabled='true'", ", @attributes(k='trp:x-kind', n='$.n')"))
     headers = {"X-Kind": "h"}
     for wrong in (None, ("me", "no"), ("you", "pw")):
@@ -192,9 +196,8 @@ def test_headers_are_properties_and_users_need_passwords(
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, 'Basic realm="spdist"')
     assert httpx.post(one.url, json={"n": 1}, headers=headers, auth=("me", "pw")).is_success
     assert one.rows() == [("h", 1)]
-    monkeypatch.setenv("SOURCE_PASSWORD", "s3")
     own = ", basic.auth.enabled='true', basic.auth.username='u', basic.auth.password='{}'"
-    other = fed(HTTP.format(own.format("env:SOURCE_PASSWORD"), ""))
+    other = fed(HTTP.format(own.format("${secret:SOURCE}"), ""))
     assert httpx.post(other.url, json={"event": {"k": "a", "n": 1}}, auth=("u", "s3")).is_success
     with pytest.raises(AppValidationError, match="is not written into an app"):
         fed(HTTP.format(own.format("plain"), ""))
@@ -369,3 +372,62 @@ def test_a_feeder_that_cannot_go_on_says_so_and_tries_again(
         patched.setattr(one.transport, "read", fails)
         becomes(lambda: one.feeders.problem, "the @source of stream 'S': gone")
     becomes(lambda: one.feeders.problem, None)
+
+
+# --------------------------------------------------------------------------------------------------- what apps may use
+def test_a_file_outside_of_the_directories_is_not_read(fed: Callable[..., Fed], tmp_path: Path) -> None:
+    for place in ("file.uri='/etc/hostname'", "dir.uri='/etc'", "file.uri='topics/x'", "dir.uri='../..'"):
+        with pytest.raises(AppValidationError, match="lies outside of the directories that apps may use") as error:
+            Fed(tmp_path, FILE.format(place))
+        assert error.value.span is not None and "siddhi.files.directories" in (error.value.hint or "")
+    moved = "dir.uri='in', tailing='false', action.after.process='move', move.after.process='/etc/done'"
+    with pytest.raises(AppValidationError, match=r"'move\.after\.process' .* lies outside"):
+        Fed(tmp_path, FILE.format(moved))
+
+
+def test_links_that_lead_outside_are_left_out(
+    tmp_path: Path, becomes: Becomes, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tmp_path / "allowed"
+    (root / "in").mkdir(parents=True)
+    (tmp_path / "private.csv").write_text("geheim,1\n")
+    (root / "in/a.csv").symlink_to(tmp_path / "private.csv")
+    (root / "other.csv").write_text("linked,2\n")
+    (root / "in/b.csv").symlink_to(root / "other.csv")
+    (root / "in/c.csv").write_text("c,3\n")
+    one = Fed(root, FILE.format("dir.uri='in', tailing='false'"))
+    one.feeders.start()
+    try:
+        becomes(one.rows, [("linked", 2), ("c", 3)])
+        (root / "in/c.csv").unlink()
+        (root / "in/d.csv").write_text("d,4\n")
+        becomes(one.rows, [("linked", 2), ("c", 3), ("d", 4)])
+    finally:
+        one.close()
+    assert [line for line in caplog.messages if "a.csv is left out" in line and "outside of the directories" in line]
+    assert len([line for line in caplog.messages if "left out" in line]) == 1
+
+
+def test_those_who_may_deploy_may_send(tmp_path: Path) -> None:
+    """Of a node's users who may only look, or only report for work, none may send; no password is kept in clear."""
+    roles = {"root": "admin", "dev": "developer", "eye": "viewer", "work": "worker"}
+    users = tuple(User(name, Secret(f"{name}-pw"), (role,)) for name, role in roles.items())
+    one = Fed(tmp_path, HTTP.format(", basic.auth.enabled='true'", ""))
+    config = SimpleNamespace(auth=Auth(users=users), script=SimpleNamespace(python_enabled=False))
+    host: Any = SimpleNamespace(config=config, log_directory=tmp_path / "topics", allowed=Allowed())
+    (one.feeders,) = module.feeders_of([one.assignment], one.transport, host)
+    one.feeders.start()
+    try:
+        answers = {
+            name: httpx.post(one.url, json={"event": {"k": name, "n": 1}}, auth=(name, f"{name}-pw")).status_code
+            for name in roles
+        }
+        assert answers == {"root": 200, "dev": 200, "eye": 401, "work": 401}
+        (feeder,) = one.feeders._feeders
+        assert isinstance(feeder, HttpFeeder)
+        assert "-pw" not in repr(vars(feeder._route.logins)) if feeder._route.logins else False
+    finally:
+        one.close()
+    config.auth = Auth(users=users[2:])
+    with pytest.raises(AppValidationError, match="asks for users, and there are none who may send"):
+        module.feeders_of([one.assignment], one.transport, host)

@@ -120,11 +120,13 @@ def test_a_silent_live_group_over_kafka_wakes_and_hears_outsiders_in_json_and_xm
             select e1.k as k, e1.v as v insert into Out;
         @dist(execGroup='last') from Out select * insert into End;"""
     work = assignments("KLive", text)
-    started(host, runtimes, work)
+    first, *_ = started(host, runtimes, work)
     producer = KafkaProducer(bootstrap_servers=kafka_broker.url)
     topic = work[0].inputs[0].topic
     producer.send(topic, json.dumps({"event": {"k": "json", "v": 7}}).encode())
     producer.send(topic, b"neither the one nor the other")
+    producer.send(topic, b"[" * 5000)
+    producer.send(topic, b"<a>" * 5000)
     producer.send(topic, b"<events><event><k>xml</k><v>8</v></event></events>")
     producer.close()
     eventually(
@@ -133,6 +135,7 @@ def test_a_silent_live_group_over_kafka_wakes_and_hears_outsiders_in_json_and_xm
         60,
     )
     assert sorted(row for _, row in read_events(kafka, "KLive.Out", INPUT)) == [("json", 7), ("xml", 8)]
+    eventually(lambda: first.status().rejected == {"S": 3}, "what cannot be read is counted", 60)
 
 
 SINKS = """@app:name('KSinks') define stream S (k string, v long);

@@ -191,9 +191,10 @@ def test_messages_move_the_clock_in_playback_and_shards_share_them(
     events = [(1_700_000_000_000 + number, (f"k{number % 7}", number)) for number in range(400)]
     for begun, stop in ((0, 150), (150, 400)):
         part = events[begun:stop]
-        users.send(topic, *[message(*row) for _, row in part], time=part[0][0])
+        users.send(topic, b"[" * 5000, *[message(*row) for _, row in part], time=part[0][0] - 1)
         group = begin(text, 3)
         eventually(lambda g=group, p=part: (g.status().clock or 0) >= p[-1][0], "all shards have read all", 240)
+        eventually(lambda g=group: g.status().rejected == {"S": 1}, "who routes has counted", 60)
         (group.kill if begun == 0 else group.stop)()
     local = run(f"@app:playback {body}", {"S": events})["Out"]
     by_key = lambda found: {k: [e for e in found if e[1][0] == k] for k in sorted({e[1][0] for e in found})}  # noqa: E731
@@ -219,16 +220,18 @@ def test_what_is_no_event_goes_where_the_source_says(
     ]
     text = "@app:name('Bad') " + "".join([*definitions, *queries])
     users.send(topic, b"no json", message("a", 1), b'[{"event": {"k": "b", "v": 2}}, {"event": {"k": "c"}}]')
-    begin(text)
+    users.send(topic, b"[" * 5000)
+    group = begin(text)
     for kind in kinds:
         out = f"Bad.{kind}.Out"
         eventually(lambda out=out: rows(topics, out) == [("a", 1), ("b", 2)], "what can be read comes", 240)
-    eventually(lambda: len(rows(topics, "Bad.STREAM.Faults", faults)) == 2, "the rest comes as faults", 240)
+    eventually(lambda: len(rows(topics, "Bad.STREAM.Faults", faults)) == 3, "the rest comes as faults", 240)
+    eventually(lambda: group.status().rejected == dict.fromkeys(kinds, 3), "all are counted", 60)
     found = rows(topics, "Bad.STREAM.Faults", faults)
     assert all(k is None and "stream 'STREAM'" in told for k, told in found), found
     assert not rows(topics, "Bad.LOG.Faults", faults)
     kept = read_errors(topics, "Bad")
-    assert [one["origin"] for one in kept] == ["source"] * 2
+    assert [one["origin"] for one in kept] == ["source"] * 3
     assert (kept[0]["stream"], kept[0]["payload"]) == ("STORE", "no json")
 
 

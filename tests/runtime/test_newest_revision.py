@@ -10,6 +10,7 @@ from spdist.config.sections import StatePersistence
 from spdist.engine.state import StateStore, state_directory
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.persistence import FileSystemPersistenceStore
+from tests.engine.fake_app import say_who_runs
 from tests.runtime.host_settings import settings_in
 
 
@@ -20,6 +21,7 @@ def test_the_newest_is_known_and_looked_for_again(tmp_path: Path, eventually: Ca
     newest = NewestRevision(settings, ["A", "B"], every_s=10, steady=lambda: now)
     assert newest.look() is None
     for instance, name in (("A", "5__App"), ("B", "40__App"), ("A", "300__App")):
+        say_who_runs(settings.state_persistence.location, instance)
         StateStore(state_directory(settings.state_persistence.location, instance)).open("me")
         store.save(instance, name)
     eventually(lambda: newest.name() == "300__App", "it has looked", 10)

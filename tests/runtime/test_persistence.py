@@ -15,7 +15,7 @@ from spdist.planning.topology import AssignedInput
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.transports.base import Record
 from spdist.transports.payload import Events, Payload
-from tests.engine.fake_app import SCHEMA, island
+from tests.engine.fake_app import SCHEMA, island, say_who_runs
 
 NAME = "App-g-1"
 PAYLOAD = Payload(SCHEMA)
@@ -25,6 +25,7 @@ class Group:
     """One start of a group instance: each batch is one event of stream A, worth 1."""
 
     def __init__(self, location: Path, owner: str, snapshot_every: int = 1000) -> None:
+        say_who_runs(location, NAME)
         self.store = StateStore(state_directory(location, NAME))
         self.opening = self.store.open(owner)
         inputs = (AssignedInput("A", "App.A", (0,)),)

@@ -18,6 +18,7 @@ from spdist.runtime.persistence import (
     PersistenceStore,
     open_persistence,
 )
+from tests.engine.fake_app import say_who_runs
 
 NAME = "App-g-1"
 
@@ -37,6 +38,7 @@ class Log:
     """A log of inputs, with a snapshot now and then that is nothing but a number."""
 
     def __init__(self, location: Path, owner: str, place: str = ".") -> None:
+        say_who_runs(location, NAME)
         self.store = StateStore(state_directory(location, NAME) / place)
         self.opening = self.store.open(owner)
         self.number = self.opening.number
@@ -115,7 +117,7 @@ def test_a_revision_of_another_number_of_shards_is_put_back_as_it_is(tmp_path: P
         Log(tmp_path, "one", f"shard-{n}-of-2").run(n)
     store.save(NAME, "1__App")
     whole = state_directory(tmp_path, NAME)
-    for path in whole.iterdir():
+    for path in whole.glob("shard-*"):
         path.rename(whole / path.name.replace("of-2", "of-3"))
     Log(tmp_path, "one", "shard-3-of-3").run(1)
     store.restore(NAME, "1__App")

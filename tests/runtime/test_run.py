@@ -36,9 +36,9 @@ class Run:
 
     def __init__(self, root: Path) -> None:
         port = free_port()
-        self.root, self.out = root, root / "out.txt"
+        self.root, self.out = root, root / "spdist-data/files/out.txt"
         self.url = f"http://127.0.0.1:{port}/orders"
-        (root / "app.siddhi").write_text(APP.format(port=port, out=self.out))
+        (root / "app.siddhi").write_text(APP.format(port=port, out="out.txt"))
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, *more: str) -> None:
@@ -127,6 +127,17 @@ def test_a_wrong_app_is_explained_and_ends_with_1(run: Run) -> None:
     assert "line 4" in told
 
 
+def test_an_app_that_names_what_it_may_not_does_not_start(run: Run) -> None:
+    text = (run.root / "app.siddhi").read_text()
+    told = {"/etc/out.txt": "lies outside of the directories", "${env:HOME}": "names a variable or file"}
+    for wrong, said in told.items():
+        (run.root / "app.siddhi").write_text(text.replace("'out.txt'", f"'{wrong}'"))
+        run.start()
+        assert run.process is not None and run.process.wait(START_S) == 1
+        assert said in (run.root / "run.log").read_text()
+        run.kill()
+
+
 FILES = """@app:name('Lines')
 @source(type='file', file.uri='{root}/in.csv', tailing='false', file.polling.interval='50', @map(type='csv'))
 define stream In (k string, n long);
@@ -183,7 +194,7 @@ def test_a_standalone_master_runs_it_and_prometheus_is_told(run: Run, standalone
 def test_executors_of_their_own_give_the_same(run: Run) -> None:
     (run.root / "in.csv").write_text("".join(f"k{number % 2},{number}\n" for number in range(10)))
     (run.root / "app.siddhi").write_text(FILES.format(root=run.root, out=run.out))
-    run.start("--master", "local-cluster[2,1,1024]", "--until-idle", "5")
+    run.start("--master", "local-cluster[2,1,1024]", "--until-idle", "5", "--files", str(run.root))
     assert run.process is not None and run.process.wait(2 * START_S) == 0, (run.root / "run.log").read_text()
     assert run.out.read_text().splitlines() == [
         "k0 0", "k1 1", "k0 2", "k1 4", "k0 6", "k1 9", "k0 12", "k1 16", "k0 20", "k1 25",

@@ -10,6 +10,7 @@ import pytest
 from spdist import plan
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.engine.session import SparkHost
+from spdist.language.types import Schema, Type
 from spdist.planning.topology import Strategy, Topology
 from spdist.runtime.group import GroupRuntime
 from spdist.transports.base import Transport
@@ -19,6 +20,7 @@ from spdist.transports.payload import Payload
 from spdist.transports.routing import java_hash
 from tests.runtime.host_settings import settings_in, transports_in
 from tests.runtime.wire_apps import Wired, five_groups, quickstart
+from tests.transports.deleting import delete_topic
 
 Eventually = Callable[..., object]
 
@@ -108,3 +110,30 @@ def where_keys_belong(topics: Transport, topology: Topology, text: str) -> dict[
                 found[place] = {abs(java_hash(row[key])) % one.partitions for row in rows} == {partition}
     assert found
     return found
+
+
+def test_a_topic_that_is_deleted_under_a_reader_or_replaced_is_an_error(
+    host: SparkHost, topics: Transport, wire: tuple[str, str], runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    kind, url = wire
+    (assignment,) = plan(
+        "@app:name('Gone') define stream In (v long);"
+        "@sink(type='embedded', topic='Gone.Out') define stream Out (v long); from In select v insert into Out;",
+        transport=kind,
+    ).assignments()
+    topic = assignment.inputs[0].topic
+    topics.ensure(topic, 1)
+    topics.ensure("Gone.Out", 1)
+    schema = Schema((("v", Type.LONG),))
+    feed = Feed(topics, topic, schema)
+    feed.send([(1000 + n, (n,)) for n in range(3)])
+    for failing in ("deleted under it", "replaced before it starts"):
+        group = GroupRuntime(assignment, host, "worker-1")
+        runtimes.append(group)
+        group.start()
+        if failing == "deleted under it":
+            eventually(lambda: len(read_events(topics, "Gone.Out", schema)) == 3, "the events came", 60)
+            delete_topic(kind, url or str(host.config.transports.log.directory), topic)
+        eventually(lambda: group.status().state == "FAILED", failing, 90)  # noqa: B023
+        assert f"topic '{topic}' was deleted" in str(group.error)
+        assert "bring the topic back" in str(group.error)

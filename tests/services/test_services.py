@@ -21,6 +21,7 @@ from spdist.services.maven import Coordinate, jars
 from spdist.services.nats import NatsServer, find_nats_server
 from spdist.services.process import HOST, free_port, free_ports, in_use
 from spdist.services.running import Note, note, notes
+from spdist.transports.kafka_link import KafkaAccess, KafkaTopics
 
 ROOT = Path(__file__).parents[2]
 Eventually = Callable[..., object]
@@ -126,6 +127,42 @@ def test_up_prints_the_address_and_stops_when_asked(tmp_path: Path, eventually: 
     assert printed.strip() == "stopping"
     assert running.returncode == 0
     assert not in_use(int(port))
+
+
+def test_up_creates_topics(tmp_path: Path) -> None:
+    up = [
+        sys.executable,
+        "-m",
+        "spdist",
+        "services",
+        "up",
+        "kafka",
+        "--port",
+        "0",
+        "--topic",
+        "orders:3",
+        "--topic",
+        "a",
+    ]
+    running = subprocess.Popen([*up, "--directory", str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        _, up_at, topics = (running.stdout.readline() for _ in range(3))
+        assert topics == "kafka: topics orders, a\n"
+        access = KafkaAccess((up_at.split(" running at ")[1].split()[0],), {})
+        looking = KafkaTopics(access, creates=True)
+        assert [len(found) for found in looking.extents(("orders", "a")).values()] == [3, 1]
+        assert looking.extents(("named",)) in ({"named": {}}, {"named": {0: (0, 0)}}), "it is being made, or is there"
+        looking.close()
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("topic", ["", ":3", "orders:0", "orders:x", "two words"])
+def test_what_is_no_topic_is_a_wrong_command_line(topic: str) -> None:
+    done = CliRunner().invoke(app, ["services", "up", "kafka", "--topic", topic])
+    assert (done.exit_code, "--topic" in done.output) == (2, True)
 
 
 def test_one_port_is_not_for_all() -> None:

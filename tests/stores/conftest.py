@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spdist.config.allowed import Allowed
 from spdist.stores.opening import Stores
 from spdist.stores.settings import DatabaseSettings
 
@@ -54,7 +55,7 @@ def opened(database_url: str, tmp_path: Path) -> Iterator[Open]:
     made: list[Stores] = []
 
     def open_one() -> Stores:
-        made.append(Stores({"DB": DatabaseSettings(database_url)}, tmp_path))
+        made.append(Stores(Allowed((tmp_path,), datasources={"DB": DatabaseSettings(database_url)})))
         return made[-1]
 
     yield open_one

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from spdist.config.allowed import Allowed
 from spdist.engine.hosted import HostedApp
 from spdist.errors import StoreError
 from spdist.extension import catalog
@@ -168,7 +169,7 @@ def test_an_aggregation_is_replayed_from_what_it_found(opened: Open) -> None:
 def test_a_duckdb_file_is_free_between_batches(tmp_path: Path) -> None:
     """Another process goes on with the shard while this one, which has done its part, lives on."""
     text = COUNTING.replace("type='rdbms', datasource='DB'", "type='duckdb', path='t.duckdb'")
-    life = Life(Stores({}, tmp_path), text)
+    life = Life(Stores(Allowed((tmp_path,))), text)
     life.batch(1, FIRST)
     code = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('DELETE FROM \"Log\"')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "t.duckdb")], check=True, timeout=60)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy import text as sql
 
+from spdist.config import Secret
+from spdist.config.allowed import Allowed
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.errors import AppValidationError, UnknownExtensionError, UnsupportedFeatureError
+from spdist.errors import AppValidationError, StoreError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
+from spdist.language.types import Schema
 from spdist.stores.cache import CacheSettings, RowCache
+from spdist.stores.database import Database
+from spdist.stores.opening import open_stores
+from spdist.stores.settings import DatabaseSettings, store_settings
 
 S = "define stream S (k string, n int);"
 T = "define table T (k string, n int);"
@@ -20,12 +29,11 @@ T = "define table T (k string, n int);"
 
 def app(text: str, base: Path) -> LocalApp:
     checked = check(parse(text), catalog(), text)
-    return LocalApp(checked, stores=outside_stores(checked, base=base))
+    return LocalApp(checked, stores=outside_stores(checked, Allowed((base,), tables=("kept",))))
 
 
-def test_rows_outlive_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TABLES", "shop.db")
-    store = "@store(type='rdbms', jdbc.url='jdbc:sqlite:${env:TABLES}', table.name='stock')"
+def test_rows_outlive_the_app(tmp_path: Path) -> None:
+    store = "@store(type='rdbms', jdbc.url='jdbc:sqlite:shop.db', table.name='stock')"
     text = f"{S} {store} {T} from S insert into T;"
     first = app(text, tmp_path)
     first.send("S", 1, ("a", 1))
@@ -56,7 +64,11 @@ def test_duckdb_is_an_embedded_store(tmp_path: Path) -> None:
         ("type='rdbms', jndi.resource='x'", UnsupportedFeatureError, "Java server"),
         ("type='rdbms', jdbc.ulr='jdbc:sqlite:x'", AppValidationError, "Did you mean 'jdbc.url'"),
         ("type='rdbms', jdbc.url='jdbc:h2:x'", AppValidationError, "database that spdist can use"),
-        ("type='rdbms', jdbc.url='jdbc:sqlite:x', password='${env:NOT_SET}'", AppValidationError, "NOT_SET"),
+        (
+            "type='rdbms', jdbc.url='jdbc:postgresql://h/d', password='${secret:NONE}'",
+            AppValidationError,
+            "the secret NONE",
+        ),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', field.length='n:3'", AppValidationError, "no string attribute"),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', field.length='k:x'", AppValidationError, "number of characters"),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', allow.null.values='maybe'", AppValidationError, "true or false"),
@@ -67,6 +79,24 @@ def test_duckdb_is_an_embedded_store(tmp_path: Path) -> None:
             "policy 'X'",
         ),
         ("type='duckdb'", AppValidationError, "needs 'path'"),
+        ("type='duckdb', path='/etc/x.duckdb'", AppValidationError, "outside of the directories"),
+        ("type='duckdb', path='../x.duckdb'", AppValidationError, "outside of the directories"),
+        ("type='duckdb', jdbc.url='jdbc:duckdb:/etc/x'", AppValidationError, "'jdbc.url' lies outside"),
+        ("type='duckdb', path='x?access_mode=READ_ONLY'", AppValidationError, "takes no parameters"),
+        ("type='rdbms', jdbc.url='jdbc:sqlite:/etc/x.db'", AppValidationError, "outside of the directories"),
+        ("type='rdbms', jdbc.url='sqlite:////etc/x.db'", AppValidationError, "outside of the directories"),
+        ("type='rdbms', jdbc.url='sqlite:///file:/etc/x?uri=true'", AppValidationError, "takes no parameters"),
+        ("type='rdbms', jdbc.url='postgresql://h/d?sslcert=/etc/x'", AppValidationError, "the parameter 'sslcert'"),
+        ("type='rdbms', jdbc.url='postgresql://h/d?service=x'", AppValidationError, "the parameter 'service'"),
+        ("type='rdbms', jdbc.url='postgresql://h/d?passfile=x'", AppValidationError, "the parameter 'passfile'"),
+        ("type='rdbms', jdbc.url='postgresql://h/d?host=/run'", AppValidationError, "the parameter 'host'"),
+        ("type='rdbms', jdbc.url='postgresql://h/d?sslmode=/x'", AppValidationError, "the parameter 'sslmode'"),
+        ("type='rdbms', jdbc.url='postgresql://%2Frun/d'", AppValidationError, "names no host"),
+        ("type='rdbms', jdbc.url='mysql://h/d?local_infile=1'", AppValidationError, "the parameter 'local_infile'"),
+        ("type='rdbms', jdbc.url='mysql://h/d?read_default_file=x'", AppValidationError, "may not set"),
+        ("type='rdbms', jdbc.url='jdbc:sqlite:x', table.name='spdist_applied'", AppValidationError, "to spdist itself"),
+        ("type='rdbms', jdbc.url='jdbc:sqlite:x', table.name='main.SPDIST_Leader'", AppValidationError, "to spdist"),
+        ("type='rdbms', jdbc.url='jdbc:sqlite:x', table.name='kept'", AppValidationError, "to spdist itself"),
     ],
 )
 def test_what_is_wrong_is_refused(store: str, error: type[Exception], match: str, tmp_path: Path) -> None:
@@ -137,3 +167,50 @@ def test_a_cache_answers_for_the_database_and_follows_what_is_written(tmp_path: 
     assert seen == [("a", 1), ("a", 1), ("a", 2), ("a", 3)]
     running.stop()
     other.stop()
+
+
+def test_the_tables_of_an_aggregation_are_not_spdists_own(tmp_path: Path) -> None:
+    store = "@store(type='rdbms', jdbc.url='jdbc:sqlite:x', table.name='{}')"
+    text = "define stream S (k string, n long); {} define aggregation A from S select k, sum(n) as n group by k"
+    text += " aggregate every sec...min;"
+    checked = check(parse(text.format(store.format("kept"))), catalog(), text)
+    with pytest.raises(AppValidationError, match="'kept_MINUTES' belongs to spdist itself"):
+        LocalApp(checked, stores=outside_stores(checked, Allowed((tmp_path,), tables=("kept_minutes",))))
+
+
+def test_parameters_that_are_words_may_be_set(tmp_path: Path) -> None:
+    url = "postgresql://me@db.example.org:5432/d?sslmode=require"
+    text = f"@store(type='rdbms', jdbc.url='{url}') define table T (k string);"
+    (definition,) = parse(text).definitions
+    schema = Schema.of([("k", "string")])
+    found = store_settings(definition.annotations[0], "T", schema, Allowed())  # type: ignore[union-attr]
+    assert found.database.url.endswith("?sslmode=require")
+
+
+def test_duckdb_reads_no_other_file(tmp_path: Path) -> None:
+    """DuckDB takes the name of a table that is not there for that of a file."""
+    (tmp_path / "private.csv").write_text("k,n\ngeheim,1\n")
+    store = f"@store(type='duckdb', path='t.duckdb', table.name='{tmp_path / 'private'}.csv')"
+    with pytest.raises(StoreError) as error:
+        running = app(f"{S} {store} {T}", tmp_path)
+        running.query("from T select *")
+    assert "geheim" not in str(error.value)
+    database = open_stores(Allowed((tmp_path,)))
+    settings = DatabaseSettings(f"duckdb:///{tmp_path / 'other.duckdb'}")
+    for text in ("SELECT * FROM read_csv('{}')", "ATTACH '{}'", "COPY (SELECT 1) TO '{}'", 'SELECT * FROM "{}"'):
+        with pytest.raises(StoreError, match="file system operations are disabled"):
+            database._database(settings).read(sql(text.format(tmp_path / "private.csv")))
+    database.close()
+
+
+def test_a_driver_that_says_a_secret_is_not_repeated(tmp_path: Path) -> None:
+    store = "@store(type='rdbms', jdbc.url='jdbc:postgresql://127.0.0.1:1/d', username='${secret:WHO}')"
+    text = f"{store} define table T (k string);"
+    (definition,) = parse(text).definitions
+    allowed = Allowed(secrets={"WHO": Secret("geheim")})
+    found = store_settings(definition.annotations[0], "T", Schema.of([("k", "string")]), allowed)  # type: ignore[union-attr]
+    assert "geheim" not in repr(found)
+    database = Database(create_engine("sqlite://"), "it", found.database.secrets)
+    with pytest.raises(StoreError, match=r"no such table: \*\*\*") as error:
+        database.read(sql(f"SELECT * FROM {found.database.username}"))
+    assert "geheim" not in "".join(traceback.format_exception(error.value))

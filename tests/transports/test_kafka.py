@@ -14,13 +14,18 @@ from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.kafka import KafkaTransport, kafka_topic
 from spdist.transports.kafka_options import KafkaSettings
 from spdist.transports.outside import mark
-from tests.transports.transport_contract import Factory, Make, ServerContract
+from tests.transports.deleting import delete_topic
+from tests.transports.transport_contract import Delete, Factory, Make, ServerContract
 
 
 class TestKafkaTransport(ServerContract):
     @pytest.fixture
     def factory(self, kafka_broker: KafkaBroker) -> Factory:
         return functools.partial(KafkaTransport, KafkaSettings(kafka_broker.url))
+
+    @pytest.fixture
+    def delete(self, kafka_broker: KafkaBroker) -> Delete:
+        return functools.partial(delete_topic, "kafka", kafka_broker.url)
 
     @pytest.fixture(scope="class")
     def mortal(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:

@@ -14,13 +14,18 @@ import pytest
 
 from spdist.errors import TransportError
 from spdist.transports.log import LogTransport
-from tests.transports.transport_contract import Factory, TransportContract, record
+from tests.transports.deleting import delete_topic
+from tests.transports.transport_contract import Delete, Factory, TransportContract, record
 
 
 class TestLogTransport(TransportContract):
     @pytest.fixture
     def factory(self, tmp_path: Path) -> Factory:
         return functools.partial(LogTransport, tmp_path / "a directory with spaces")
+
+    @pytest.fixture
+    def delete(self, tmp_path: Path) -> Delete:
+        return functools.partial(delete_topic, "log", str(tmp_path / "a directory with spaces"))
 
 
 ENDLESS = """

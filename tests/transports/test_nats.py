@@ -19,7 +19,8 @@ from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.nats import NatsTransport, stream_name, subject_of
 from spdist.transports.nats_settings import NatsSettings
 from spdist.transports.outside import is_marked, read_marked
-from tests.transports.transport_contract import Factory, Make, ServerContract
+from tests.transports.deleting import delete_topic
+from tests.transports.transport_contract import Delete, Factory, Make, ServerContract
 
 
 def on_server(server: NatsServer, act: Callable[[Any], Any]) -> Any:
@@ -39,6 +40,10 @@ class TestNatsTransport(ServerContract):
     @pytest.fixture
     def factory(self, nats_server: NatsServer) -> Factory:
         return functools.partial(NatsTransport, NatsSettings(nats_server.url))
+
+    @pytest.fixture
+    def delete(self, nats_server: NatsServer) -> Delete:
+        return functools.partial(delete_topic, "nats", nats_server.url, partitions=2)
 
     @pytest.fixture(scope="class")
     def mortal(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:

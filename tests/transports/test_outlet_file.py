@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from spdist.config.allowed import Allowed
 from spdist.mapping.passing import Events
 from spdist.transports import outlet_file
 from spdist.transports.delivery import Delivery
@@ -19,8 +21,12 @@ def deliveries(path: Path, first: int, texts: Sequence[str], producer: str = "Ap
     return [Delivery("file", 0, 0, "S", options, text, producer, first + n) for n, text in enumerate(texts)]
 
 
-def send(made: list[Delivery]) -> None:
-    FileOutlet(made[0].options).send(made)
+#: Everything below the directory of pytest, and nothing else.
+ALLOWED = Allowed((Path(tempfile.gettempdir()),))
+
+
+def send(made: list[Delivery], allowed: Allowed = ALLOWED) -> None:
+    FileOutlet(made[0].options, allowed).send(made)
 
 
 def test_lines_are_appended_and_repeats_are_not(tmp_path: Path) -> None:
@@ -93,10 +99,23 @@ def test_separators_modes_and_places(tmp_path: Path) -> None:
     found = [(tmp_path / name).read_text() for name in "abcd"]
     assert found == ["12", "1\n2\n", "1\n\n", "2\n"]
     uri = f"file://{tmp_path}/e%20f.txt"
-    FileOutlet({"file.uri": uri}).send([Delivery("file", 0, 0, "S", {"file.uri": uri}, Events([(1, ("x",))]), "A", 0)])
+    send([Delivery("file", 0, 0, "S", {"file.uri": uri}, Events([(1, ("x",))]), "A", 0)])
     assert (tmp_path / "e f.txt").read_text() == "Event{timestamp=1, data=['x'], isExpired=false}\n"
 
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(SendError, match=r"cannot write .*: Is a directory"):
         send(deliveries(tmp_path, 0, ["a"]))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 2, "next": {}, "intent": null}', b'{"format": 1, "next": 5}'],
+)
+def test_a_damaged_ledger_says_what_to_do_and_nothing_is_written(content: bytes, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    send(deliveries(out, 0, ["a"]))
+    (tmp_path / ".out.txt.spdist").write_bytes(content)
+    with pytest.raises(SendError, match=r"out\.txt\.spdist is damaged.*bring it back from a copy, or delete it"):
+        send(deliveries(out, 1, ["b"]))
+    assert out.read_text() == "a\n"

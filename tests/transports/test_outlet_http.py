@@ -4,57 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
+from spdist.config import Secret
+from spdist.config.allowed import Allowed
 from spdist.errors import AppValidationError
+from spdist.language.types import Schema
+from spdist.mapping.templates import Template
 from spdist.transports.delivery import Delivery
 from spdist.transports.outlet_http import HttpOutlet
 from spdist.transports.outlets import SendError
-
-
-class Receiver:
-    """Keeps what it gets; answers what `answers` says for a path, 200 otherwise."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[str, str, dict[str, str], str]] = []
-        self.answers: dict[str, list[tuple[int, str]]] = {}
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                receiver.got.append((self.command, self.path, headers, body))
-                planned = receiver.answers.get(self.path.partition("?")[0], [])
-                status, answer = planned.pop(0) if planned else (200, "")
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer.encode())
-
-            do_POST = do_PUT = do_GET = do
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+from tests.transports.receiver import Receiver
 
 
 @pytest.fixture
@@ -69,8 +34,8 @@ def deliveries(url: str, *payloads: Any, **more: str) -> list[Delivery]:
     return [Delivery("http", 0, 0, "S", options, payload, "App-1", n) for n, payload in enumerate(payloads)]
 
 
-def send(made: list[Delivery]) -> None:
-    outlet = HttpOutlet(made[0].options)
+def send(made: list[Delivery], allowed: Allowed | None = None) -> None:
+    outlet = HttpOutlet(made[0].options, allowed)
     try:
         outlet.send(made)
     finally:
@@ -113,13 +78,14 @@ def test_nobody_there_may_pass(receiver: Receiver) -> None:
     receiver.__init__()  # type: ignore[misc]
 
 
-def test_basic_credentials_may_come_from_the_environment(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_SINK_PASSWORD", "pä")
-    send(deliveries(receiver.url, "a", basic_auth_username="u", basic_auth_password="env:HTTP_SINK_PASSWORD"))
+def test_credentials_are_secrets_of_the_node(receiver: Receiver) -> None:
+    allowed = Allowed(secrets={"SINK": Secret("pä")})
+    send(deliveries(receiver.url, "a", basic_auth_username="u", basic_auth_password="${secret:SINK}"), allowed)
     shown = receiver.got[0][2]["authorization"].removeprefix("Basic ")
     assert base64.b64decode(shown).decode() == "u:pä"
-    with pytest.raises(AppValidationError, match="NOT_SET, which is not set"):
-        send(deliveries(receiver.url, "a", basic_auth_username="u", basic_auth_password="env:NOT_SET"))
+    with pytest.raises(AppValidationError, match="the secret OTHER, which this node does not have") as error:
+        send(deliveries(receiver.url, "a", basic_auth_username="u", basic_auth_password="${secret:OTHER}"), allowed)
+    assert "siddhi.secrets" in (error.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -166,4 +132,74 @@ def test_wrong_options_are_refused(receiver: Receiver, tmp_path: Path) -> None:
         ("hostname.verification.enabled", "maybe", "is true or false"),
     ]:
         with pytest.raises(AppValidationError, match=told):
-            HttpOutlet({"publisher.url": receiver.url, key: value})
+            HttpOutlet({"publisher.url": receiver.url, key: value}, Allowed((tmp_path,)))
+
+
+SCHEMA = Schema.of([("v", "string")])
+
+
+def varying(url: str, key: str, template: str, *values: str, **more: str) -> list[Delivery]:
+    """Deliveries with an option that differs from event to event."""
+    filled = [Template(template, SCHEMA).filled((value,)) for value in values]
+    options = {"publisher.url": url, **{name.replace("_", "."): text for name, text in more.items()}}
+    return [Delivery("http", 0, 0, "S", {**options, key: one}, "p", "A", n) for n, one in enumerate(filled)]
+
+
+def test_events_fill_headers_and_make_none(receiver: Receiver) -> None:
+    template = "'X-Name: <{{v}}>','X-Fixed: 1'"
+    theirs = ["plain", "', 'Authorization: Basic x", "ä:b'c"]
+    send(varying(receiver.url, "headers", template, *theirs))
+    for value, (_, _, headers, _) in zip(theirs, receiver.got, strict=True):
+        assert headers["x-name"].encode("latin-1").decode() == f"<{value}>"
+        assert headers["x-fixed"] == "1"
+        assert "authorization" not in headers
+    for bad in ("a\r\nX-Evil: 1", "a\nb", "a\0b", "\x7f"):
+        with pytest.raises(SendError, match="the header X-Name would hold a control character") as error:
+            send(varying(receiver.url, "headers", template, "first", bad))
+        assert (error.value.done, error.value.lasting) == (1, True)
+    assert all("x-evil" not in headers for _, _, headers, _ in receiver.got)
+
+
+@pytest.mark.parametrize("headers", ["'{{v}}: x'", "'X-{{v}}: x'", "{{v}}", "'A: 1'{{v}}", "X: 1", "'${secret:S}: x'"])
+def test_headers_have_names_that_are_written(receiver: Receiver, headers: str) -> None:
+    made = deliveries(receiver.url, "a", headers=headers)
+    if "{{" in headers:
+        made = varying(receiver.url, "headers", headers, "a")
+    with pytest.raises(AppValidationError, match="'headers' of the @sink of type 'http'"):
+        send(made)
+    assert receiver.got == []
+
+
+def test_credentials_go_only_to_a_host_that_is_written(receiver: Receiver) -> None:
+    fixed, login = f"{receiver.url}/{{{{v}}}}", {"basic_auth_username": "u", "basic_auth_password": "p"}
+    send(varying("", "publisher.url", "{{v}}", receiver.url))
+    send(varying("", "publisher.url", fixed, "a?b"))
+    assert [path for _, path, _, _ in receiver.got] == ["/", "/a?b"]
+    hosts = {"{{v}}": receiver.url, "http://127.0.0.1{{v}}": receiver.url[16:], "http://a{{v}}": "@b"}
+    for template, value in hosts.items():
+        with pytest.raises(SendError, match="the host comes with the event") as error:
+            send(varying("", "publisher.url", template, value, **login))
+        assert error.value.lasting
+    send(varying("", "publisher.url", fixed, "@b", **login))
+    assert receiver.got[2][1] == "/@b"
+
+
+def test_an_address_of_an_event_that_is_none_costs_that_event(receiver: Receiver) -> None:
+    for bad in ("http://[x", "http://h:port/", "ftp://h/", "nothing", "http://h\n/"):
+        with pytest.raises(SendError) as error:
+            send(varying("", "publisher.url", "{{v}}", bad))
+        assert error.value.lasting or "ConnectError" in str(error.value)
+
+
+def test_an_answer_that_repeats_credentials_is_not_shown(receiver: Receiver) -> None:
+    allowed = Allowed(secrets={"SINK": Secret("geheim"), "KEY": Secret("schluessel")})
+    told = base64.b64encode(b"u:geheim").decode()
+    receiver.answers["/"] = [(422, f"you said {told}, geheim and schluessel")]
+    options = {"basic_auth_username": "u", "basic_auth_password": "${secret:SINK}", "headers": "'X-Key: ${secret:KEY}'"}
+    with pytest.raises(SendError, match=r"answers 422 you said \*\*\*, \*\*\* and \*\*\*$"):
+        send(deliveries(receiver.url + "/", "a", **options), allowed)
+    assert receiver.got[0][2]["x-key"] == "schluessel"
+    line = Allowed(secrets={"SINK": Secret("a\nb")})
+    with pytest.raises(AppValidationError, match="a control character in X-Key") as error:
+        send(deliveries(receiver.url, "a", headers="'X-Key: ${secret:SINK}'"), line)
+    assert "a\nb" not in str(error.value)

@@ -200,3 +200,44 @@ def test_a_payload_of_another_stream_is_refused_and_both_are_named() -> None:
     other = Payload(Schema.of([("x", "int")])).encode(Events.of([(1, (1,))]))
     with pytest.raises(MappingError, match=r"\(x\), the stream has \(s string, i int"):
         Payload(ALL_TYPES).decode(other)
+
+
+MIXED = Schema.of([("k", "string"), ("v", "long"), ("o", "object"), ("b", "bool")])
+_MADE = Payload(MIXED).encode(Events.of([(n, (f"key {n}", n, {"a": [n]}, n % 2 == 0)) for n in range(20)]))
+
+
+@given(st.lists(st.tuples(st.integers(0, len(_MADE) - 1), st.integers(0, 255)), min_size=1, max_size=20), st.data())
+def test_bytes_of_others_are_checked_before_they_are_read(changes: list[tuple[int, int]], data: st.DataObject) -> None:
+    """Arrow reads wherever the columns of a batch point to: without the check this ends the process."""
+    changed = bytearray(_MADE)
+    for place, value in changes:
+        changed[place] = value
+    cut = data.draw(st.one_of(st.just(len(changed)), st.integers(0, len(changed))))
+    try:
+        events = Payload(MIXED, foreign=True).decode(bytes(changed[:cut]))
+    except MappingError:
+        return
+    assert all(type(at) is int and len(row) == len(MIXED) for at, row in zip(events.at, events.rows, strict=True))
+
+
+def test_columns_of_others_have_the_types_of_the_stream() -> None:
+    def made(**columns: Any) -> bytes:
+        sink = pa.BufferOutputStream()
+        usual = {"__ts": pa.array([1]), "__order": pa.array([0]), "k": pa.array(["a"]), "v": pa.array([2])}
+        batch = pa.record_batch({**usual, **columns})
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return bytes(sink.getvalue())
+
+    payload = Payload(Schema.of([("k", "string"), ("v", "long")]), foreign=True)
+    assert payload.decode(made()).rows == [("a", 2)]
+    for wrong in (
+        {"v": pa.array(["x"])},
+        {"v": pa.array([2], pa.int32())},
+        {"k": pa.array([b"a"])},
+        {"k": pa.array(["a"]).dictionary_encode()},
+        {"__ts": pa.array([None], pa.int64())},
+        {"__at": pa.array(["x"])},
+    ):
+        with pytest.raises(MappingError, match="is no Arrow batch: the column"):
+            payload.decode(made(**wrong))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spdist.config import Secret
+from spdist.config.allowed import Allowed
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
@@ -84,10 +86,11 @@ def test_kafka_over_tls_with_a_login(secured: str, certificate: Path) -> None:
 
 def test_a_kafka_sink_over_tls_with_a_login(secured: str, certificate: Path, tmp_path: Path) -> None:
     log, said = LogTransport(tmp_path), []
-    around = Surroundings("A", log, {}, waiting=said.append)
+    allowed = Allowed((certificate,), secrets={"GOOD": Secret("s3cret"), "BAD": Secret("wr0ng")})
+    around = Surroundings("A", log, {}, waiting=said.append, allowed=allowed)
     transport = KafkaTransport(KafkaSettings(secured, properties(certificate, "s3cret")))
     transport.ensure("sunk", 1)
-    for password in ("s3cret", "wr0ng"):
+    for password in ("${secret:GOOD}", "${secret:BAD}"):
         written = {"delivery.timeout.ms": "2000"} | properties(certificate, password)
         options = {
             "bootstrap.servers": secured,
@@ -95,7 +98,7 @@ def test_a_kafka_sink_over_tls_with_a_login(secured: str, certificate: Path, tmp
             "optional.configuration": ",".join(f"{name}:{value}" for name, value in written.items()),
         }
         outlet = KafkaOutlet(options, around)
-        if password == "s3cret":
+        if "GOOD" in password:
             outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 1)])
         else:
             with pytest.raises(SendError, match="Kafka at"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -22,6 +23,8 @@ from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
 Factory = Callable[[], Transport]
 #: ``make(number, partition, topic, producer)``: a record of the test's topic.
 Make = Callable[..., Record]
+#: Deletes a topic as somebody else would, who has access to the server or to the disk.
+Delete = Callable[[str], None]
 ROOT = Path(__file__).parents[2]
 
 
@@ -108,6 +111,33 @@ class TransportContract:
         assert [r.offset for r in transport.read(topic, 0, 4, limit=3)] == [4, 5, 6]
         assert [r.offset for r in transport.read(topic, 0, 8, limit=100)] == [8, 9]
         assert transport.read(topic, 0, 10) == []
+
+    def test_nothing_is_read_from_behind_the_end(self, transport: Transport, topic: str, make: Make) -> None:
+        transport.ensure(topic, 2)
+        transport.append([make(n) for n in range(3)])
+        with pytest.raises(TransportError, match=r"partition 0 ends at offset 3, but 4 records of it were read"):
+            transport.read(topic, 0, 4)
+        with pytest.raises(TransportError, match="partition 1 ends at offset 0"):
+            transport.read(topic, 1, 1)
+
+    def test_a_topic_that_is_made_anew_has_another_identity(
+        self, transport: Transport, factory: Factory, topic: str, make: Make, delete: Delete
+    ) -> None:
+        transport.ensure(topic, 1)
+        first = transport.identity(topic)
+        transport.append([make(0)])
+        assert transport.ensure(topic, 2) == 2
+        other = factory()
+        assert first == transport.identity(topic) == other.identity(topic) != ""
+        other.close()
+        delete(topic)
+        with pytest.raises(TransportError, match=re.escape(repr(topic))):
+            transport.read(topic, 0, 1)
+        again = factory()
+        again.ensure(topic, 1)
+        assert again.identity(topic) != first
+        again.append([make(n) for n in range(5)])
+        again.close()
 
     def test_a_reader_far_behind_reads_everything_again(
         self, transport: Transport, factory: Factory, topic: str, make: Make

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import binascii
 import logging
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, HTTPException, Request, params
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import Permission, Users
 from spdist.cluster.wire import MAX_BODY_BYTES, error_body
@@ -23,6 +21,7 @@ from spdist.errors import (
     NotFoundError,
     NotLeaderError,
     NoWorkersError,
+    PlannerBusyError,
     SiddhiAppError,
     SpdistError,
     StaleTermError,
@@ -30,10 +29,13 @@ from spdist.errors import (
     TransportUnavailableError,
     UnauthorizedError,
 )
+from spdist.transports.guesses import GuessingQueue, TooManyGuesses
+from spdist.transports.logins import WrongLogins, credentials
 
 __all__ = ["STATUS", "AppText", "Body", "Gate", "new_app"]
 
 _log = logging.getLogger(__name__)
+_wrong_logins = WrongLogins(_log)
 
 #: Error class to status; the nearest ancestor of an error's class counts.
 STATUS: dict[type[SpdistError], int] = {
@@ -49,6 +51,7 @@ STATUS: dict[type[SpdistError], int] = {
     StaleTermError: 409,
     NotLeaderError: 307,
     NoWorkersError: 503,
+    PlannerBusyError: 503,
 }
 
 
@@ -58,6 +61,7 @@ def new_app(title: str) -> FastAPI:
     app.add_exception_handler(SpdistError, _on_spdist_error)
     app.add_exception_handler(StarletteHTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
     return app
 
@@ -68,7 +72,7 @@ class Gate:
     def __init__(self, users: Users) -> None:
         self._users = users
         # Hashing costs processor and memory: strangers wait in line here, known callers pass by.
-        self._hashing = asyncio.Semaphore(2)
+        self._guesses = GuessingQueue()
 
     def asks(self, permission: Permission) -> params.Depends:
         """Return the dependency that lets in only users with `permission`; it yields the user's name."""
@@ -77,10 +81,9 @@ class Gate:
             username, password = _credentials(request)
             granted = self._users.recall(username, password)
             if granted is None:
-                async with self._hashing:
-                    granted = await run_in_threadpool(self._users.verify, username, password)
+                granted = await self._guess(request, username, password)
             if granted is None:
-                _log.warning("user %r from %s: wrong name or password", username, _caller(request))
+                _wrong_logins.add(username, _caller(request))
                 raise UnauthorizedError(
                     "user name or password are wrong", hint="the users are those of auth.configs of this node"
                 )
@@ -93,22 +96,24 @@ class Gate:
         depends: params.Depends = Depends(enter)
         return depends
 
+    async def _guess(self, request: Request, username: str, password: str) -> frozenset[Permission] | None:
+        """Return what a user may do who has not shown this password before; None where it is wrong."""
+        try:
+            return await self._guesses.look(username, _caller(request), partial(self._users.verify, username, password))
+        except TooManyGuesses as refused:
+            error = UnauthorizedError(str(refused), hint="only this name from this address has to wait")
+            raise HTTPException(429, error.to_dict(), {"Retry-After": str(refused.retry_after_s)}) from refused
+
 
 def _caller(request: Request) -> str:
     return request.client.host if request.client else "somewhere"
 
 
 def _credentials(request: Request) -> tuple[str, str]:
-    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "basic":
-        try:
-            username, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            pass
-        else:
-            if colon:
-                return username, password
-    raise UnauthorizedError("this takes a user name and a password (HTTP Basic authentication)")
+    shown = credentials(request.headers.get("authorization", ""))
+    if shown is None:
+        raise UnauthorizedError("this takes a user name and a password (HTTP Basic authentication)")
+    return shown
 
 
 async def _read_body(request: Request) -> bytes:
@@ -170,6 +175,10 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
     return JSONResponse(ClusterError(f"{request.url.path}: {found}").to_dict(), 400)
+
+
+async def _on_disconnect(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # to nobody
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, FastAPI, HTTPException, Query
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import AppText, Body, Gate, new_app
+from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import AnswerHeartbeat
-from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, read_message
+from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, read_message
 from spdist.errors import ClusterError, NotFoundError
 
 if TYPE_CHECKING:
-    from spdist.cluster.manager import Manager
+    from spdist.cluster.manager import Deployed, Manager
 
 __all__ = ["manager_app"]
 
@@ -29,7 +30,8 @@ def manager_app(manager: Manager) -> FastAPI:
     Notes
     -----
     Handlers are plain functions, run in threads: each asks the manager's mind and waits for what it says.
-    Source: WSO2 SP 4.x, manager and worker REST APIs. Ours: ``/managers/topology/{app}``, ``/managers/nodes``.
+    Source: WSO2 SP 4.x, manager and worker REST APIs. Ours: ``/managers/topology/{app}``, ``/managers/nodes``,
+    ``/resourceManager/leader``.
     """
     app = new_app("spdist manager")
     gate = Gate(manager.users)
@@ -51,13 +53,11 @@ def _apps(manager: Manager, gate: Gate) -> APIRouter:
 
     @router.post("", dependencies=[manage])
     def deploy(text: AppText) -> Response:
-        name, _ = manager.deploy(text, replace=False)
-        return _stored(name, created=True)
+        return _stored(manager.deploy(text, replace=False))
 
     @router.put("", dependencies=[manage])
     def update(text: AppText) -> Response:
-        name, created = manager.deploy(text, replace=True)
-        return _stored(name, created=created)
+        return _stored(manager.deploy(text, replace=True))
 
     @router.get("", dependencies=[view])
     def list_apps(is_active: _IsActive = None) -> list[str]:
@@ -79,10 +79,13 @@ def _apps(manager: Manager, gate: Gate) -> APIRouter:
     return router
 
 
-def _stored(name: str, *, created: bool) -> Response:
-    body = {"type": "success", "message": f"{name} was {'deployed' if created else 'updated'}", "name": name}
-    location = f"/siddhi-apps/{quote(name, safe='')}"
-    return JSONResponse(body, 201 if created else 200, {"Location": location})
+def _stored(done: Deployed) -> Response:
+    what = "deployed" if done.created else "updated"
+    body: Json = {"type": "success", "message": f"{done.name} was {what}", "name": done.name}
+    if done.change is not None:
+        body["change"] = done.change.to_dict()
+    location = f"/siddhi-apps/{quote(done.name, safe='')}"
+    return JSONResponse(body, 201 if done.created else 200, {"Location": location})
 
 
 def _revisions(manager: Manager, gate: Gate) -> APIRouter:
@@ -154,22 +157,33 @@ def _workers(manager: Manager, gate: Gate) -> APIRouter:
         return manager.node_details()
 
     @router.post("/resourceManager/heartbeat", dependencies=[gate.asks(Permission.HEARTBEAT)])
-    def heartbeat(body: Body) -> Response:
+    def heartbeat(request: Request, body: Body) -> Response:
         try:
             message = read_message(HeartbeatRequest, body)
         except ClusterError as error:
             raise HTTPException(400, error.to_dict()) from error
-        answer, orders = manager.heartbeat(message.to_report(), message.outcomes)
+        answer, orders = manager.heartbeat(message.to_report(), message.outcomes, request.client)
         if isinstance(answer, AnswerHeartbeat):
-            text = HeartbeatAnswer.from_answer(answer, manager.me, manager.known_managers(), orders).to_json()
+            text = HeartbeatAnswer.from_answer(
+                answer, manager.me, manager.known_managers(), orders, frozenset(message.known_assignments)
+            ).to_json()
             return Response(text, 200, media_type="application/json")
-        if answer.leader is None:
-            return Response(status_code=204)
-        leader = Leader.from_row(answer.leader)
-        return JSONResponse(
-            {"leader": leader.model_dump(by_alias=True)},
-            301,
-            {"Location": f"{leader.https_interface.url}/resourceManager/heartbeat"},
-        )
+        return _elsewhere(answer.leader, "/resourceManager/heartbeat")
+
+    @router.get("/resourceManager/leader", dependencies=[gate.asks(Permission.HEARTBEAT)])
+    def leader() -> Response:
+        term, other = manager.who_leads()
+        if term is None:
+            return _elsewhere(other, "/resourceManager/leader")
+        return Response(LeaderClaim(leader=manager.me, term=term).to_json(), 200, media_type="application/json")
 
     return router
+
+
+def _elsewhere(row: LeaderRow | None, path: str) -> Response:
+    """Send a worker to the leader, or, where none is known, to any other manager."""
+    if row is None:
+        return Response(status_code=204)
+    leader = Leader.from_row(row)
+    body = {"leader": leader.model_dump(by_alias=True)}
+    return JSONResponse(body, 301, {"Location": f"{leader.https_interface.url}{path}"})

@@ -6,14 +6,15 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fastapi import FastAPI
 
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, TransportError
-from spdist.transports.listening import Listener
+from spdist.transports.connections import limits_of
+from spdist.transports.listening import Listener, Peer
 
 __all__ = ["Server", "serve"]
 
@@ -49,12 +50,12 @@ class Server:
             }
             _check_tls(config, password)
         with _explained(config):
-            self._listener = Listener(listener.host, config.port, tls)
+            self._listener = Listener(listener.host, config.port, tls, limits_of(listener))
         self.port = self._listener.port
         self.url = self._listener.url
 
-    def start(self, app: FastAPI) -> Server:
-        """Answer requests with `app`, from now on.
+    def start(self, app: FastAPI, closed: Callable[[Peer], None] | None = None) -> Server:
+        """Answer requests with `app`, from now on, and tell `closed` the address of each client that has gone.
 
         Raises
         ------
@@ -62,7 +63,7 @@ class Server:
             The server did not come up.
         """
         try:
-            self._listener.start(app)
+            self._listener.start(app, closed)
         except TransportError as error:
             raise ClusterError(error.message) from error
         _log.info("listening at %s", self.url)

@@ -1,0 +1,144 @@
+"""How far one event may move the clock of an ``@app:playback`` app.
+
+A timestamp far in the future would make everything after it late for ever, since the clock never goes back. Such an
+event is refused as one that a query fails on: it goes where the stream's ``@OnError`` says, or is counted and logged;
+the clock stays, and the events after it go on as if it had not come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from spdist.errors import ClockJumpError
+from spdist.language.checked import CheckedApp
+from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.operators.junction import Junction
+from spdist.transports.payload import Events
+
+__all__ = ["Jumps", "within_reach"]
+
+_NOT_BEGUN = -(2**64)
+_NO_LIMIT = 2**64
+_DAY_MS = 86_400_000
+
+
+class Jumps:
+    """Refuses the events of one app that lie too far ahead of its clock.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app; where only the clock on the wall counts there is no limit.
+    clock : VirtualClock
+        Its clock.
+    junctions : mapping of str to Junction
+        Its streams.
+
+    State
+    -----
+    ``limit``: ms that an event may lie ahead; below all numbers before the first event, which may lie anywhere.
+    """
+
+    __slots__ = ("_clock", "_junctions", "_most", "limit")
+
+    def __init__(self, checked: CheckedApp, clock: VirtualClock, junctions: Mapping[str, Junction]) -> None:
+        self._clock = clock
+        self._junctions = junctions
+        self._most = checked.clock.max_jump_ms
+        self.limit = _NOT_BEGUN if checked.playback else _NO_LIMIT
+
+    @property
+    def began(self) -> bool:
+        """Whether the first event has set the clock."""
+        return self.limit > _NOT_BEGUN
+
+    @began.setter
+    def began(self, began: bool) -> None:
+        if self.limit < _NO_LIMIT:
+            self.limit = self._most if began else _NOT_BEGUN
+
+    def is_too_far(self, timestamp: int) -> bool:
+        """Tell whether an event lies too far ahead of the clock."""
+        return self.began and timestamp - self._clock.now > self.limit
+
+    def refuses(self, stream: str, arrivals: Sequence[Arrival]) -> bool:
+        """Refuse a chunk where its last event, which moves the clock, lies too far ahead; tells whether it does."""
+        timestamp = arrivals[-1][0]
+        if not self.is_too_far(timestamp):
+            self.began = True
+            return False
+        days, most = (round(ms / _DAY_MS) for ms in (timestamp - self._clock.now, self.limit))
+        error = ClockJumpError(
+            f"the event of time {timestamp} lies {days} days ahead of the app's clock at {self._clock.now}; one event "
+            f"may move it by {most} days at most",
+            hint="for longer gaps write, for example: @app:clock(max.jump='5 years')",
+        )
+        self._junctions[stream].failed(arrivals, error)
+        return True
+
+    def runs(
+        self, stream: str, timestamps: Sequence[int], rows: Sequence[Row]
+    ) -> Iterator[tuple[Sequence[int], Sequence[Row]]]:
+        """Yield the events, each a chunk of its own, without those that are refused; to be delivered as they come."""
+        if not timestamps or self.limit == _NO_LIMIT:
+            yield timestamps, rows
+            return
+        high = max(self._clock.now, timestamps[0]) if not self.began else self._clock.now
+        self.began = True
+        if max(timestamps) - high <= self.limit:
+            yield timestamps, rows
+            return
+        refused = []
+        for number, timestamp in enumerate(timestamps):
+            if timestamp - high > self.limit:
+                refused.append(number)
+            else:
+                high = max(high, timestamp)
+        for last, number in pairwise((-1, *refused, len(rows))):
+            yield timestamps[last + 1 : number], rows[last + 1 : number]
+            if number < len(rows):
+                self.refuses(stream, ((timestamps[number], rows[number]),))
+
+
+def within_reach(events: Events, reached: int | None, most_ms: int, *, by_own_times: bool) -> Events:
+    """Return events of a channel; none of them is due further ahead than one event may move the clock.
+
+    What lies too far ahead is due without delay and keeps its timestamp, by which the app refuses it (`Jumps`). It
+    does not depend on how batches are cut.
+
+    Parameters
+    ----------
+    events : Events
+        At least one, in order.
+    reached : int, optional
+        Up to when the channel has come, ms; None before its first event, which may lie anywhere.
+    most_ms : int
+        How far one event may move the clock.
+    by_own_times : bool
+        Whether the events are due when the last one of their chunk says, or when one before them was due. Their source
+        says so too, but by all that it has seen, what is refused here included.
+    """
+    times = _said(events) if by_own_times else events.at
+    high = times[0] if reached is None else reached
+    # Within reach what the source says counts: it may know of an order that own times do not tell.
+    if max(max(times), max(events.at)) - high <= most_ms:
+        return events
+    due = []
+    for time in times:
+        if time - high <= most_ms:
+            high = max(high, time)
+        due.append(high)
+    return replace(events, at=due, columns=None)
+
+
+def _said(events: Events) -> list[int]:
+    """Return the timestamp of the last event of the chunk of each."""
+    if not any(events.chunk):
+        return events.ts
+    said = list(events.ts)
+    for number in range(len(said) - 2, -1, -1):
+        if events.chunk[number + 1]:
+            said[number] = said[number + 1]
+    return said

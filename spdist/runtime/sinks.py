@@ -1,0 +1,56 @@
+"""The users' sinks of an instance before it runs: a wrong option is said then, not when the first event comes."""
+
+from __future__ import annotations
+
+from spdist.config.allowed import Allowed
+from spdist.errors import SiddhiAppError
+from spdist.language import ast
+from spdist.language.parser import parse
+from spdist.mapping.templates import Template
+from spdist.planning.topology import Assignment
+from spdist.transports.log import LogTransport
+from spdist.transports.options import options_of, written_in
+from spdist.transports.outlets import Surroundings, open_outlet
+
+__all__ = ["check_sinks"]
+
+#: Types whose outlets have options that can be wrong.
+_CONNECTED = ("file", "http", "kafka", "nats")
+
+
+def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
+    """Open the outlets of an instance's sinks, and close them again.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        The instance; its text says what it sends.
+    allowed : Allowed
+        The secrets and files that it may refer to.
+
+    Raises
+    ------
+    SiddhiAppError
+        An option is missing or wrong; shows where.
+    """
+    for definition in parse(assignment.text).definitions:
+        if isinstance(definition, ast.StreamDefinition):
+            for sink in ast.find_annotations(definition.annotations, "sink"):
+                if sink.get("type") in _CONNECTED:
+                    _check(definition, sink, Surroundings("", LogTransport("."), {}, allowed=allowed), assignment.text)
+
+
+def _check(stream: ast.StreamDefinition, sink: ast.Annotation, around: Surroundings, text: str) -> None:
+    destinations = [one for chosen in sink.nested("distribution") for one in chosen.nested("destination")]
+    # What stands for an option that differs from event to event, while the others are checked.
+    written = {
+        key: Template(value, stream.schema).sample for key, value in options_of(sink, stream.name).values.items()
+    }
+    places: list[ast.Annotation | None] = [*destinations] or [None]
+    for one in places:
+        own = {} if one is None else written_in(one)
+        try:
+            open_outlet(sink.get("type") or "", {**written, **own}, around).close()
+        except SiddhiAppError as error:
+            error.span, error.text = sink.span if one is None else one.span, text
+            raise

@@ -1,0 +1,48 @@
+"""A place in an app's text, and how it is shown to people."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Span"]
+
+#: How much of a line an error shows, and how much of that stands before the place, where the line is longer.
+_EXCERPT_WIDTH = 160
+_BEFORE_CARET = 80
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in an app's text: 1-based lines and columns, the end exclusive; ``start``/``end`` are offsets."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    start: int = 0
+    end: int = 0
+
+    def excerpt(self, text: str) -> str:
+        """Return the line of `text` this span begins on, with a caret line under the marked part.
+
+        Of a line longer than 160 characters, only what stands around the place; ``…`` stands for the rest.
+        """
+        begin = self._line_start(text)
+        skipped = max(0, self.column - 1 - _BEFORE_CARET) if self.column > _EXCERPT_WIDTH else 0
+        row = _LINE_END.split(text[begin + skipped : begin + skipped + _EXCERPT_WIDTH + 1], maxsplit=1)[0]
+        shown = row[:_EXCERPT_WIDTH]
+        at = self.column - 1 - skipped
+        last = self.end_column - 1 - skipped if self.end_line == self.line else len(row)
+        carets = "^" * max(1, min(last, _EXCERPT_WIDTH) - at)
+        front, behind = "…" if skipped else "", "…" if len(row) > _EXCERPT_WIDTH else ""
+        return f"{front}{shown}{behind}\n".replace("\t", " ") + " " * (at + len(front)) + carets
+
+    def _line_start(self, text: str) -> int:
+        """Return the offset of the line: from the offset of the place, where that is known, without reading `text`."""
+        begin = self.start - (self.column - 1)
+        if 0 <= begin <= len(text) and (begin == 0) == (self.line == 1) and (not begin or text[begin - 1] in "\r\n"):
+            return begin
+        starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        return starts[min(self.line, len(starts)) - 1]

@@ -1,0 +1,138 @@
+"""A worker's Spark that ends: noticed, told, started again, and given up where it ends again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spdist.clock import ManualClock
+from spdist.cluster import launcher as module
+from spdist.cluster.instances import RestartPolicy
+from spdist.cluster.launcher import SparkLauncher
+from spdist.errors import EngineError
+from tests.cluster.shells import plan, worker_config
+
+Eventually = Callable[..., Any]
+QUICK = RestartPolicy(max_restarts=2, first_delay_ms=1, max_delay_ms=1, forgive_after_ms=600_000)
+
+
+class MortalHost:
+    """A Spark that is up until the test says why it has ended."""
+
+    def __init__(self, _config: object) -> None:
+        self.starts = 0
+        self.why = ""
+        self.problem: EngineError | None = None
+
+    def start(self) -> None:
+        if self.problem is not None:
+            raise self.problem
+        self.starts += 1
+        self.why = ""
+
+    def stop(self) -> None:
+        pass
+
+    def why_gone(self) -> str:
+        return self.why
+
+    why_ended = why_gone
+
+
+class Launched:
+    """A launcher with such a Spark, its thread, and what ended that."""
+
+    def __init__(self, home: Path) -> None:
+        self.clock = ManualClock(0)
+        self.told: list[bool] = []
+        self.launcher = SparkLauncher(worker_config(home, ["http://127.0.0.1:1"]), self.clock, self.told.append)
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self._keep_up)
+        self.thread.start()
+
+    def _keep_up(self) -> None:
+        try:
+            self.launcher.keep_up()
+        except EngineError as error:
+            self.error = error
+
+    @property
+    def host(self) -> Any:
+        return self.launcher._host
+
+
+@pytest.fixture
+def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("spdist.engine.session.SparkHost", MortalHost)
+    monkeypatch.setattr(module, "_RESTARTS", QUICK)
+    one = Launched(tmp_path)
+    yield one
+    one.launcher.close()
+    one.thread.join(10)
+
+
+def test_a_spark_that_ends_is_started_again_and_the_worker_is_not_ready_meanwhile(
+    launched: Launched, eventually: Eventually
+) -> None:
+    eventually(lambda: launched.launcher.readiness().ready, "it is up")
+    launched.host.why = "its JVM ended with signal 9"
+    readiness = launched.launcher.readiness()
+    assert not readiness.ready or readiness.epoch == 2, "told before anybody has looked"
+    eventually(lambda: launched.launcher.readiness().epoch == 2, "it is up again")
+    assert launched.launcher.readiness().ready
+    eventually(lambda: launched.told == [True, False, True], "whoever tells the leader knows")
+    assert launched.host.starts == 2
+
+
+def test_a_spark_that_ends_again_and_again_ends_the_worker_and_says_what_to_look_at(
+    launched: Launched, eventually: Eventually
+) -> None:
+    for epoch in (1, 2, 3):
+        eventually(lambda epoch=epoch: launched.launcher.readiness().epoch == epoch, f"it is up, {epoch}")
+        launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: launched.error is not None, "it gives up")
+    assert "ended 3 times, lastly: its JVM ended with signal 9" in str(launched.error)
+    assert "spark.memoryLimit" in str(launched.error)
+    assert not launched.launcher.readiness().ready
+
+
+def test_one_that_worked_long_enough_between_is_not_counted(launched: Launched, eventually: Eventually) -> None:
+    for epoch in range(1, 7):
+        eventually(lambda epoch=epoch: launched.launcher.readiness().epoch == epoch, f"it is up, {epoch}")
+        launched.clock.advance(QUICK.forgive_after_ms)
+        launched.host.why = "its JVM ended with exit code 3"
+    eventually(lambda: launched.launcher.readiness().epoch == 7, "it still starts it")
+
+
+def test_one_that_cannot_be_started_again_ends_the_worker(launched: Launched, eventually: Eventually) -> None:
+    eventually(lambda: launched.launcher.readiness().ready, "it is up")
+    launched.host.problem = EngineError("no memory for a JVM")
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: launched.error is launched.host.problem, "it ends with that")
+
+
+def test_groups_wait_until_spark_is_up_and_go_when_the_worker_ends(
+    launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RESTARTS", RestartPolicy(first_delay_ms=60_000))
+    eventually(lambda: launched.launcher.readiness().ready, "it is up")
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: launched.told == [True, False], "it has ended")
+    caught: list[Exception] = []
+
+    def start() -> None:
+        try:
+            launched.launcher(plan("@app:name('A') group g 1").assignments()[0])
+        except EngineError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    assert not caught
+    launched.launcher.close()
+    thread.join(10)
+    assert "its worker ends" in str(caught[0])

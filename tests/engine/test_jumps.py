@@ -1,0 +1,265 @@
+"""How far one event may move the clock of a playback app: what lies further ahead is refused and harms nobody else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spdist.engine.hosted import build_island
+from spdist.engine.idle import passes_time
+from spdist.engine.island import Island
+from spdist.engine.jumps import within_reach
+from spdist.engine.local import LocalApp
+from spdist.errors import SiddhiAppError
+from spdist.extension import catalog
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+from spdist.testing import VirtualApp
+from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.payload import Events, Payload
+
+_DAY = 86_400_000
+_NOW = 1_700_000_000_000
+_FAR = 4_102_444_800_000_000
+_QUERY = "from S#window.timeBatch(1 sec) select v insert into O;"
+_PLAYBACK = f"@app:playback define stream S (v int); {_QUERY}"
+
+
+def played(text: str, timestamps: Sequence[int]) -> tuple[LocalApp, list[tuple[int, Any]]]:
+    app = LocalApp(check(parse(text), catalog(), text))
+    out: list[tuple[int, Any]] = []
+    app.subscribe("O", lambda ts, row: out.append((ts, row[0])))
+    for number, timestamp in enumerate(timestamps):
+        app.send("S", timestamp, (number,))
+    return app, out
+
+
+def test_an_event_too_far_ahead_is_refused_and_those_after_it_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    near = [_NOW, _NOW + 400, _NOW + 1500, _NOW + 2100]
+    with caplog.at_level(logging.WARNING):
+        app, out = played(_PLAYBACK, [*near[:2], _FAR, *near[2:]])
+    assert out == [(_NOW, 0), (_NOW + 400, 1), (_NOW + 1500, 3)]
+    assert (app.clock, app.failures.count) == (near[-1], 1)
+    assert "max.jump" in str(app.failures.latest) + caplog.text
+    assert "366 days" in caplog.text
+
+
+def test_what_is_within_the_bound_moves_the_clock() -> None:
+    app, _ = played(_PLAYBACK, [_NOW, _NOW + 366 * _DAY, _NOW + 2 * 366 * _DAY])
+    assert app.failures.count == 0
+    app, _ = played(_PLAYBACK, [_NOW, _NOW + 366 * _DAY + 1])
+    assert (app.failures.count, app.clock) == (1, _NOW)
+
+
+def test_the_app_says_how_far_that_is() -> None:
+    said = "@app:clock(max.jump='1 hour')" + _PLAYBACK
+    app, _ = played(said, [_NOW, _NOW + 3_600_001, _NOW + 3_600_000])
+    assert (app.failures.count, app.clock) == (1, _NOW + 3_600_000)
+    app, _ = played("@app:clock(max.jump='200 years')" + _PLAYBACK, [_NOW, _NOW + 75 * 366 * _DAY])
+    assert app.failures.count == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["@app:clock(max.jmp='1 sec')", "@app:clock(max.jump='1')", "@app:clock(max.jump='0 sec')"]
+)
+def test_a_bound_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SiddhiAppError):
+        check(parse(text + _PLAYBACK), catalog(), text + _PLAYBACK)
+
+
+@pytest.mark.parametrize("first", [0, _NOW, _FAR])
+def test_the_first_event_sets_the_clock_wherever_it_is(first: int) -> None:
+    app, _ = played(_PLAYBACK, [first, first + 1])
+    assert (app.clock, app.failures.count) == (first + 1, 0)
+    again = LocalApp(app.checked)
+    again.restore(app.snapshot())
+    again.send("S", first + 400 * _DAY, (1,))
+    assert again.failures.count == 1
+
+
+def test_what_is_refused_goes_to_the_fault_stream() -> None:
+    text = (
+        "@app:playback @OnError(action='STREAM') define stream S (v int);"
+        "from S select v insert into P; from !S select v, _error insert into O;"
+    )
+    _, out = played(text, [_NOW, _FAR, _NOW + 1])
+    assert out == [(_FAR, 1)]
+
+
+def test_a_live_app_in_virtual_time_goes_where_it_is_told() -> None:
+    app, _ = played(_PLAYBACK.replace("@app:playback", ""), [_NOW, _NOW + 1000 * _DAY])
+    assert app.failures.count == 0
+
+
+def test_the_test_kit_counts_what_is_refused_as_lost() -> None:
+    app = VirtualApp(_PLAYBACK)
+    app.send("S", 1, at=_NOW)
+    app.send("S", 2, at=_FAR)
+    app.send("S", 3, at=_NOW + 1000)
+    app.expect("O", (1,))
+    assert app.lost == 1
+
+
+_times = st.lists(st.sampled_from([0, 5, 90, 110, 205, 600, 10_000, 10_050, 10_120]), min_size=1, max_size=12)
+
+
+@given(_times, st.data())
+def test_many_events_are_taken_as_one_by_one(times: list[int], data: st.DataObject) -> None:
+    text = "@app:clock(max.jump='100 millisec') @app:playback define stream S (v int); from S select v insert into O;"
+    one, out = played(text, times)
+    app = LocalApp(one.checked)
+    many: list[tuple[int, Any]] = []
+    app.subscribe("O", lambda ts, row: many.append((ts, row[0])))
+    start = 0
+    while start < len(times):
+        end = data.draw(st.integers(start + 1, len(times)))
+        app.send_batch("S", times[start:end], [(number,) for number in range(start, end)])
+        start = end
+    assert (many, app.clock, app.failures.count) == (out, one.clock, one.failures.count)
+
+
+# --- hosted between topics -------------------------------------------------------------------------------------------
+
+
+def hosted(text: str, partitions: tuple[int, ...] = (0,)) -> Island:
+    output = AssignedOutput("O", (Publishing(Strategy.ALL, 1, "O", 1),))
+    given = Assignment("g-1", "A", "g", text, True, (AssignedInput("S", "S", partitions, ()),), (output,))
+    return build_island(given, merge_wait_ms=0)
+
+
+def record(offset: int, events: Events) -> Record:
+    schema = check(parse(_PLAYBACK), catalog(), _PLAYBACK).streams["S"]
+    return Record("S", 0, Payload(schema).encode(events), len(events), "feeder", offset, NO_CLOCK, offset=offset)
+
+
+def of_door(times: Sequence[int], start: int) -> Events:
+    """Events as a source puts them in: due with the latest before them."""
+    made = Events()
+    high = times[0]
+    for number, time in enumerate(times):
+        high = max(high, time)
+        if number >= start:
+            made.add(high, number, b"", 0, time, (number,))
+    return made
+
+
+def published(island: Island, records: Sequence[Sequence[Record]]) -> list[tuple[int, Any]]:
+    schema = check(parse(_PLAYBACK), catalog(), _PLAYBACK).streams["S"]
+    out = []
+    for batch in records:
+        for one in island.process(batch, 0):
+            if isinstance(one, Record) and one.count:
+                events = Payload(schema).decode(one.value)
+                out += [(ts, row[0]) for ts, row in zip(events.ts, events.rows, strict=True)]
+    return out
+
+
+@given(_times, st.data())
+def test_between_topics_the_same_events_are_refused_however_batches_are_cut(
+    times: list[int], data: st.DataObject
+) -> None:
+    text = (
+        "@app:clock(max.jump='100 millisec') @app:playback define stream S (v int);"
+        "from S#window.timeBatch(20) select v insert into O;"
+    )
+    _, alone = played(text, times)
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(times)), max_size=4)))
+    records, start = [], 0
+    for end in dict.fromkeys((*cuts, len(times))):
+        if end > start:
+            made = of_door(times[:end], start)
+            records.append([record(start, made)])
+            start = end
+    assert published(hosted(text), records) == alone
+    # A replay from a snapshot in the middle decides likewise.
+    first, second = hosted(text), hosted(text)
+    before = published(first, records[:1])
+    second.restore(first.snapshot())
+    assert before + published(second, records[1:]) == alone
+
+
+def test_a_chunk_is_refused_by_its_last_event() -> None:
+    events = Events([900, 900, 900], [0, 1, 2], [b""] * 3, [0, 1, 0], [5, 900, 5], [(0,), (1,), (2,)])
+    assert within_reach(events, 5, 100, by_own_times=True).at == [5, 5, 5]
+    assert within_reach(events, 850, 100, by_own_times=True).at == [900, 900, 900]
+    assert within_reach(events, 850, 100, by_own_times=False).at == [900, 900, 900]
+
+
+# --- idle time -------------------------------------------------------------------------------------------------------
+
+
+def idle_app(text: str, partitions: tuple[int, ...] = (0,)) -> Island:
+    output = AssignedOutput("O", (Publishing(Strategy.ALL, 1, "O", 1),))
+    inputs = (AssignedInput("S", "S", partitions, ()),)
+    whole = f"@app:playback(idle.time='100 millisec', increment='1 sec') define stream S (v int); {text}"
+    return build_island(Assignment("g-1", "A", "g", whole, True, inputs, (output,), idle_ms=100), merge_wait_ms=0)
+
+
+def heard(island: Island, tick: int, *times: int) -> list[tuple[int, Any]]:
+    """What a batch at a tick publishes; it brings the events of these times."""
+    made = Events.of([(time, (number,)) for number, time in enumerate(times)])
+    records = [record(island.events_in, made)] if times else []
+    schema = check(parse(_PLAYBACK), catalog(), _PLAYBACK).streams["S"]
+    out = []
+    for one in island.process(records, tick):
+        if isinstance(one, Record) and one.count:
+            events = Payload(schema).decode(one.value)
+            out += [(ts, row[0]) for ts, row in zip(events.ts, events.rows, strict=True)]
+    return out
+
+
+def test_after_idle_time_the_clock_goes_on_by_the_increment() -> None:
+    island = idle_app("from S#window.timeBatch(2 sec) select v insert into O;")
+    assert heard(island, 10_000) == []
+    assert island.clock is None
+    assert heard(island, 50_000, _NOW) == []
+    assert heard(island, 50_099) == []
+    assert island.clock == _NOW
+    assert heard(island, 50_100) == []
+    assert island.clock == _NOW + 1000
+    again = idle_app("from S#window.timeBatch(2 sec) select v insert into O;")
+    again.restore(island.snapshot())
+    for one in (island, again):
+        assert heard(one, 50_199) == []
+        assert heard(one, 50_200) == [(_NOW, 0)]
+        assert one.clock == _NOW + 2000
+        heard(one, 50_250, _NOW + 500)  # late: the clock stays
+        assert one.clock == _NOW + 2000
+        heard(one, 50_349)
+        assert one.clock == _NOW + 2000
+        heard(one, 50_650)
+        assert one.clock == _NOW + 6000
+
+
+def test_idle_time_lets_what_waits_for_a_silent_partition_go() -> None:
+    island = idle_app("from S select v insert into O;", (0, 1))
+    assert heard(island, 1000, _NOW) == []
+    assert heard(island, 1100) == [(_NOW, 0)]
+    assert island.clock == _NOW + 1000
+
+
+def test_absence_in_a_sequence_goes_on_with_idle_time_from_the_first_event() -> None:
+    island = idle_app("from every not S[v < 0] for 1 sec, e2=S select e2.v as v insert into O;")
+    assert heard(island, 500, 1_600_000_000_000) == []
+    assert heard(island, 600) == []
+    assert island.clock == 1_600_000_001_000
+    assert [v for _, v in heard(island, 650, 1_600_000_001_500)] == [0]
+    heard(island, 650 + 86_400_000)
+    assert island.clock == 1_600_000_001_500 + 864_000 * 1000
+
+
+def test_the_source_wakes_an_app_with_idle_time() -> None:
+    bare = Assignment("g-1", "A", "g", "", True, (AssignedInput("S", "S", (0,), ()),), ())
+    inner = AssignedInput("S", "S", (0,), ("A-up-1",))
+    assert not passes_time(bare)
+    assert passes_time(replace(bare, playback=False))
+    assert passes_time(replace(bare, idle_ms=100))
+    assert not passes_time(replace(bare, idle_ms=100, inputs=(inner,)))
+    assert Assignment.from_dict(replace(bare, idle_ms=100).to_dict()).idle_ms == 100

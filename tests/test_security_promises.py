@@ -1,0 +1,92 @@
+"""What README says of security holds: its examples run as they stand, and its sentences are true of small apps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import spdist
+from spdist.config.allowed import Allowed, allowed_of
+from spdist.config.alone import load_alone
+from spdist.errors import AppValidationError, SiddhiAppError
+from spdist.runtime.alone import prepare
+from spdist.transports.kafka_options import app_properties
+from spdist.transports.options import Options
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+SECURITY = README.partition("## Security")[2].partition("\n## ")[0]
+
+
+def test_the_example_runs_without_settings_and_writes_where_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (text,) = re.findall(r"```sql\n(@app:name\('Orders'\).*?)```", README, re.DOTALL)
+    config = load_alone()
+    prepare(text, allowed=allowed_of(config))
+    assert config.files.directories == (tmp_path / "spdist-data/files",)
+    with pytest.raises(AppValidationError, match="lies outside of the directories"):
+        prepare(text.replace("totals.csv", "/tmp/totals.csv"), allowed=allowed_of(config))
+    prepare(text.replace("totals.csv", "/tmp/totals.csv"), allowed=allowed_of(load_alone(files=["/tmp"])))
+
+
+def test_the_store_of_the_readme_is_taken_and_its_secret_comes_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    (store,) = re.findall(r"`(@store\(type='rdbms', jdbc\.url=[^`]*)`", README)
+    spdist.check(f"{store} define table T (k string);")
+    monkeypatch.setenv("SPDIST__SECRETS__SHOP", "geheim")
+    assert allowed_of(load_alone()).expand("${secret:SHOP}") == "geheim"
+    assert "SPDIST__SECRETS__NAME" in README
+
+
+@pytest.mark.parametrize("written", ["${env:HOME}", "${file:/etc/passwd}", "${secret:S}"])
+def test_an_app_never_sees_variables_and_files_of_a_node(written: str) -> None:
+    assert "never sees the variables and files of a node" in SECURITY
+    app = "@sink(type='http', publisher.url='http://h/{}', @map(type='json')) define stream S (k string);"
+    with pytest.raises(SiddhiAppError, match=r"'publisher\.url' of '@sink'"):
+        spdist.check(app.format(written))
+
+
+#: Of Kafka's clients, what reads files and variables of the node, loads classes, or runs commands.
+HARMFUL = {
+    "config.providers": "env",
+    "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    "interceptor.classes": "X",
+    "metric.reporters": "X",
+    "partition.assignment.strategy": "X",
+    "sasl.client.callback.handler.class": "X",
+    "sasl.jaas.config": 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://h";',
+    "sasl.kerberos.kinit.cmd": "/bin/sh",
+    "sasl.login.class": "X",
+    "sasl.oauthbearer.token.endpoint.url": "file:/etc/passwd",
+    "security.providers": "X",
+    "ssl.engine.factory.class": "X",
+    "ssl.keystore.location": "/etc/passwd",
+    "ssl.truststore.location": "/etc/passwd",
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_settings_of_kafka_name_no_file_class_or_command(name: str) -> None:
+    assert "name no file,\n  class or command" in SECURITY
+    read = Options({"optional.configuration": f"{name}:{HARMFUL[name]}"}, "it", allowed=Allowed())
+    with pytest.raises(AppValidationError, match=r"'optional\.configuration' of it has"):
+        app_properties(read)
+    spaced = Options({"optional.configuration": f"client.id:a, {name} : {HARMFUL[name]}"}, "it", allowed=Allowed())
+    with pytest.raises(AppValidationError):
+        app_properties(spaced)
+
+
+def test_a_login_module_is_told_name_and_password_only() -> None:
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='p'"
+    for more in (" keyTab='/etc/x';", "; com.sun.security.auth.module.Krb5LoginModule required;", ' debug="true";'):
+        with pytest.raises(AppValidationError, match="no login with username and password"):
+            app_properties(Options({"optional.configuration": f"sasl.jaas.config:{plain}{more}"}, "it"))
+    found = app_properties(Options({"optional.configuration": f"sasl.jaas.config:{plain};"}, "it"))
+    assert found == {"sasl.jaas.config": f"{plain};"}
+
+
+def test_what_remains_is_said() -> None:
+    for word in ("without quotas", "connect to any address", "send every secret", "every database", "other apps"):
+        assert word in " ".join(SECURITY.split()), word
