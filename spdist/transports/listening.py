@@ -93,6 +93,8 @@ class Listener:
             log_level="warning",
             access_log=False,
             server_header=False,
+            # h11 refuses half of what `Connection` lets pass, with 400, where it comes in pieces.
+            h11_max_incomplete_event_size=self._limits.max_header_bytes,
             timeout_graceful_shutdown=_STOP_S,
             **self._tls,
         )

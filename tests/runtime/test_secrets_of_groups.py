@@ -36,7 +36,8 @@ SCHEMA = Schema.of([("k", "string"), ("n", "long")])
 
 @pytest.fixture
 def settings(tmp_path: Path) -> HostSettings:
-    sources = {"SHOP": Datasource("SHOP", f"sqlite:///{tmp_path / 'shop.db'}", password=Secret("geheim-db"))}
+    other = Datasource("OTHER", "postgresql+psycopg://h/db", username="u", password=Secret("geheim-db"))
+    sources = {"SHOP": Datasource("SHOP", f"sqlite:///{tmp_path / 'shop.db'}"), "OTHER": other}
     secrets = Secrets({"SINK": Secret("geheim-sink"), "KEY": Secret("geheim-key")})
     files = Files((tmp_path / "files",))
     return replace(settings_in(tmp_path), datasources=sources, secrets=secrets, files=files)

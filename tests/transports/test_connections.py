@@ -186,6 +186,18 @@ def test_a_head_that_is_too_large_is_told_so(made: Made, head: bytes, pieces: in
     assert httpx.post(f"{at.url}/read", content=b"1" * 200_000, headers=large).json() == 200_000
 
 
+def test_a_head_that_comes_in_pieces_has_the_same_bound(made: Made) -> None:
+    """Thirty of them: whether a piece is read alone is chance."""
+    lines = b"X: " + b"x" * 30_000 + b"\r\nConnection: close\r\nContent-Length: 1\r\n\r\n"
+    request = HEAD % b"read" + lines + b"1"
+    at = made()
+    for _ in range(30):
+        with at.connect() as connection:
+            for start in range(0, len(request), 5000):
+                connection.sendall(request[start : start + 5000])
+            assert status(told(connection)) == 200
+
+
 def test_requests_one_after_the_other_on_a_connection_each_have_their_own_bounds(made: Made) -> None:
     at = made(max_header_bytes=3000, max_headers=12)
     with httpx.Client() as client:

@@ -133,9 +133,9 @@ LOGIN = ("password", "secret", "token", "username", "consumer.key")
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_checker_lets_pass_secrets_in_logins_only(kind: str) -> None:
-    """One line of an app for each option and each way to name something of the node."""
-    lines, refused = [], set()
+    """An app for each option, with one line for each way to name something of the node."""
     for option in options_of(kind):
+        lines, refused = [], set()
         for form in FORMS:
             value = form % "/etc/passwd" if "%s" in form else form
             needed = "topic='t', " if kind == "inMemory" and option != "topic" else ""
@@ -146,11 +146,11 @@ def test_the_checker_lets_pass_secrets_in_logins_only(kind: str) -> None:
             plain = not value.startswith("${") and not any(word in option for word in LOGIN)
             if not plain and not (value == "${secret:S}" and option in SECRETS[kind]):
                 refused.add(len(lines))
-    with pytest.raises(SiddhiAppError) as caught:
-        spdist.check("\n".join(lines))
-    found = [one for one in caught.value.errors if "of '@s" in one.message]
-    assert {one.span.line for one in found if one.span} == refused
-    assert all(one.hint for one in found)
+        with pytest.raises(SiddhiAppError) as caught:
+            spdist.check("\n".join(lines))
+        found = [one for one in caught.value.errors if "of '@s" in one.message]
+        assert {one.span.line for one in found if one.span} == refused, option
+        assert all(one.hint for one in found)
 
 
 def found_by_checker(text: str) -> list[str]:
