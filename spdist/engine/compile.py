@@ -64,7 +64,6 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
             islands = _islands(_records(host, settings), settings)
         totals = (_TOTALS.get(name, F.sum)(name).alias(name) for name in _counters(settings))
         observed = islands.observe(OBSERVED, *totals)
-        session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         # A name may be in use by a start that was replaced and has not noticed yet.
         query_name = f"{settings.name} {settings.shards[0].opening.owner}"
         writer = observed.writeStream.format("noop").queryName(query_name).options(**_SINK_OPTIONS)

@@ -211,7 +211,6 @@ def start_realtime(host: SparkHost, plan: RealtimePlan, settings: RealtimeSettin
     elif settings.mode == "available-now":
         writer = writer.trigger(availableNow=True)
     with host.lock:
-        host.session.sparkContext.setLocalProperty("spark.scheduler.pool", settings.name)
         return RealtimeQuery(writer.start(), settings.mode == "real-time")
 
 

@@ -65,8 +65,9 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Queries share the cores instead of queueing behind each other; each start_query sets its pool.
-    "spark.scheduler.mode": "FAIR",
+    # Batches of queries get the cores in the order in which they were submitted. Among pools of which none has a task
+    # running FAIR takes the first by name: on one core, two queries that always have work leave none to a third.
+    "spark.scheduler.mode": "FIFO",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     # No bound of bytes: to know them Spark counts all headers in the Arrow batch again with each row that it adds.
@@ -89,13 +90,12 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{{HH:mm:ss}} spark %p %c{{1}}: %m%n%ex{{1}}
 {quiet}
 """
-#: Loggers that complain about what is meant to be so: no Hadoop on this machine, loopback addresses, one scheduler pool
-#: per query, queries that end. What goes wrong in a query reaches us as its exception.
+#: Loggers that complain about what is meant to be so: no Hadoop on this machine, loopback addresses, queries that end.
+#: What goes wrong in a query reaches us as its exception.
 _QUIET = (
     "org.apache.hadoop.util.NativeCodeLoader",
     "org.apache.spark.SparkConf",
     "org.apache.spark.scheduler.DAGScheduler",
-    "org.apache.spark.scheduler.FairSchedulableBuilder",
     "org.apache.spark.util.Utils",
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
     "org.apache.spark.sql.execution.streaming.ResolveWriteToStream",
