@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spdist.cluster.plans import Plans, plan_text
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.errors import ClusterError, OnDemandQueryError
+from spdist.planning.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from spdist.language.types import Schema
@@ -29,7 +30,8 @@ class Streams:
 
     def __init__(self, topics: TransportSettings) -> None:
         self._settings = topics
-        self._plans = Plans(partial(plan_text, transport=topics.kind))
+        # What is deployed has been accepted; functions that it defines run where it does, never here.
+        self._plans = Plans(partial(plan_text, scripts=True, transport=topics.kind, limits=UNLIMITED))
         self._transport: Transport | None = None
 
     def close(self) -> None:

@@ -17,8 +17,11 @@ from spdist.cluster import nodes
 from spdist.cluster.local import LocalCluster
 from spdist.cluster.nodes import NodeProcess, checkout
 from spdist.cluster.overview import GroupStatus
+from spdist.cluster.streams import Streams
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.config.sections import Log, Transports
 from spdist.errors import ClusterError, NotFoundError, OnDemandQueryError
+from spdist.transports.opening import transport_settings
 from tests.cluster.shells import APP, plan
 
 Eventually = Callable[..., Any]
@@ -35,6 +38,20 @@ from Trades[price > 10.0] select symbol, price insert into Dear;
 @info(name='alert') @dist(execGroup='alert')
 from Dear#window.length(2) select symbol, avg(price) as price insert into Alerts;
 @dist(execGroup='alert') from Dear select symbol, price insert into Kept;
+"""
+
+
+#: An event that says so never comes to its end.
+STUCK = """\
+@app:name('Stuck')
+define stream S (k string, v long);
+define function slow[python] return string {
+    while data[0] == 'stuck':
+        pass
+    return data[0]
+};
+@info(name='slowly') @dist(execGroup='a') from S#window.length(2) select slow(k) as k, v insert into Out;
+@info(name='last') @dist(execGroup='last') from Out select k, v insert into End;
 """
 
 
@@ -184,6 +201,13 @@ def test_the_schema_of_a_stream_is_that_of_the_checked_app() -> None:
         stream_schema(SIDDHI, "Cheap")
 
 
+def test_streams_of_an_app_with_functions_of_its_own_are_fed_and_read(tmp_path: Path) -> None:
+    streams = Streams(transport_settings(Transports(Log(tmp_path))))
+    streams.feed(STUCK, "S", None).send([(1000, ("stuck", 1))])
+    assert streams.read(STUCK, "S") == [(1000, ("stuck", 1))]
+    streams.close()
+
+
 # ------------------------------------------------------------------------------------------------------- a real cluster
 def loses_its_jvm(cluster: LocalCluster, eventually: Eventually) -> None:
     """Kill the JVM of a worker: its group goes to the other one, and is not put back until Spark is up again."""
@@ -253,3 +277,31 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
         )
     assert not any(cluster.processes().values())
     assert (home / "worker-1.ipynb").exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_batch_that_stands_is_told_by_the_manager_and_undeploying_ends_it(eventually: Eventually) -> None:
+    settings = {"SPDIST__SCRIPT__PYTHON_ENABLED": "true"}
+    with LocalCluster(managers=1, workers=1, settings=settings, quiet=True) as cluster:
+        app = cluster.deploy(STUCK).wait(timeout_s=180)
+        feed = cluster.feed(app, "S")
+        feed.send([(1000, ("a", 1)), (2000, ("stuck", 2)), (3000, ("b", 3))])
+        path = "/siddhi-apps/Stuck/status"
+
+        def stands() -> dict[str, Any]:
+            status: dict[str, Any] = cluster.client.call("GET", path)
+            return status if "stands" in status["reason"] else {}
+
+        status = eventually(stands, "the manager tells at which event it stands", 120)
+        told = {group["name"]: group["reason"] for group in status["groups"]}
+        assert told["Stuck-last-1"] == ""
+        assert status["reason"] == f"Stuck-a-1: {told['Stuck-a-1']}"
+        for part in ("the event of 2000 ms of stream 'S' at Stuck.S partition 0 offset", "5 s in query 'slowly'"):
+            assert part in told["Stuck-a-1"]
+        assert (status["state"], status["status"]) == ("RUNNING", "active")
+        cluster.client.call("DELETE", "/siddhi-apps/Stuck")
+        eventually(lambda: not cluster.client.nodes()["undeploying"], "no worker runs a group of it", 10)
+        (worker,) = cluster.client.nodes()["workers"]
+        assert (worker["ready"], worker["groups"]) == (True, [])
