@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from spdist.cluster.election import LeaderRow
+from spdist.cluster.members import LONGEST_ID
 from spdist.cluster.messages import (
     AnswerHeartbeat,
     GroupPhase,
@@ -56,6 +57,9 @@ __all__ = [
 MAX_BODY_BYTES = 1 << 20
 
 _Name = Annotated[str, Field(min_length=1, max_length=500)]
+#: One line in a log, and text that every database takes. A longer id than those keep is refused with a reason.
+_Id = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Incarnation = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Digest = Annotated[str, Field(min_length=1, max_length=64)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Metrics = Annotated[dict[str, float], Field(max_length=100)]
@@ -206,12 +210,12 @@ class Memory(Message):
 class HeartbeatRequest(Message):
     """What a worker reports; see `WorkerReport`. ``state`` is WSO2's: NEW until a leader was obeyed, then EXISTS."""
 
-    id: _Name
+    id: _Id
     state: Literal["NEW", "EXISTS"]
     is_receiver_node: bool
     https_interface: Address
     worker_metrics: _Metrics = {}
-    incarnation: _Name
+    incarnation: _Incarnation
     sequence: _Count
     known_term: _Count
     groups: Annotated[list[GroupState], Field(max_length=2000)] = []
