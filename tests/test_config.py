@@ -168,6 +168,11 @@ def test_a_bad_list_of_managers_is_named() -> None:
         ("spark:\n  cores: ${sec:cores}", "of a kind not known here"),
         ("spark:\n  cores: ${file:nowhere}", "nowhere"),
         ("spark: [", "is not valid YAML"),
+        (f"spark: {'[' * 1000}", "nests too deep"),
+        ("spark: &here {cores: [*here]}", "holds an alias of what it stands in"),
+        ('cluster.config: {groupId: "a\\nb"}', "groupId must be one line of text"),
+        ('state.persistence: {config: {location: "a\\0b"}}', "location must be a path, which holds no NUL"),
+        ('spark:\n  cores: "${file:a\\0b}"', "needs the file"),
     ],
 )  # fmt: skip
 def test_errors_name_the_place_and_what_would_be_right(load: Load, more: str, says: str) -> None:
@@ -349,6 +354,13 @@ def test_a_relative_sqlite_file_and_path_start_from_the_files_directory(load: Lo
     assert config.datasources["A"].url == f"sqlite:///{tmp_path / 'sub/c.db'}"
     assert config.transports.log.directory == tmp_path / "t"
     assert config.state_persistence.location == tmp_path / "siddhi-app-persistence"
+
+
+def test_the_home_of_nobody_is_a_name_like_any_other(load: Load, tmp_path: Path) -> None:
+    config = load("transports: {log: {directory: '~no-such-user/t'}}")
+    assert config.transports.log.directory == tmp_path / "~no-such-user/t"
+    with pytest.raises(ConfigError, match="cannot read ~no-such-user/deployment"):
+        load_config("~no-such-user/deployment.yaml")
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def load_config(
     ConfigError
         Names the file and line, the key, the value, and what would be right.
     """
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     if file.is_dir():
         file /= "deployment.yaml"
     root = read(file)

@@ -75,7 +75,7 @@ def load_alone(
     content: Mapping[str, Node] = {}
     file = Path.cwd() / "deployment.yaml"
     if path is not None:
-        file = Path(path).expanduser()
+        file = Path(os.path.expanduser(path))
         if file.is_dir():
             file /= "deployment.yaml"
         root = read(file)
@@ -95,12 +95,12 @@ def load_alone(
         directory = "spdist-data"
     own = config.state_persistence.location / "files"
     if directory is not None:
-        root_directory = Path(directory).expanduser().absolute()
+        root_directory = Path(os.path.expanduser(directory)).absolute()
         own = root_directory / "files"
         config = replace(
             config,
             transports=replace(config.transports, log=Log(root_directory / "topics")),
             state_persistence=replace(config.state_persistence, location=root_directory / "state"),
         )
-    added = tuple(Path(one).expanduser().absolute() for one in files)
+    added = tuple(Path(os.path.expanduser(one)).absolute() for one in files)
     return replace(config, files=Files((*(config.files.directories or (own,)), *added)))

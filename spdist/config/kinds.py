@@ -5,6 +5,7 @@ A kind raises ValueError with the end of the sentence "<key> must be …"; the b
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ __all__ = [
     "secret",
     "text",
     "whole",
+    "word",
 ]
 
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
@@ -86,6 +88,12 @@ def _read_text(reference: Reference, _: Path) -> str:
     return reference.text
 
 
+def _read_word(reference: Reference, base: Path) -> str:
+    if re.search(r"[\x00-\x1f\x7f]", found := _read_text(reference, base)):
+        raise ValueError("one line of text")
+    return found
+
+
 def _read_boolean(reference: Reference, _: Path) -> bool:
     if not isinstance(reference.value, bool):
         raise ValueError("true or false")
@@ -106,7 +114,14 @@ def _read_secret(reference: Reference, _: Path) -> Secret:
 def _read_path(reference: Reference, base: Path) -> Path:
     if not reference.text.strip():
         raise ValueError("a path")
-    return (base / Path(reference.text).expanduser()).resolve()
+    return _place(reference.text, base)
+
+
+def _place(written: str, base: Path) -> Path:
+    """Return where a path leads; ``~name`` of nobody is a name like any other, as for a shell."""
+    if "\0" in written:
+        raise ValueError("a path, which holds no NUL")
+    return (base / os.path.expanduser(written)).resolve()
 
 
 def _read_memory(reference: Reference, _: Path) -> str:
@@ -142,6 +157,7 @@ def _read_client_properties(reference: Reference, _: Path) -> Secret:
 
 
 text = Kind(_read_text)
+word = Kind(_read_word)
 client_properties = Kind(_read_client_properties, secret=True)
 boolean = Kind(_read_boolean)
 secret = Kind(_read_secret, secret=True)
@@ -234,7 +250,7 @@ def _sqlite_url(url: str, base: Path) -> str:
     location = re.sub(r"^sqlite:(///)?", "", url)
     if not location or location == ":memory:" or location.startswith("//"):
         raise ValueError("a file: the managers share this database, and one in memory cannot be shared")
-    return f"sqlite:///{(base / Path(location).expanduser()).resolve()}"
+    return f"sqlite:///{_place(location, base)}"
 
 
 database_url = Kind(_read_database_url)

@@ -27,6 +27,7 @@ from spdist.config.kinds import (
     secret,
     text,
     whole,
+    word,
 )
 
 __all__ = [
@@ -67,7 +68,7 @@ class Carbon:
     `id` has no default: WSO2's is the same on every node, and two nodes with one id break the cluster.
     """
 
-    id: str = setting("id", text)
+    id: str = setting("id", word)
     name: str = setting("name", text, "spdist")
     ports_offset: int = setting("ports.offset", whole(0, 60000), 0)
 
@@ -116,7 +117,7 @@ class Cluster:
     A leader is replaced when its last heartbeat is older than `heartbeat_interval_ms` × `heartbeat_max_retry`.
     """
 
-    group_id: str = setting("groupId", text, "sp")
+    group_id: str = setting("groupId", word, "sp")
     datasource: str = setting("strategyConfig.datasource", text, "")
     heartbeat_interval_ms: int = setting("strategyConfig.heartbeatInterval", duration(50), 1000)
     heartbeat_max_retry: int = setting("strategyConfig.heartbeatMaxRetry", whole(1, 1000), 2)

@@ -6,6 +6,7 @@ this program cannot resolve.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,11 +86,16 @@ def read(path: Path) -> Node:
         raise ConfigError(f"{path}{line} is not valid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} nests too deep") from error
     if root is None:
         return Node({}, f"{path}:1")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{path}:1 must be a mapping of sections such as wso2.carbon and deployment.config")
-    return _convert(root, path)
+    try:
+        return _convert(root, path)
+    except RecursionError as error:
+        raise ConfigError(f"{path} nests too deep, or holds an alias of what it stands in") from error
 
 
 def _convert(node: yaml.Node, path: Path) -> Node:
@@ -160,10 +166,10 @@ def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> 
             origins.append(f"environment {name}")
             return environment[name]
         if kind == "file":
-            file = base / Path(name).expanduser()
+            file = base / os.path.expanduser(name)
             try:
                 content = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
+            except (OSError, ValueError) as error:
                 raise ConfigError(f"{node.origin}: {key} needs the file {file}: {error}") from error
             origins.append(f"file {file}")
             return content.rstrip("\r\n")
