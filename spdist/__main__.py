@@ -77,6 +77,14 @@ def _opened(path: Path, option: str) -> Iterator[TextIO]:
         yield target
 
 
+def _make_directory(path: Path, option: str) -> None:
+    """Make a directory unless it is there; where that cannot be, say so as a wrong command line."""
+    try:
+        Path(os.path.expanduser(path)).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be a directory: {error.strerror}", param_hint=option) from error
+
+
 @app.command()
 def check(
     file: App, as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False
@@ -312,6 +320,8 @@ def services_up(
         raise typer.BadParameter("topics are created in Kafka", param_hint="--topic")
     if port and len(names) > 1:
         raise typer.BadParameter("a port is for one service, not for all", param_hint="--port")
+    if directory is not None:
+        _make_directory(directory, "--directory")
     console = Console()
     with _explained(), stop_signal() as stop, ExitStack() as stack:
         running = []
@@ -418,6 +428,8 @@ def run(
         from spdist.runtime.alone import prepare, run_app
 
         assignment = prepare(_read(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))
+        if directory is not None:
+            _make_directory(directory, "--directory")
         console = Console(stderr=True)
         with (
             console.status(f"{assignment.name}: starting", spinner="line") as line,

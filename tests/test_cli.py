@@ -128,6 +128,15 @@ def test_a_file_that_cannot_be_written_is_a_wrong_command_line(good: str, tmp_pa
     assert "cannot write" in done.output
 
 
+@pytest.mark.parametrize("below", ["", "more"])
+def test_a_directory_that_is_a_file_is_a_wrong_command_line(good: str, below: str) -> None:
+    place = str(Path(good) / below)
+    for command in (["run", good], ["services", "up", "kafka"], ["services", "up", "nats"]):
+        done = run(*command, "--directory", place)
+        assert done.exit_code == 2, done.output
+        assert "cannot be a directory" in " ".join(done.output.split())
+
+
 def test_config_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPDIST_PASSWORD", "not-to-be-seen")
     done = run("config", "explain", str(ROOT / "conf/manager"))
