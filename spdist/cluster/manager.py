@@ -35,7 +35,7 @@ from spdist.cluster.mind import Mind
 from spdist.cluster.orders import OrderBook
 from spdist.cluster.planner import Planner, PlannerSettings
 from spdist.cluster.plans import Plans
-from spdist.cluster.process import advertised, times_doubt, wait_for_end
+from spdist.cluster.process import advertised, tell_notes, times_doubt, wait_for_end
 from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
@@ -117,6 +117,7 @@ class Manager:
         workers = WorkerTiming.from_config(
             config.deployment.heartbeat_interval_ms, config.deployment.heartbeat_max_retry
         )
+        tell_notes(config)
         if doubt := times_doubt(config):
             _log.warning("%s: %s", config.path, doubt)
         self._store = _open_store(config, self._timing)

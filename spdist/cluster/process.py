@@ -30,6 +30,12 @@ def advertised(config: Config, port: int) -> str:
     return (interface if interface.port else replace(interface, port=port)).url
 
 
+def tell_notes(config: Config) -> None:
+    """Log which settings are not used, and why: who starts a node with a file of WSO2's asks nobody else."""
+    for note in config.notes:
+        _log.warning("%s", note)
+
+
 def times_doubt(config: Config) -> str:
     """Return `failover_doubt` of a manager's settings."""
     deployment, cluster = config.deployment, config.cluster

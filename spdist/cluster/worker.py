@@ -27,7 +27,7 @@ from spdist.cluster.link import LeaderLink, jittered
 from spdist.cluster.memory import worker_memory
 from spdist.cluster.messages import GroupPhase, WorkerTiming
 from spdist.cluster.orders import OrderDesk
-from spdist.cluster.process import advertised, wait_for_end
+from spdist.cluster.process import advertised, tell_notes, wait_for_end
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatRequest
 from spdist.cluster.worker_state import WorkerState
@@ -120,6 +120,7 @@ class Worker:
 
     def start(self) -> None:
         """Take the port and begin to report; Spark starts meanwhile, groups wait for it."""
+        tell_notes(self.config)
         self._server = Server(self.config)
         try:
             self.url = advertised(self.config, self._server.port)

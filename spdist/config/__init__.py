@@ -8,7 +8,7 @@ are given as ``${env:NAME}`` or ``${file:path}``, never as text. ``conf/`` shows
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -154,14 +154,19 @@ def load_config(
         **parts,
     )
     _check(config, role)
-    return replace(config, notes=(*config.notes, *_unused_listeners(config)))
+    return replace(config, notes=(*config.notes, *_unused_listeners(config), *_unheard(config)))
 
 
 def _sections(content: Mapping[str, Node], binder: Binder) -> dict[str, Node]:
-    """Sort the top-level keys into sections; a key that belongs to WSO2 and is not used becomes a note."""
+    """Sort the top-level keys into sections; a key that belongs to WSO2 and is not used becomes a note.
+
+    ``siddhi: {extensions: …}``, as WSO2 writes it, is the section ``siddhi.extensions``.
+    """
     known = [key for key, _ in SECTIONS.values()]
     given: dict[str, Node] = {}
-    for name, node in content.items():
+    for name, node in _unfolded(content, {*known, *IGNORED}):
+        if name in given:
+            raise ConfigError(f"{node.origin}: {name} was given at {given[name].origin}; keep one of the two")
         if name in known:
             given[name] = node
         elif reason := next((why for key, why in IGNORED.items() if f"{name}.".startswith(f"{key}.")), None):
@@ -169,6 +174,16 @@ def _sections(content: Mapping[str, Node], binder: Binder) -> dict[str, Node]:
         else:
             binder.unknown_section(name, node, known)
     return given
+
+
+def _unfolded(content: Mapping[str, Node], names: set[str]) -> Iterator[tuple[str, Node]]:
+    """Yield the sections; in place of a mapping that only holds some, those."""
+    for name, node in content.items():
+        holds = name not in names and any(one.startswith(f"{name}.") for one in names)
+        if holds and isinstance(node.content, dict):
+            yield from _unfolded({f"{name}.{inner}": one for inner, one in node.content.items()}, names)
+        else:
+            yield name, node
 
 
 def _check(config: Config, role: str | None) -> None:
@@ -232,6 +247,17 @@ def _unused_listeners(config: Config) -> list[str]:
         f"{config.path}: the listener {one.id!r} is not opened: a node has one, {config.listener.id!r}"
         for one in config.http.listeners
         if one is not config.listener
+    ]
+
+
+def _unheard(config: Config) -> list[str]:
+    """Return what is said where the address that others are told is not the one at which this node listens."""
+    told, own = config.deployment.https_interface, config.listener
+    if told.port in (0, config.port) and told.scheme == own.scheme:
+        return []
+    return [
+        f"{config.path}: deployment.config.httpsInterface tells others {told.url}, but this node listens at "
+        f"{own.scheme}://{own.host}:{config.port}: nobody answers there unless something in between does"
     ]
 
 

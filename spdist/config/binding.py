@@ -71,9 +71,9 @@ def setting(path: str, kind: Kind, default: Any = _REQUIRED, *, also: tuple[str,
     return dataclasses.field(default=default, metadata={"key": Key((path, *also), kind)})
 
 
-def section(path: str, fields: type, default: Any = _REQUIRED) -> Any:
-    """Return the dataclass field of a mapping at `path`, bound to the dataclass `fields`."""
-    return dataclasses.field(default=default, metadata={"key": Key((path,), fields=fields)})
+def section(path: str, fields: type, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
+    """Return the dataclass field of a mapping at `path`, also spelt `also`, bound to the dataclass `fields`."""
+    return dataclasses.field(default=default, metadata={"key": Key((path, *also), fields=fields)})
 
 
 def listing(

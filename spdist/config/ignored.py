@@ -10,7 +10,7 @@ __all__ = ["IGNORED"]
 _JVM = "it configures the Java server that WSO2 SP runs on"
 _PLUG = "there is one implementation, and it is used"
 _SQL = "all SQL is made by SQLAlchemy for the database at hand"
-_TOPICS = "what carries events between groups is set in the section transports"
+_TOPICS = "what carries events between groups is set in the section transports; without it, files on this machine do"
 _HA = "it belongs to the two-node deployment (type: ha); managers and workers of type: distributed replace it"
 _METRICS = "figures are shown by the nodes' own interface and panels"
 _EXTENSIONS = "extensions are Python code here, and take their settings in the app"
@@ -32,7 +32,7 @@ IGNORED: dict[str, str] = {
     "wso2.transport.http.listenerConfigurations[].keyStoreFile": _KEY_STORE,
     "wso2.transport.http.listenerConfigurations[].keyStorePassword": _KEY_STORE,
     "wso2.transport.http.listenerConfigurations[].certPass": _KEY_STORE,
-    "siddhi.stores.query.api": "on-demand queries go to the manager's own interface",
+    "siddhi.stores.query.api": "queries on demand go through the topics of an app: cluster.query(app, text)",
     "databridge.config": _JVM,
     "data.agent.config": _JVM,
     "analytics.solutions": _JVM,

@@ -184,7 +184,7 @@ class Deployment:
     every 250 ms, so WSO2's 10 s does no harm. It is 500 ms here: groups that were stopped begin again that much sooner.
     """
 
-    https_interface: Interface = section("httpsInterface", Interface)
+    https_interface: Interface = section("httpsInterface", Interface, also=("httpInterface",))
     type: str = setting("type", choice("distributed"), "distributed")
     heartbeat_interval_ms: int = setting("heartbeatInterval", duration(50), 2000)
     heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)

@@ -20,6 +20,7 @@ from spdist.cluster.manager import Deployed, Manager
 from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, RedirectHeartbeat, WorkerReport
 from spdist.cluster.state import ManagerState
 from spdist.cluster.store import CoordinationStore
+from spdist.cluster.worker import Worker
 from spdist.errors import (
     ChannelError,
     ClusterError,
@@ -33,7 +34,7 @@ from spdist.errors import (
 from spdist.planning.origin import FIRST, Begin, Origin
 from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
-from tests.cluster.shells import APP, manager_config, plan, running_manager
+from tests.cluster.shells import APP, FakeSpark, manager_config, plan, running_manager, worker_config
 
 Eventually = Callable[..., Any]
 
@@ -361,6 +362,19 @@ def test_workers_are_given_groups_and_their_states_are_shown(tmp_path: Path, eve
 
 
 # ----------------------------------------------------------------------------------------------------------- defects
+def test_settings_that_are_not_used_are_told_when_a_node_starts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    managers, workers = manager_config(tmp_path), worker_config(tmp_path, ["http://127.0.0.1:1"])
+    with caplog.at_level(logging.WARNING):
+        Manager(replace(managers, notes=("bootstrapURLs is not used",)), planner=plan)
+        worker = Worker(replace(workers, notes=("keyStoreFile is not used",)), launcher=FakeSpark())
+        worker.start()
+        worker.stop()
+    assert "bootstrapURLs is not used" in caplog.text
+    assert "keyStoreFile is not used" in caplog.text
+
+
 def test_a_mind_that_fails_ends_the_manager(
     tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
