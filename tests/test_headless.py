@@ -76,6 +76,17 @@ def test_others_are_named_with_the_list_of_what_there_is(name: str, value: objec
     assert "rounds = 3      # how often, 1 or more" in str(caught.value)
 
 
+@pytest.mark.parametrize("cell", ["rounds = ", "rounds = '\0'", "  rounds = 3", "rounds = (", 'rounds = """'])
+def test_a_cell_that_is_no_python_is_said(cell: str) -> None:
+    with pytest.raises(NotebookError, match="tagged 'parameters' is not valid Python"):
+        read_parameters(cell)
+
+
+@pytest.mark.parametrize("default", ["{[]: 1}", "[*range(3)]", "-'a'", "f(1)"])
+def test_a_default_that_is_no_constant_tells_no_type(default: str) -> None:
+    assert read_parameters(f"rounds = {default}")["rounds"].types == ()
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(NotebookError) as caught:
         check_parameters(read_parameters(PARAMETERS), {"rounds": "x", "zzz": 1})

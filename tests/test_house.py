@@ -68,6 +68,11 @@ def test_every_listed_package_is_used() -> None:
     assert sorted(name for name, module in names.items() if module not in used and name not in NOT_IMPORTED) == []
 
 
+def test_every_requirement_has_an_upper_bound() -> None:
+    """What a later version changes must not break an installation of today."""
+    assert [name for name, ranges in listed().items() if not re.search("<|==", ranges)] == []
+
+
 def test_pins_that_the_engine_needs() -> None:
     assert listed()["pyspark"] == "==4.2.0"
     assert listed()["pandas"].endswith("<3")

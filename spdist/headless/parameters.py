@@ -77,7 +77,7 @@ def read_parameters(source: str) -> dict[str, Parameter]:
             for token in tokenize.generate_tokens(io.StringIO(source).readline)
             if token.type == tokenize.COMMENT
         }
-    except (SyntaxError, tokenize.TokenError) as error:
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
         raise NotebookError(f"the cell tagged 'parameters' is not valid Python: {error}") from error
     found: dict[str, Parameter] = {}
     for statement in tree.body:
@@ -98,7 +98,7 @@ def read_parameters(source: str) -> dict[str, Parameter]:
 def _inferred(value: ast.expr) -> tuple[type, ...]:
     try:
         default = ast.literal_eval(value)
-    except ValueError:
+    except (ValueError, TypeError):
         return ()
     if default is None:
         return ()
