@@ -356,13 +356,6 @@ def test_a_relative_sqlite_file_and_path_start_from_the_files_directory(load: Lo
     assert config.state_persistence.location == tmp_path / "siddhi-app-persistence"
 
 
-def test_the_home_of_nobody_is_a_name_like_any_other(load: Load, tmp_path: Path) -> None:
-    config = load("transports: {log: {directory: '~no-such-user/t'}}")
-    assert config.transports.log.directory == tmp_path / "~no-such-user/t"
-    with pytest.raises(ConfigError, match="cannot read ~no-such-user/deployment"):
-        load_config("~no-such-user/deployment.yaml")
-
-
 @pytest.mark.parametrize(
     "url", ["jdbc:h2:./db", "sqlite://", "sqlite:///:memory:", "postgresql://u:pw@db/x", "jdbc:oracle:thin:@x"]
 )
@@ -475,34 +468,6 @@ def test_keys_of_wso2_that_are_not_used_leave_a_note(tmp_path: Path, key: str) -
     assert len(config.notes) == 1
     assert IGNORED[key] in config.notes[0]
     assert config.notes[0] in config.explain()
-
-
-def test_sections_may_be_written_inside_of_one_another(load: Load) -> None:
-    siddhi = "siddhi: {{extensions: [{{extension: {{name: x}}}}], refs: [], properties: {{a: b}}, script: {{{}}}}}"
-    config = load(siddhi.format("python.enabled: true"))
-    assert config.script.python_enabled
-    assert [note.partition(": ")[2].split()[0] for note in config.notes] == [
-        f"siddhi.{name}" for name in ("extensions", "refs", "properties")
-    ]
-    with pytest.raises(ConfigError, match=r"siddhi\.script\.python\.enable is not a key"):
-        load(siddhi.format("python.enable: true"))
-    with pytest.raises(ConfigError, match=r"siddhi\.sript is not a section .*\n.*did you mean siddhi\.script\?"):
-        load("siddhi: {sript: {}}")
-    with pytest.raises(ConfigError, match=r"siddhi\.script was given at .*:\d+; keep one of the two"):
-        load("siddhi.script: {python.enabled: true}\nsiddhi: {script: {python.enabled: false}}")
-
-
-def test_the_older_name_of_a_nodes_interface_is_understood(load: Load, tmp_path: Path) -> None:
-    file = tmp_path / "old.yaml"
-    file.write_text(LEAST.replace("httpsInterface", "httpInterface"))
-    config = load_config(file, environment={"P": "pw"})
-    assert config.deployment.https_interface == load().deployment.https_interface
-
-
-def test_an_address_at_which_nobody_listens_is_noticed(load: Load) -> None:
-    for name, value in (("PORT", "9444"), ("SCHEME", "https")):
-        (note,) = load(environment={f"SPDIST__DEPLOYMENT__HTTPS_INTERFACE__{name}": value}).notes
-        assert "tells others http" in note and "but this node listens at http://127.0.0.1:" in note
 
 
 def test_every_setting_is_read_by_something() -> None:

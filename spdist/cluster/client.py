@@ -305,8 +305,13 @@ class _NobodyAnswered(Exception):
 
 
 def _base_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+    try:
+        parts = urlsplit(url)
+        # A port that is none is found only where it is read.
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.path.strip("/")
+    except ValueError:
+        usable = False
+    if not usable:
         raise ClusterError(f"{url!r} is no address of a manager", hint="write it like http://127.0.0.1:9543")
     return url.rstrip("/")
 

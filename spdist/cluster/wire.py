@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from spdist.cluster.election import LeaderRow
@@ -26,6 +26,7 @@ from spdist.cluster.messages import (
     WorkerTiming,
     fingerprint,
 )
+from spdist.config.kinds import is_host
 from spdist.errors import (
     ClusterError,
     NotLeaderError,
@@ -149,10 +150,16 @@ def read_error(body: Any, what: str) -> SpdistError:
     return kind(body["message"], **known)
 
 
+def _host(written: str) -> str:
+    if not is_host(written):
+        raise ValueError("is no host")
+    return written
+
+
 class Address(Message):
     """Where a node is reached (WSO2 ``httpsInterface``)."""
 
-    host: _Name
+    host: Annotated[_Name, AfterValidator(_host)]
     port: Annotated[int, Field(ge=1, le=65535)]
     scheme: Literal["http", "https"] = "https"
 

@@ -5,6 +5,7 @@ A kind raises ValueError with the end of the sentence "<key> must be …"; the b
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Callable
@@ -22,6 +23,8 @@ __all__ = [
     "client_properties",
     "database_url",
     "duration",
+    "host",
+    "is_host",
     "memory",
     "path",
     "persistence_store",
@@ -94,6 +97,23 @@ def _read_word(reference: Reference, base: Path) -> str:
     return found
 
 
+def is_host(written: str) -> bool:
+    """Return whether a text is a name or an address of a host, as the host of a URL, without brackets."""
+    if re.fullmatch(r"[\w.-]+", written):
+        return True
+    try:
+        ipaddress.IPv6Address(written)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_host(reference: Reference, _: Path) -> str:
+    if not is_host(reference.text):
+        raise ValueError("the name or the address of a host, such as 127.0.0.1 or ::1, without port and path")
+    return reference.text
+
+
 def _read_boolean(reference: Reference, _: Path) -> bool:
     if not isinstance(reference.value, bool):
         raise ValueError("true or false")
@@ -157,6 +177,7 @@ def _read_client_properties(reference: Reference, _: Path) -> Secret:
 
 
 text = Kind(_read_text)
+host = Kind(_read_host)
 word = Kind(_read_word)
 client_properties = Kind(_read_client_properties, secret=True)
 boolean = Kind(_read_boolean)

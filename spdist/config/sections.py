@@ -19,6 +19,7 @@ from spdist.config.kinds import (
     client_properties,
     database_url,
     duration,
+    host,
     memory,
     memory_bytes,
     path,
@@ -82,7 +83,7 @@ class Listener:
     `idle_timeout_ms` is 30 s.
     """
 
-    host: str = setting("host", text)
+    host: str = setting("host", host)
     port: int = setting("port", _PORT)
     id: str = setting("id", text, "default")
     scheme: str = setting("scheme", choice("https", "http"), "http")
@@ -128,7 +129,7 @@ class Cluster:
 class Interface:
     """``deployment.config.httpsInterface``: where other nodes reach this one, and the credentials it shows them."""
 
-    host: str = setting("host", text)
+    host: str = setting("host", host)
     port: int = setting("port", _PORT)
     username: str = setting("username", text)
     password: Secret = setting("password", secret)
@@ -147,7 +148,7 @@ class ResourceManager:
     Without credentials of its own, those of this node's `Interface` are shown to the manager.
     """
 
-    host: str = setting("host", text)
+    host: str = setting("host", host)
     port: int = setting("port", whole(1, 65535))
     username: str = setting("username", text, "")
     password: Secret | None = setting("password", secret, None)

@@ -70,12 +70,13 @@ class _Address:
     def of(cls, read: Options, app: str, stream: str) -> _Address:
         default = f"http://127.0.0.1:{_DEFAULT_PORT}/{quote(app)}/{quote(stream)}"
         url = read.text("receiver.url", default)
-        parts = urlsplit(url)
+        host = None
         try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+            parts = urlsplit(url)
+            port, host = parts.port, parts.hostname
+        except ValueError:  # a port that is none, or brackets around what is no address
+            pass
+        if not host or parts.scheme not in ("http", "https"):
             raise read.wrong("receiver.url", f"is no address: '{url}'", f"For example: {default}")
         certificate, password = None, ""
         if parts.scheme == "https":
@@ -85,7 +86,7 @@ class _Address:
                 hint = "write https.keystore.file='…pem', with certificate and key"
                 raise read.wrong("receiver.url", "asks for TLS without a certificate", hint)
             _check_certificate(read, certificate, password)
-        host = parts.hostname if parts.hostname != "localhost" else "127.0.0.1"
+        host = "127.0.0.1" if host == "localhost" else host
         # An address without a port means WSO2's.
         return cls(host, _DEFAULT_PORT if port is None else port, _clean(parts.path), certificate, password)
 

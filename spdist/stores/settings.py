@@ -223,13 +223,19 @@ def _database(values: _Values, kind: str) -> DatabaseSettings:
 
 def _check_server(values: _Values, url: str) -> None:
     """Check that the URL of a server names a host and harmless parameters only: drivers have some that name files."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # brackets around what is no address
+        raise values.wrong("'jdbc.url' names no host", _NO_HOST) from error
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _PARAMETERS or not re.fullmatch(r"[\w .\-]*", value):
             hint = f"An app may set {', '.join(_PARAMETERS)}. Others belong to wso2.datasources of the node."
             raise values.wrong(f"'jdbc.url' has the parameter '{name}', which an app may not set", hint)
     if not re.fullmatch(r"([^@/]*@)?([\w.\-]+|\[[0-9a-fA-F:.]+\])(:\d+)?", parts.netloc):
-        raise values.wrong("'jdbc.url' names no host", "For example: jdbc:postgresql://db:5432/shop.")
+        raise values.wrong("'jdbc.url' names no host", _NO_HOST)
+
+
+_NO_HOST = "For example: jdbc:postgresql://db:5432/shop."
 
 
 def _lengths(values: _Values, schema: Schema) -> dict[str, int]:

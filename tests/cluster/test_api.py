@@ -269,6 +269,10 @@ def test_all_errors_of_an_app_are_reported(http: httpx.Client) -> None:
         ({"id": "w\x001"}, "id: "),
         ({"incarnation": "a\nb"}, "incarnation: "),
         ({"incarnation": "a" * 256}, "incarnation: "),
+        *(
+            ({"httpsInterface": {"host": host, "port": 1, "scheme": "http"}}, "httpsInterface.host: ")
+            for host in ("[", "a:b", "[::1]", "h/x", "u@h", "h\n", "a b", "h?x", "")
+        ),
         ({"httpsInterface": {"host": "h", "port": 0, "scheme": "http"}}, "httpsInterface.port: "),
         ({"httpsInterface": {"host": "h", "port": 1, "scheme": "file"}}, "httpsInterface.scheme: "),
         ({"workerMetrics": {"processCPU": "much"}}, "workerMetrics.processCPU: "),

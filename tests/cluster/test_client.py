@@ -182,7 +182,20 @@ def test_redirections_are_not_followed_by_themselves() -> None:
         assert asked == []
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:9543", "ftp://x", "http://", "http://host/path"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:9543",
+        "ftp://x",
+        "http://",
+        "http://host/path",
+        "http://[",
+        "http://[x]",
+        "http://h:x",
+        "http://h:99999",
+    ],
+)
 def test_addresses_are_checked(url: str) -> None:
     with pytest.raises(ClusterError, match="no address of a manager"):
         ClusterClient([url], "admin", "x")

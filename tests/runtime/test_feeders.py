@@ -221,6 +221,8 @@ def test_what_cannot_be_read_is_stored_or_goes_to_the_fault_stream(fed: Callable
     [
         ("receiver.url='ftp://h/x'", "is no address: 'ftp://h/x'"),
         ("receiver.url='http://h:port/x'", "is no address"),
+        ("receiver.url='http://[::1/x'", "is no address"),
+        ("receiver.url='http://[x]:1/x'", "is no address"),
         ("receiver.url='https://127.0.0.1:0/x'", "asks for TLS without a certificate"),
         ("basic.auth.enabled='yes'", "is true or false, not 'yes'"),
         ("on.error='HIDE'", "cannot be 'HIDE'"),

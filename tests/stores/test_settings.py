@@ -92,6 +92,8 @@ def test_duckdb_is_an_embedded_store(tmp_path: Path) -> None:
         ("type='rdbms', jdbc.url='postgresql://h/d?host=/run'", AppValidationError, "the parameter 'host'"),
         ("type='rdbms', jdbc.url='postgresql://h/d?sslmode=/x'", AppValidationError, "the parameter 'sslmode'"),
         ("type='rdbms', jdbc.url='postgresql://%2Frun/d'", AppValidationError, "names no host"),
+        ("type='rdbms', jdbc.url='mysql://[::1/d'", AppValidationError, "names no host"),
+        ("type='rdbms', jdbc.url='postgresql://[x]/d'", AppValidationError, "names no host"),
         ("type='rdbms', jdbc.url='mysql://h/d?local_infile=1'", AppValidationError, "the parameter 'local_infile'"),
         ("type='rdbms', jdbc.url='mysql://h/d?read_default_file=x'", AppValidationError, "may not set"),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', table.name='spdist_applied'", AppValidationError, "to spdist itself"),
