@@ -70,6 +70,7 @@ _BUILT_IN = (
     "spdist.operators.window_expression_batch",
     "spdist.operators.window_frequent",
     "spdist.operators.window_session",
+    "spdist.operators.window_sort",
     "spdist.operators.reorder_akslack",
     "spdist.operators.reorder_kslack",
     "spdist.operators.unique_batches",

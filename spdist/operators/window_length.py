@@ -1,10 +1,9 @@
-"""Windows that count events: ``length``, ``lengthBatch``, ``batch``, ``sort``."""
+"""Windows that count events: ``length``, ``lengthBatch``, ``batch``."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from functools import cmp_to_key
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
@@ -24,9 +23,9 @@ from spdist.operators.base import (
     WindowSetting,
     expiring,
 )
-from spdist.operators.parameters import INTEGER, Parameter, constant_values, is_constant, overloads
+from spdist.operators.parameters import INTEGER, Parameter, constant_values, overloads
 
-__all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow", "SortWindow"]
+__all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow"]
 
 _LENGTH = Parameter("window.length", INTEGER)
 _STREAM_CURRENT = Parameter("stream.current.event", frozenset({Type.BOOL}))
@@ -351,91 +350,3 @@ class BatchWindow(Window):
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
         self.before, self.reset, self.looked = state
-
-
-_SORTABLE = frozenset({Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE})
-_DIRECTIONS = {"asc": False, "desc": True}
-
-
-def _resolve_sort(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -> None:
-    hint = "it is written as sort(window.length, attribute[, 'asc'|'desc'[, attribute, …]])"
-    if len(types) > 2 and not isinstance(expressions[2], ast.Literal):
-        raise SiddhiTypeError("'sort' needs 'asc' or 'desc' after the first of several attributes", hint=hint)
-    if len(types) < 2 or types[0] not in INTEGER or not is_constant(expressions[0]):
-        raise SiddhiTypeError("'sort' needs a constant int and at least one attribute", hint=hint)
-    previous: ast.Expression = expressions[0]
-    for type, expression in zip(types[1:], expressions[1:], strict=True):
-        is_direction = isinstance(expression, ast.Literal) and isinstance(previous, ast.Variable)
-        if is_direction and str(getattr(expression, "value", "")).lower() not in _DIRECTIONS:
-            raise SiddhiTypeError("'sort' takes 'asc' or 'desc' after an attribute", hint=hint)
-        if not is_direction and not (isinstance(expression, ast.Variable) and type in _SORTABLE):
-            raise SiddhiTypeError("'sort' takes attributes that have an order", hint=hint)
-        previous = expression
-
-
-@window("sort", _resolve_sort)
-class SortWindow(Window):
-    """Keep the ``window.length`` events that come first in the given order; what comes last expires.
-
-    The new event is released before the one it pushes out, which may be the new event itself.
-
-    State
-    -----
-    ``held``: at most ``window.length`` events.
-
-    Notes
-    -----
-    Source: io.siddhi.core.query.processor.stream.window.SortWindowProcessor. Null has no place in the order: comparing
-    it fails, and with it the event.
-    """
-
-    def __init__(self, setting: WindowSetting) -> None:
-        super().__init__(setting)
-        self.length: int = setting.constants[0]
-        self.keys: list[tuple[int, bool]] = []
-        for position, constant in zip(setting.attributes[1:], setting.constants[1:], strict=True):
-            if position is None:
-                self.keys[-1] = (self.keys[-1][0], _DIRECTIONS[str(constant).lower()])
-            else:
-                self.keys.append((position, False))
-        self.held: list[Arrival] = []
-        positions, directions = [position for position, _ in self.keys], {descending for _, descending in self.keys}
-        #: Later keys are looked at only where those before are equal.
-        self._place: Callable[[Arrival], Any] = lambda held: [held[1][position] for position in positions]
-        self._reverse = directions == {True}
-        if len(directions) > 1:
-            self._place = cmp_to_key(self._compare)
-
-    def _compare(self, left: Arrival, right: Arrival) -> int:
-        for position, descending in self.keys:
-            one, other = left[1][position], right[1][position]
-            if one != other:
-                return 1 if (other < one) is not descending else -1
-        return 0
-
-    def one(self, timestamp: int, row: Row) -> None:
-        """Release CURRENT(new), then EXPIRED(last in order) where the window is full."""
-        self.many([(timestamp, row)])
-
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Treat the events one by one; all that is released is one chunk."""
-        chunk: list[Event] = []
-        for timestamp, row in arrivals:
-            chunk.append((CURRENT, timestamp, row))
-            self.held.append((timestamp, row))
-            if len(self.held) > self.length:
-                self.held.sort(key=self._place, reverse=self._reverse)
-                chunk.append((EXPIRED, self.clock.now, self.held.pop()[1]))
-        self.emit(chunk)
-
-    def contents(self) -> Iterable[Arrival]:
-        """Yield the events held, in the order of the last sorting."""
-        return iter(self.held)
-
-    def snapshot(self) -> Any:
-        """Return the events held."""
-        return self.held
-
-    def restore(self, state: Any) -> None:
-        """Take over the events of a snapshot."""
-        self.held = state

@@ -18,6 +18,7 @@ HANDLERS = [
     "#window.session(100L, k)",
     "#window.session(100L, k, 60L)",
     "#window.cron('*/1 * * * * ?')",
+    "#window.sort(3, v, 'desc', k)",
     "#window.frequent(2, k)",
     "#window.lossyFrequent(0.4, 0.3, k)",
     "#window.expression('count() <= 3 and last.v - first.v < 5')",
