@@ -340,7 +340,7 @@ class QueryFailedError(EngineError):
 
 
 class ClockJumpError(SpdistError, ValueError):
-    """An event lies further ahead of the clock of an ``@app:playback`` app than one event may move it."""
+    """An event lies further ahead of the clock of its app than it may."""
 
     code = "SP0402"
 

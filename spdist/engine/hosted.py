@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from spdist.config.allowed import Allowed
 from spdist.engine.island import Island
+from spdist.engine.jumps import Jumps
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.engine.seen import answer_of, error_of
@@ -60,7 +61,8 @@ def build_island(
         from spdist.engine.scripted import ScriptedIsland
 
         return ScriptedIsland(assignment, checked)
-    app = HostedApp(checked, assignment.name, stores=outside_stores(checked, allowed or Allowed()))
+    outside = outside_stores(checked, allowed or Allowed())
+    app = HostedApp(checked, assignment.name, stores=outside, live=not assignment.playback)
     schemas = {**checked.streams, **SCHEMAS}
     return Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
 
@@ -105,6 +107,8 @@ class HostedApp(LocalApp):
         False where nothing leaves: then sinks put out as in a local app.
     stores : OutsideStores, optional
         Makes what has ``@Store``.
+    live : bool
+        Whether its clock is the one on the wall; see `spdist.engine.jumps.Jumps`.
 
     State
     -----
@@ -118,6 +122,7 @@ class HostedApp(LocalApp):
         time_zone: str = "GMT",
         delivers: bool = True,
         stores: OutsideStores | None = None,
+        live: bool = False,
     ) -> None:
         self._outbox = Outbox(producer or checked.name)
         self._answer: Callable[[Sequence[Arrival]], None] | None = None
@@ -128,6 +133,7 @@ class HostedApp(LocalApp):
             outbox=self._outbox if delivers else None,
             stores=stores,
         )
+        self.jumps = Jumps(checked, self._clock, self._home.junctions, live)
         self.jumps.began = True  # an island starts its app at the first event
 
     def take_deliveries(self) -> list[Outgoing]:
@@ -145,7 +151,8 @@ class HostedApp(LocalApp):
             self._answer_all(arrivals)
             return
         junction = self._home.junction(stream)
-        if arrivals[-1][0] - self._clock.now > self.jumps.limit and self.jumps.refuses(stream, arrivals):
+        far = len(arrivals) > 1 or arrivals[0][0] - self._clock.now > self.jumps.limit
+        if far and self.jumps.refuses(stream, arrivals):
             return
         try:
             if len(arrivals) == 1:

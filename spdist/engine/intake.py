@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from spdist.engine.idle import IdleTime
-from spdist.engine.jumps import within_reach
+from spdist.engine.jumps import no_later, within_reach
 from spdist.engine.merge import ChannelKey, Merge
 from spdist.engine.packing import by_time
 from spdist.errors import MappingError
@@ -66,7 +66,9 @@ class Intake:
         self._early: list[Record] = []
         merged = [one for one in inputs if one.topic not in self._asked and not one.into]
         self.merge = Merge(merged, live=not assignment.playback, merge_wait_ms=merge_wait_ms)
-        self._max_jump_ms = clock.max_jump_ms if assignment.playback else None
+        self._max_jump_ms = clock.max_jump_ms
+        #: Of a live app: the time of the batch that it takes, ms. What it takes ahead comes no later: `Mapped.timely`.
+        self._now: int | None = None
         self._repeats = Repeats()
         #: What outsiders have put into topics and cannot be read, by stream.
         self._rejected: dict[str, RejectCounter] = {}
@@ -113,6 +115,7 @@ class Intake:
 
     def take(self, records: Iterable[Record], tick: int) -> None:
         """Take the records of a batch, of each topic partition in the order of their offsets; `tick`: its time, ms."""
+        self._now = tick if self.merge.live else None
         users: dict[ChannelKey, list[Record]] = {}
         others: list[Record] = []
         heard = False
@@ -130,6 +133,7 @@ class Intake:
             else:
                 for record in group:
                     self._take(record)
+        self._now = None
         self.merge.idle(self._idle.passes(tick, heard or self.merge.first is None))
 
     def take_commands(self) -> list[Arrival]:
@@ -209,9 +213,14 @@ class Intake:
 
     def _offer(self, channel: ChannelKey, events: Events | None, clock: int, *, by_own_times: bool = False) -> None:
         """Have the merge take what came from outside, of which nothing may move the clock too far."""
-        if events is not None and len(events) and self._max_jump_ms is not None:
-            reached = self.merge.reached_in(channel)
-            events = within_reach(events, reached, self._max_jump_ms, by_own_times=by_own_times)
+        if self._now is not None:
+            clock = min(clock, self._now)
+        if events is not None and len(events):
+            if self._now is not None:
+                events = no_later(events, self._now)
+            elif not self.merge.live:
+                reached = self.merge.reached_in(channel)
+                events = within_reach(events, reached, self._max_jump_ms, by_own_times=by_own_times)
         self.merge.offer(channel, events, clock)
 
     def _drop(self, record: Record, error: MappingError) -> None:

@@ -1,8 +1,15 @@
-"""How far one event may move the clock of an ``@app:playback`` app.
+"""How far ahead of the clock of an app an event may lie.
 
-A timestamp far in the future would make everything after it late for ever, since the clock never goes back. Such an
-event is refused as one that a query fails on: it goes where the stream's ``@OnError`` says, or is counted and logged;
-the clock stays, and the events after it go on as if it had not come.
+In an ``@app:playback`` app a timestamp far in the future would make everything after it late for ever, since the clock
+never goes back. Such an event is refused as one that a query fails on: it goes where the stream's ``@OnError`` says, or
+is counted and logged; the clock stays, and the events after it go on as if it had not come.
+
+A live app goes by the clock on the wall, which tells the time of each batch, and no event moves it. But windows and
+patterns go by timestamps: one far in the future would keep all that is behind it waiting until then. It is refused
+likewise, only sooner.
+
+Apps that run as Spark Columns (`spdist.planning.realtime`) refuse none, and need not: they are whole apps without state
+and timers, in which nothing can be late, and what they write to Kafka has the time of its writing.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.junction import Junction
 from spdist.transports.payload import Events
 
-__all__ = ["Jumps", "within_reach"]
+__all__ = ["Jumps", "no_later", "within_reach"]
 
 _NOT_BEGUN = -(2**64)
 _NO_LIMIT = 2**64
@@ -30,24 +37,29 @@ class Jumps:
     Parameters
     ----------
     checked : CheckedApp
-        The app; where only the clock on the wall counts there is no limit.
+        The app. Without ``@app:playback`` there is no limit: in virtual time it goes where it is told.
     clock : VirtualClock
         Its clock.
     junctions : mapping of str to Junction
         Its streams.
+    live : bool
+        Whether that is the clock on the wall.
 
     State
     -----
     ``limit``: ms that an event may lie ahead; below all numbers before the first event, which may lie anywhere.
     """
 
-    __slots__ = ("_clock", "_junctions", "_most", "limit")
+    __slots__ = ("_clock", "_junctions", "_live", "_most", "limit")
 
-    def __init__(self, checked: CheckedApp, clock: VirtualClock, junctions: Mapping[str, Junction]) -> None:
+    def __init__(
+        self, checked: CheckedApp, clock: VirtualClock, junctions: Mapping[str, Junction], live: bool = False
+    ) -> None:
         self._clock = clock
         self._junctions = junctions
-        self._most = checked.clock.max_jump_ms
-        self.limit = _NOT_BEGUN if checked.playback else _NO_LIMIT
+        self._live = live
+        self._most = checked.clock.max_ahead_ms if live else checked.clock.max_jump_ms
+        self.limit = self._most if live else _NOT_BEGUN if checked.playback else _NO_LIMIT
 
     @property
     def began(self) -> bool:
@@ -64,15 +76,18 @@ class Jumps:
         return self.began and timestamp - self._clock.now > self.limit
 
     def refuses(self, stream: str, arrivals: Sequence[Arrival]) -> bool:
-        """Refuse a chunk where its last event, which moves the clock, lies too far ahead; tells whether it does."""
-        timestamp = arrivals[-1][0]
+        """Refuse a chunk where its last event, which moves the clock, lies too far ahead; tells whether it does.
+
+        Nothing moves the clock on the wall: there each event counts.
+        """
+        timestamp = max(time for time, _ in arrivals) if self._live else arrivals[-1][0]
         if not self.is_too_far(timestamp):
             self.began = True
             return False
-        days, most = (round(ms / _DAY_MS) for ms in (timestamp - self._clock.now, self.limit))
+        days, most = (f"{round(ms / _DAY_MS, 2):g}" for ms in (timestamp - self._clock.now, self.limit))
         error = ClockJumpError(
-            f"the event of time {timestamp} lies {days} days ahead of the app's clock at {self._clock.now}; one event "
-            f"may move it by {most} days at most",
+            f"the event of time {timestamp} lies {days} days ahead of the app's clock at {self._clock.now}; "
+            + (f"in a live app it may be {most} at most" if self._live else f"one may move it by {most} days at most"),
             hint="for longer gaps write, for example: @app:clock(max.jump='5 years')",
         )
         self._junctions[stream].failed(arrivals, error)
@@ -131,6 +146,13 @@ def within_reach(events: Events, reached: int | None, most_ms: int, *, by_own_ti
             high = max(high, time)
         due.append(high)
     return replace(events, at=due, columns=None)
+
+
+def no_later(events: Events, now: int) -> Events:
+    """Return events of a live app, none of which is due after `now`, the time of the batch that brings them, in ms."""
+    if max(events.at) <= now:
+        return events
+    return replace(events, at=[min(time, now) for time in events.at], columns=None)
 
 
 def _said(events: Events) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spdist.errors import (
     AppValidationError,
     DuplicateAnnotationError,
@@ -68,7 +70,8 @@ def _clock_of(app: ast.SiddhiApp) -> ClockSetting:
         for element in annotation.elements
     }
     set_here = {"max.jump": "max_jump_ms", "idle.time": "idle_ms", "increment": "increment_ms"}
-    return ClockSetting(**{set_here[key]: time for key, time in said.items() if key in set_here and time})
+    setting = ClockSetting(**{set_here[key]: time for key, time in said.items() if key in set_here and time})
+    return replace(setting, max_ahead_ms=setting.max_jump_ms) if said.get("max.jump") else setting
 
 
 def _check_times(names: Names, annotation: ast.Annotation, known: tuple[str, ...], example: str) -> None:

@@ -114,18 +114,21 @@ class CheckedAggregation:
 
 @dataclass(frozen=True, slots=True)
 class ClockSetting:
-    """How the clock of an ``@app:playback`` app moves.
+    """How the clock of an app moves.
 
     Parameters
     ----------
     max_jump_ms : int
-        How far one event may move it: ``@app:clock(max.jump='…')``. The first event sets it wherever it is.
+        How far one event may move it in playback: ``@app:clock(max.jump='…')``. The first event sets it wherever it is.
+    max_ahead_ms : int
+        How far ahead of it an event may lie in a live app: a day, for clocks of other time zones, or as the same says.
     idle_ms, increment_ms : int
         ``@app:playback(idle.time='…', increment='…')``: after so long without an event it goes on by the second; 0
         where only events move it.
     """
 
     max_jump_ms: int = 366 * 86_400_000
+    max_ahead_ms: int = 86_400_000
     idle_ms: int = 0
     increment_ms: int = 0
 
@@ -153,7 +156,7 @@ class CheckedApp:
     scripts : mapping of str to Script
         The functions that the app defines, by name.
     clock : ClockSetting
-        How the clock moves where `playback` is True.
+        How the clock moves.
     """
 
     app: ast.SiddhiApp

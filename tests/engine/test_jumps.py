@@ -23,6 +23,7 @@ from spdist.language.parser import parse
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.testing import VirtualApp
 from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.paths import child
 from spdist.transports.payload import Events, Payload
 
 _DAY = 86_400_000
@@ -190,6 +191,88 @@ def test_a_chunk_is_refused_by_its_last_event() -> None:
     assert within_reach(events, 5, 100, by_own_times=True).at == [5, 5, 5]
     assert within_reach(events, 850, 100, by_own_times=True).at == [900, 900, 900]
     assert within_reach(events, 850, 100, by_own_times=False).at == [900, 900, 900]
+
+
+# --- a live app ------------------------------------------------------------------------------------------------------
+
+_LIVE = {
+    "from S#window.time(1 sec) select v, count() as n insert all events into O;": [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (1, 2),
+        (2, 1),
+        (3, 0),
+    ],
+    "from every e1=S -> e2=S within 1 sec select e1.v as a, e2.v as b insert into O;": [(1, 2), (2, 3)],
+    "from every e1=S -> not S for 1 sec select e1.v as a, 0 as b insert into O;": [(3, 0)],
+    "from S#window.timeBatch(1 sec) select v, count() as n insert into O;": [(3, 3)],
+    "define trigger T at every 1 sec; from T select count() as n, 0 as m insert into O; from S insert into P;": [
+        (number, 0) for number in range(1, 6)
+    ],
+}
+
+
+def live_island(text: str) -> tuple[Island, dict[str, Any]]:
+    streams = check(parse(text), catalog(), text).streams
+    output = AssignedOutput("O", (Publishing(Strategy.ALL, 1, "O", 1),))
+    given = Assignment("g-1", "A", "g", text, False, (AssignedInput("S", "S", (0,), ()),), (output,))
+    return build_island(given, merge_wait_ms=0), dict(streams)
+
+
+def live(text: str, batches: Sequence[tuple[int, Sequence[tuple[int, int]]]], by_feed: bool = True) -> list[Any]:
+    """What batches of time and events put out; the clock is always the batch's."""
+    island, streams = live_island(text)
+    out: list[Any] = []
+    offset = 0
+    for tick, events in batches:
+        records = []
+        for ts, v in events:
+            made = Events.of([(ts, (v,))], offset)
+            clock = ts if by_feed else NO_CLOCK
+            value = Payload(streams["S"]).encode(made)
+            records.append(Record("S", 0, value, 1, "feeder" if by_feed else "", offset, clock, offset=offset))
+            offset += 1
+        for one in island.process(records, tick):
+            if isinstance(one, Record) and one.count:
+                out += Payload(streams["O"]).decode(one.value).rows
+        assert island.clock == tick
+    return out
+
+
+@pytest.mark.parametrize("by_feed", [True, False])
+@pytest.mark.parametrize("query", _LIVE)
+def test_an_event_from_the_future_neither_moves_nor_stops_a_live_app(query: str, by_feed: bool) -> None:
+    far = _NOW + 1000 * _DAY
+    near = [(_NOW, [(_NOW, 1)]), (_NOW + 200, [(_NOW + 150, 2)]), (_NOW + 300, [(_NOW + 250, 3)]), (_NOW + 5000, [])]
+    text = f"define stream S (v int); {query}"
+    assert live(text, near, by_feed) == _LIVE[query]
+    assert live(text, [near[0], (_NOW + 100, [(far, 9)]), *near[1:]], by_feed) == _LIVE[query]
+    assert live(text, [near[0], (_NOW + 200, [(far, 9), (_NOW + 150, 2)]), *near[2:]], by_feed) == _LIVE[query]
+
+
+def test_what_a_live_app_refuses_goes_where_on_error_says_with_the_bound() -> None:
+    text = (
+        "{}@OnError(action='stream') define stream S (v int); define stream O (v int, _error string);"
+        "from S select v, '' as _error insert into O;"
+        "from !S select v, convert(_error, 'string') as _error insert into O;"
+    )
+    batches = [(_NOW, [(_NOW, 1), (_NOW + _DAY, 2), (_NOW + _DAY + 1, 3)]), (_NOW + 10, [(_NOW + 5, 4)])]
+    *near, refused, last = live(text.format(""), batches)
+    assert (near, last) == ([(1, ""), (2, "")], (4, ""))
+    assert refused[0] == 3
+    assert "lies 1 days ahead" in refused[1]
+    assert "in a live app it may be 1 at most" in refused[1]
+    told = live(text.format("@app:clock(max.jump='2 days') "), batches)
+    assert [value for value, _ in told] == [1, 2, 3, 4]
+
+
+def test_a_chunk_is_refused_in_a_live_app_by_any_of_its_events() -> None:
+    text = "define stream S (v int); from S insert into O;"
+    island, streams = live_island(text)
+    chunk = Events([_NOW] * 2, [0, 0], [child(b"", 0), child(b"", 1)], [0, 1], [_NOW + 1000 * _DAY, _NOW], [(1,), (2,)])
+    given = Record("S", 0, Payload(streams["S"]).encode(chunk), 2, "", 0, NO_CLOCK, offset=0)
+    assert [one for one in island.process([given], _NOW) if isinstance(one, Record) and one.count] == []
 
 
 # --- idle time -------------------------------------------------------------------------------------------------------
