@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,16 @@ from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping.bounds import MAX_BYTES
 
-__all__ = ["TRANSPORT_PREFIX", "Event", "Lost", "MapSetting", "SinkMapper", "SourceMapper", "mapped_attributes"]
+__all__ = [
+    "TRANSPORT_PREFIX",
+    "Event",
+    "Lost",
+    "MapSetting",
+    "SinkMapper",
+    "SourceMapper",
+    "mapped_attributes",
+    "readable",
+]
 
 #: Timestamp in ms, data.
 Event = tuple[int, tuple[Any, ...]]
@@ -162,6 +171,17 @@ class MapSetting:
     def bad(self, why: str) -> MappingError:
         """Return the error for a payload or event that does not fit."""
         return MappingError(f"stream '{self.stream}': {why}")
+
+
+def readable(read: Callable[[Any], tuple[Any, ...]], elements: Iterable[Any], lost: Lost) -> list[tuple[Any, ...]]:
+    """Return the rows that `read` makes of a payload's events; `lost` is told why of those that it cannot read."""
+    rows = []
+    for element in elements:
+        try:
+            rows.append(read(element))
+        except MappingError as error:
+            lost(error)
+    return rows
 
 
 def mapped_attributes(setting: MapSetting) -> tuple[str, ...] | None:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spdist.errors import MappingError, SiddhiTypeError
-from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, mapped_attributes
+from spdist.errors import SiddhiTypeError
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, mapped_attributes, readable
 from spdist.mapping.bounds import check_events, shown
 from spdist.mapping.values import read_text, reader_of, writer_of
 
@@ -119,12 +119,7 @@ class CsvSource:
         if self._header_due:
             self._header_due = False
             lines = lines[1:]
-        events: list[Event] = []
-        for line in lines:
-            try:
-                events.append((now, self._row(line, properties)))
-            except MappingError as error:
-                lost(error)
+        events = [(now, row) for row in readable(lambda line: self._row(line, properties), lines, lost)]
         return [events] if events else []
 
     def rows(self, payloads: Sequence[Any], largest: int) -> list[tuple[Any, ...] | None]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from spdist.functions.numbers import float32
 from spdist.language.types import Type
-from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes, readable
 from spdist.mapping.bounds import check_events, shown
 from spdist.mapping.templates import Template
 from spdist.mapping.values import read_text
@@ -63,20 +63,21 @@ class KeyValueSource(Stateless):
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the payload's events as one chunk."""
-        maps = payload if isinstance(payload, list | tuple) else [payload]
+        if not isinstance(payload, Mapping | list | tuple):
+            raise self._setting.bad(f"keyvalue takes a map, not {type(payload).__name__}")
+        maps = [payload] if isinstance(payload, Mapping) else payload
         check_events(maps)
-        events = [(now, row) for one in maps if (row := self._row(one, properties, lost)) is not None]
+        events = [(now, row) for row in readable(lambda one: self._row(one, properties), maps, lost)]
         return [events] if events else []
 
-    def _row(self, one: Any, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:
+    def _row(self, one: Any, properties: Mapping[str, Any]) -> tuple[Any, ...]:
         if not isinstance(one, Mapping):
             raise self._setting.bad(f"keyvalue takes a map, not {type(one).__name__}")
         row: list[Any] = []
         for (name, kind), key in zip(self._setting.schema, self._keys, strict=True):
             given, key = (properties, key[4:]) if key.startswith(TRANSPORT_PREFIX) else (one, key)
             if given.get(key) is None and self._fail:
-                lost(self._setting.bad(f"the attribute '{name}' is missing"))
-                return None
+                raise self._setting.bad(f"the attribute '{name}' is missing")
             row.append(self._typed(name, given.get(key), kind))
         return tuple(row)
 

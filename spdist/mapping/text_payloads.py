@@ -11,7 +11,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.language.types import Type
-from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes, readable
 from spdist.mapping.bounds import check_events
 from spdist.mapping.templates import Template
 from spdist.mapping.values import read_text, write_text
@@ -104,15 +104,14 @@ class TextSource(Stateless):
         text = self._setting.text_of(payload, "text")
         parts = [text] if self._delimiter is None else [part for part in text.split(self._delimiter) if part.strip()]
         check_events(parts)
-        events = [(now, row) for part in parts if (row := self._row(part, properties, lost)) is not None]
+        events = [(now, row) for row in readable(lambda part: self._row(part, properties), parts, lost)]
         return [events] if events else []
 
-    def _row(self, text: str, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:
+    def _row(self, text: str, properties: Mapping[str, Any]) -> tuple[Any, ...]:
         found = self._fields(text) if self._groups is None else self._matched(text, properties)
         missing = [name for name in self._setting.schema.names if found.get(name) is None]
         if missing and self._fail:
-            lost(self._setting.bad(f"the attribute '{missing[0]}' is missing"))
-            return None
+            raise self._setting.bad(f"the attribute '{missing[0]}' is missing")
         try:
             return tuple(None if (v := found.get(n)) is None else read_text(v, t) for n, t in self._setting.schema)
         except ValueError as error:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from spdist.errors import SiddhiTypeError
-from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes, readable
 from spdist.mapping.bounds import MAX_DEPTH, check_events, shown
 from spdist.mapping.templates import Template
 from spdist.mapping.values import read_text, writer_of
@@ -130,7 +130,7 @@ class XmlSource(Stateless):
         root = _parsed(self._setting, bytes(payload) if isinstance(payload, bytearray) else payload)
         elements = self._events(root)
         check_events(elements)
-        events = [(now, row) for one in elements if (row := self._row(one, properties, lost)) is not None]
+        events = [(now, row) for row in readable(lambda one: self._row(one, properties), elements, lost)]
         return [events] if events else []
 
     def _events(self, root: ElementTree.Element) -> list[ElementTree.Element]:
@@ -141,18 +141,16 @@ class XmlSource(Stateless):
             around = named or root.findall(path, self._namespaces)
         return around if self._as_event else [child for element in around for child in element]
 
-    def _row(self, element: ElementTree.Element, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:
+    def _row(self, element: ElementTree.Element, properties: Mapping[str, Any]) -> tuple[Any, ...]:
         row: list[Any] = []
         for (name, kind), path in zip(self._setting.schema, self._paths, strict=True):
             found, text = self._found(element, path, properties)
             if not found and self._fail:
-                lost(self._setting.bad(f"the attribute '{name}' is missing"))
-                return None
+                raise self._setting.bad(f"the attribute '{name}' is missing")
             try:
                 row.append(None if text is None else read_text(text, kind))
             except ValueError as error:
-                lost(self._setting.bad(f"'{name}': {error}"))
-                return None
+                raise self._setting.bad(f"'{name}': {error}") from error
         return tuple(row)
 
     def _found(self, element: ElementTree.Element, path: str, properties: Mapping[str, Any]) -> tuple[bool, str | None]:

@@ -145,7 +145,6 @@ def test_what_cannot_be_read_is_refused(type: str) -> None:
     ("map", "payload"),
     [
         ("@map(type='json')", '{"s": "a", "i": NaN}'),
-        ("@map(type='json')", "[1]"),
         ("@map(type='json', enclosing.element='$.x')", "{}"),
         ("@map(type='json')", b'{"s": "\xff", "i": 1}'),
         ("@map(type='xml')", "<r>"),
@@ -153,11 +152,7 @@ def test_what_cannot_be_read_is_refused(type: str) -> None:
         ("@map(type='xml')", "<r>\ud800</r>"),
         ("@map(type='csv')", '"a'),
         ("@map(type='csv')", b"\xff,1"),
-        ("@map(type='text')", 's:"a",\ni:x'),
         ("@map(type='text')", b"\xff"),
-        ("@map(type='keyvalue')", {"s": 5, "i": 5}),
-        ("@map(type='keyvalue')", {"s": "a", "i": True}),
-        ("@map(type='keyvalue', implicit.cast.enable='true')", {"s": "a", "i": "x"}),
         ("@map(type='passThrough', @attributes(s='s', i='trp:none'))", None),
     ],
 )
@@ -178,12 +173,64 @@ def test_so_are_payloads_that_do_not_fit(map: str, payload: Any) -> None:
         ("@map(type='xml')", "<r><e><s>a</s><i>x</i></e></r>"),
         ("@map(type='keyvalue')", {"s": "a"}),
         ("@map(type='json')", '[{"event":{"s":"a"}}]'),
+        ("@map(type='json')", "[1]"),
+        ("@map(type='text')", 's:"a",\ni:x'),
+        ("@map(type='keyvalue')", {"s": 5, "i": 5}),
+        ("@map(type='keyvalue')", {"s": "a", "i": True}),
+        ("@map(type='keyvalue', implicit.cast.enable='true')", {"s": "a", "i": "x"}),
     ],
 )
 def test_an_event_that_lacks_something_is_left_out_and_told(map: str, payload: Any) -> None:
     lost: list[MappingError] = []
     assert source_mapper(setting(map, TWO)).read(payload, {}, 7, lost.append) == []
     assert len(lost) == 1
+
+
+_GROUPED = "event.grouping.enabled='true'"
+
+
+@pytest.mark.parametrize("bad", ["type", "missing", "form"])
+@pytest.mark.parametrize(
+    ("mapping", "one", "together"),
+    [
+        ("@map(type='json')", ('{"event":{"s":"a","i":1}}', '{"s":"a","i":"x"}', '{"s":"a"}', "7"), "[{},{},{}]"),
+        (
+            "@map(type='json')",
+            ('{"s":"a","i":1}', '{"s":"a","i":1.5}', '{"s":"a"}', '{"s":"a","i":1,"z":1}'),
+            '{"event":[{},{},{}]}',
+        ),
+        (
+            "@map(type='json', enclosing.element='$.l', @attributes(s='$.s', i='$.n.i'))",
+            ('{"s":"a","n":{"i":1}}', '{"s":"a","n":{"i":"x"}}', '{"s":"a"}', "[]"),
+            '{"l":[{},{},{}]}',
+        ),
+        (
+            "@map(type='xml')",
+            ("<event><s>a</s><i>1</i></event>", "<event><s>a</s><i>x</i></event>", "<event><s>a</s></event>", "<e/>"),
+            "<events>{}{}{}</events>",
+        ),
+        ("@map(type='csv')", ("a,1", "a,x", "a", "a,"), "{}\n{}\n{}\n"),
+        (
+            f"@map(type='text', {_GROUPED}, delimiter='~~')",
+            ('s:"a",\ni:1', 's:"a",\ni:x', 's:"a"', "so what"),
+            "{}~~{}~~{}",
+        ),
+        ("@map(type='keyvalue')", ({"s": "a", "i": 1}, {"s": "a", "i": "x"}, {"s": "a"}, 7), None),
+    ],
+)
+def test_an_event_that_cannot_be_read_takes_no_other_with_it(
+    mapping: str, one: tuple[Any, ...], together: str | None, bad: str
+) -> None:
+    good, *wrong = one
+    unfit = wrong[["type", "missing", "form"].index(bad)]
+    parts = (good, unfit, good)
+    payload: Any = list(parts)
+    if together is not None:
+        payload = "".join(map(str.__add__, together.split("{}"), (*parts, "")))
+    lost: list[MappingError] = []
+    chunks = source_mapper(setting(mapping, TWO)).read(payload, {}, 7, lost.append)
+    assert [[row for _, row in chunk] for chunk in chunks] == [[("a", 1), ("a", 1)]]
+    assert sum(error.events for error in lost) == 1
 
 
 def test_objects_are_written_as_json() -> None:
