@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from spdist.functions.bounds import check_length
 from spdist.functions.java_pattern import JavaPattern, Match, java_pattern
-from spdist.functions.text_bounds import check_length
 
 __all__ = ["found_in", "java_replaced", "java_split"]
 

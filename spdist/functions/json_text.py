@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from spdist.functions.bounds import Room
 from spdist.functions.numbers import text_of
 from spdist.functions.objects import Float, HashMap, Opaque, entries, text_of_object
 
@@ -41,22 +42,29 @@ class _Writer:
         self.fraction = fraction
         self.other = other
 
-    def write(self, value: Any) -> str:
-        """Return `value` as JSON."""
+    def write(self, value: Any, room: Room | None = None) -> str:
+        """Return `value` as JSON; raises OverflowError where there is no `room` for it."""
+        room = room or Room()
+        if isinstance(value, Mapping):
+            room.enter()
+            members = (
+                f"{room.fill(self.quoted(text_of_object(key, room)))}:{self.write(part, room)}"
+                for key, part in entries(value)
+            )
+            return f"{{{','.join(members)}}}"
+        if isinstance(value, list | tuple | set | frozenset):
+            room.enter()
+            return f"[{','.join([self.write(part, room) for part in value])}]"
+        return room.fill(self._plain(value))
+
+    def _plain(self, value: Any) -> str:
         if value is None:
             return "null"
         if isinstance(value, str):
             return self.quoted(value)
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, float):
-            return self.fraction(value)
-        if isinstance(value, Mapping):
-            members = (f"{self.quoted(text_of_object(key))}:{self.write(part)}" for key, part in entries(value))
-            return f"{{{','.join(members)}}}"
-        if isinstance(value, list | tuple | set | frozenset):
-            return f"[{','.join(map(self.write, value))}]"
-        return self.other(value)
+        return self.fraction(value) if isinstance(value, float) else self.other(value)
 
 
 def _java(value: float) -> str:
@@ -83,9 +91,9 @@ _GSON = _Writer(_gson_quoted, _gson_fraction, str)
 _ORG = _Writer(_org_quoted, _org_fraction, str)
 
 
-def smart_text(value: Any) -> str:
+def smart_text(value: Any, room: Room | None = None) -> str:
     """Return JSON as json-smart writes it: slashes escaped, infinite numbers as null."""
-    return _SMART.write(value)
+    return _SMART.write(value, room)
 
 
 def gson_text(value: Any) -> str:
@@ -93,14 +101,16 @@ def gson_text(value: Any) -> str:
     return _GSON.write(value)
 
 
-def _org_object(value: Any) -> Any:
+def _org_object(value: Any, room: Room) -> Any:
     """Return what org.json makes of an object: maps by hash code and without null, other classes as text."""
     if isinstance(value, Mapping):
         if any(key is None and part is not None for key, part in entries(value)):
             raise ValueError("org.json has no name for null")
-        return HashMap((key, _org_object(part)) for key, part in entries(value) if part is not None)
+        room.enter()
+        return HashMap((key, _org_object(part, room)) for key, part in entries(value) if part is not None)
     if isinstance(value, list | tuple | set | frozenset):
-        return [_org_object(part) for part in value]
+        room.enter()
+        return [_org_object(part, room) for part in value]
     if isinstance(value, Decimal) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         return str(value)
     return value
@@ -109,7 +119,7 @@ def _org_object(value: Any) -> Any:
 def org_text(value: Mapping[Any, Any]) -> str | None:
     """Return JSON as ``new JSONObject(map).toString()`` of org.json; null where it cannot."""
     try:
-        return _ORG.write(_org_object(value))
+        return _ORG.write(_org_object(value, Room()))
     except ValueError:
         return None
 

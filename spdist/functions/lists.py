@@ -12,6 +12,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
+from spdist.functions.bounds import check_entries
 from spdist.functions.forms import AggregatorForm, Code, Site
 from spdist.functions.objects import box_float, box_long, is_integer, is_long, same
 from spdist.language import ast
@@ -75,6 +76,7 @@ def _create(*values: Any) -> list[Any]:
 
 def _add(values: Any, value: Any, *index: int) -> list[Any]:
     made = list_of(values)
+    check_entries(len(made) + 1)
     if not index:
         made.append(value)
     elif index[0] is not None and 0 <= index[0] <= len(made):
@@ -89,8 +91,10 @@ def _add_all(values: Any, more: Any, *distinct: bool) -> list[Any]:
     if any(_flag(flag) for flag in distinct):
         for value in added:
             if _within(made, value) < 0:
+                check_entries(len(made) + 1)
                 made.append(value)
     else:
+        check_entries(len(made) + len(added))
         made.extend(added)
     return made
 

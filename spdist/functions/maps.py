@@ -12,6 +12,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
+from spdist.functions.bounds import check_entries
 from spdist.functions.forms import AggregatorForm, Code, Site
 from spdist.functions.json_parse import parse_org
 from spdist.functions.json_text import org_text
@@ -41,6 +42,7 @@ def map_of(value: Any) -> Map:
 
 
 def _put_into(known: Map, key: Any, value: Any) -> None:
+    check_entries(len(known) + 1)
     if isinstance(known, HashMap):
         known.put(key, value)
     else:
@@ -103,10 +105,11 @@ def _put(known: Any, key: Any, value: Any) -> Map:
 
 def _put_all(known: Any, more: Any) -> Map:
     target = map_of(known)
+    check_entries(len(target) + len(map_of(more)))
     if isinstance(target, HashMap):
-        target.put_all(map_of(more))
+        target.put_all(more)
     else:
-        target.update(entries(map_of(more)))
+        target.update(entries(more))
     return target
 
 

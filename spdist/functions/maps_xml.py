@@ -6,6 +6,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
+from spdist.functions.bounds import Room
 from spdist.functions.numbers import LONG_MAX, LONG_MIN
 from spdist.functions.objects import HashMap, box_long, entries, text_of_object
 
@@ -48,13 +49,19 @@ def map_of_xml(text: str) -> HashMap:
         raise ValueError(f"this is no XML: {error}") from error
 
 
-def xml_of_map(known: dict[Any, Any]) -> str:
-    """Return a map as elements, without escapes; raises ValueError for null, which has no text."""
+def xml_of_map(known: dict[Any, Any], room: Room | None = None) -> str:
+    """Return a map as elements, without escapes; raises ValueError for null, which has no text.
+
+    Raises OverflowError where there is no `room` for it.
+    """
+    room = room or Room()
+    room.enter()
     parts = []
     for key, value in entries(known):
         if key is None or value is None:
             raise ValueError("XML cannot show null")
-        inner = xml_of_map(value) if isinstance(value, dict) else text_of_object(value)
-        name = text_of_object(key)
+        name = text_of_object(key, room)
+        room.fill(f"<></{name}>")
+        inner = xml_of_map(value, room) if isinstance(value, dict) else text_of_object(value, room)
         parts.append(f"<{name}>{inner}</{name}>")
     return "".join(parts)

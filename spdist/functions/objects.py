@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from spdist.functions.bounds import Room
 from spdist.functions.numbers import INT_MAX, INT_MIN, float32, text_of, text_of_float32
 
 __all__ = [
@@ -350,16 +351,18 @@ def _keyed(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
 # --- texts -------------------------------------------------------------------------------------------------------
 
 
-def text_of_object(value: Any) -> str:
-    """Return ``String.valueOf(value)`` of any object."""
+def text_of_object(value: Any, room: Room | None = None) -> str:
+    """Return ``String.valueOf(value)`` of any object; raises OverflowError where there is no `room` for it."""
     if isinstance(value, JSONObject | JSONArray):
         from spdist.functions.json_text import smart_text
 
-        return smart_text(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return f"[{', '.join(map(text_of_object, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{text_of_object(k)}={text_of_object(v)}' for k, v in entries(value))}}}"
-    if isinstance(value, Decimal):
-        return str(value)
-    return str(value) if isinstance(value, Float) else text_of(value)
+        return smart_text(value, room)
+    if isinstance(value, list | tuple | set | frozenset | Mapping):
+        room = room or Room()
+        room.enter()
+        if isinstance(value, Mapping):
+            pairs = [f"{text_of_object(key, room)}={text_of_object(part, room)}" for key, part in entries(value)]
+            return f"{{{', '.join(pairs)}}}"
+        return f"[{', '.join([text_of_object(part, room) for part in value])}]"
+    text = str(value) if isinstance(value, Decimal | Float) else text_of(value)
+    return text if room is None else room.fill(text)

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
+from spdist.functions.bounds import check_length
 from spdist.functions.forms import Code, Site
 from spdist.functions.java_matching import java_replaced, java_split
 from spdist.functions.java_pattern import java_pattern
 from spdist.functions.numbers import text_of, text_of_float32
 from spdist.functions.regexes import checking, read_constant
-from spdist.functions.text_bounds import check_length
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 

@@ -17,6 +17,7 @@ from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from spdist.errors import SiddhiTypeError
+from spdist.functions.bounds import Room
 from spdist.functions.json_gson import parse_gson
 from spdist.functions.json_parse import parse_smart
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
@@ -34,8 +35,24 @@ _ROOT = "$"
 ENVELOPE = "event"
 
 
-def json_text(value: Any, type: Type = Type.OBJECT) -> str:
-    """Return a value as JSON; numbers as Java writes them, and null for what JSON cannot write."""
+def json_text(value: Any, type: Type = Type.OBJECT, room: Room | None = None) -> str:
+    """Return a value as JSON; numbers as Java writes them, and null for what JSON cannot write.
+
+    Raises OverflowError where there is no `room` for an object.
+    """
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        room = room or Room()
+        if isinstance(value, Mapping):
+            room.enter()
+            members = [f"{room.fill(encode_basestring(str(k)))}:{json_text(v, room=room)}" for k, v in value.items()]
+            return "{" + ",".join(members) + "}"
+        room.enter()
+        return "[" + ",".join([json_text(part, room=room) for part in value]) + "]"
+    text = _plain_text(value, type)
+    return text if room is None else room.fill(text)
+
+
+def _plain_text(value: Any, type: Type) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "null"
     if isinstance(value, str):
@@ -44,10 +61,6 @@ def json_text(value: Any, type: Type = Type.OBJECT) -> str:
         return str(value)
     if isinstance(value, bool | int | float):
         return write_text(value, type)
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{encode_basestring(str(k))}:{json_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple | set | frozenset):
-        return "[" + ",".join(map(json_text, value)) + "]"
     return encode_basestring(str(value))
 
 

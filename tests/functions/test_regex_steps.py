@@ -14,11 +14,11 @@ from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.facade import explain
 from spdist.functions import regex_steps
+from spdist.functions.bounds import MOST_CHARACTERS
 from spdist.functions.java_matching import java_replaced, java_split
 from spdist.functions.java_pattern import JavaPattern, java_pattern
 from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError
 from spdist.functions.regex_steps import RegexStepsError
-from spdist.functions.text_bounds import MOST_CHARACTERS
 from spdist.language.checker import check
 from spdist.language.parser import parse
 
