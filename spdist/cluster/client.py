@@ -125,6 +125,10 @@ class ClusterClient:
         PEM file with the authorities to trust for https.
     patience_s : float
         How long a call looks for a leader before it gives up.
+
+    State
+    -----
+    In which order managers are asked: first who answered last as the leader, at the end who did not answer at all.
     """
 
     def __init__(
@@ -275,11 +279,13 @@ class ClusterClient:
                 reply = self._caller.call(method, url + path, **request)
             except UnreachableNode as error:
                 if error.sent and method == "POST":
+                    self._put_last(url)
                     raise ClusterError(
                         f"{method} {path} was sent, but not answered: {error}",
                         hint="look at what it did, then try again",
                     ) from error
                 silent.append(str(error))
+                self._put_last(url)
                 continue
             if reply.status < 300:
                 self._prefer(url)
@@ -298,6 +304,11 @@ class ClusterClient:
         """Ask this manager first from now on."""
         if self.managers[0] != url:
             self.managers = [url, *(other for other in self.managers if other != url)]
+
+    def _put_last(self, url: str) -> None:
+        """Ask this manager last from now on: it has kept us waiting once, and others may answer."""
+        if url in self.managers:
+            self.managers = [*(other for other in self.managers if other != url), url]
 
 
 class _NobodyAnswered(Exception):

@@ -123,6 +123,17 @@ def test_it_passes_over_managers_that_do_not_answer() -> None:
         assert client.managers[0] == url
 
 
+def test_a_silent_manager_is_asked_after_those_that_answer() -> None:
+    with scripted(None) as (silent, passed), scripted(NOBODY, (409, error_body(ConflictError("no")), {})) as (url, _):
+        with connect(silent, url) as client, pytest.raises(ConflictError):
+            client.apps()
+        assert len(passed) == 1
+        assert client.managers == [url, silent]
+        with connect(silent, url) as client, pytest.raises(ClusterError, match="was sent, but not answered"):
+            client.call("POST", "/siddhi-apps", content="x")
+        assert client.managers == [url, silent]
+
+
 def test_it_gives_up_after_its_patience() -> None:
     with scripted(NOBODY) as (url, _), connect(url, patience_s=0.3) as client, pytest.raises(NotLeaderError):
         client.apps()
