@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spdist.engine.columns import ROUTED_DDL
+from spdist.engine.forks import INSTANCE
 from spdist.engine.kafka_source import KafkaReading, kafka_records
 from spdist.engine.query import QuerySettings
 from spdist.engine.session import SparkHost
@@ -38,7 +39,6 @@ OBSERVED = "spdist"
 # Offsets are logged in the background, once a second: each start has a checkpoint of its own that nobody reads again,
 # as the segments say where reading goes on. In step with the batches the two logs cost 100 ms a batch.
 _SINK_OPTIONS = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "1000"}
-_WORKERS = "SPDIST_GROUP_INSTANCE"
 
 
 def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
@@ -133,12 +133,12 @@ def _island(routed: DataFrame, settings: QuerySettings, number: int, counters: s
 def _own_workers(session: SparkSession, name: str) -> Iterator[None]:
     """Have what is made of data frames inside run in Python workers of that name, which keep state in memory."""
     environment = session.sparkContext.environment
-    before = environment.get(_WORKERS)
-    environment[_WORKERS] = name  # workers with another environment are other workers
+    before = environment.get(INSTANCE)
+    environment[INSTANCE] = name  # workers with another environment are other workers
     try:
         yield
     finally:
         if before is None:
-            del environment[_WORKERS]
+            del environment[INSTANCE]
         else:
-            environment[_WORKERS] = before
+            environment[INSTANCE] = before

@@ -9,12 +9,11 @@ from spdist.errors import StateTooLargeError
 __all__ = ["check_memory", "resident_bytes"]
 
 _MIB = 1 << 20
-_PROCESS = psutil.Process()
 
 
 def resident_bytes() -> int:
     """Return how much memory this process occupies."""
-    resident: int = _PROCESS.memory_info().rss
+    resident: int = psutil.Process().memory_info().rss  # not once: this one may have been forked since
     return resident
 
 

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.sections import Datasource, Files, Script, Secrets, Spark, StatePersistence, Transports
+from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
@@ -167,6 +168,7 @@ class SparkHost:
         self._lock = threading.RLock()
         self._session: SparkSession | None = None
         self._scratch: Path | None = None
+        self._forks: Forks | None = None
         self._has_kafka = False
         self._topics: str | None = None
         self._allowed: Allowed | None = None
@@ -294,6 +296,9 @@ class SparkHost:
                 _stop_session(session)
             if self._scratch is not None:
                 _end_jvm()
+                if self._forks is not None:
+                    self._forks.stop()
+                    self._forks = None
                 shutil.rmtree(self._scratch, ignore_errors=True)
                 self._scratch = None
 
@@ -331,7 +336,12 @@ class SparkHost:
         builder = SparkSession.Builder().master(master).appName("spdist")
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with _environment(_for_jvm(scratch)):
+        environment = _for_jvm(scratch)
+        if not _elsewhere(master):
+            self._forks = Forks(scratch)
+            program = self._forks.start(environment)
+            environment |= {"PYSPARK_PYTHON": program, "PYSPARK_DRIVER_PYTHON": program}
+        with _environment(environment):
             session = builder.getOrCreate()
         if not master.startswith("local["):
             log.info(

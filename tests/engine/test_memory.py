@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from spdist.engine.memory import check_memory, resident_bytes
@@ -12,6 +14,20 @@ def test_what_is_within_its_bound_goes_on() -> None:
     held = resident_bytes()
     assert held > 1 << 20
     check_memory("App-1", held, held)
+
+
+def test_a_process_that_was_forked_is_measured_itself() -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        before = resident_bytes()
+        held = b"x" * (64 << 20)
+        os.write(writer, str(resident_bytes() - before).encode() + held[:0])
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert int(os.read(reader, 100)) > 60 << 20
+    for end in (reader, writer):
+        os.close(end)
 
 
 def test_what_is_beyond_its_bound_says_what_to_do() -> None:

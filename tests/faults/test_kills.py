@@ -94,7 +94,9 @@ class Node:
         self.batches = 0
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if "pyspark" in " ".join(process.cmdline()[:4]):
+                command = process.cmdline()
+                forked = "spdist.engine.forks" in command and process.ppid() != self.process.pid
+                if forked or "pyspark" in " ".join(command[:4]):
                     process.kill()
 
     def kill(self) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from spdist.config.sections import Script
@@ -26,6 +24,7 @@ from spdist.runtime.group import GroupRuntime, reason_of
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
+from tests.runtime.group_processes import workers
 from tests.runtime.host_settings import settings_in
 
 Eventually = Callable[..., object]
@@ -87,15 +86,6 @@ def processed(groups: list[GroupRuntime], until: int) -> bool:
     statuses = [group.status() for group in groups]
     assert {status.state for status in statuses} == {"RUNNING"}, statuses
     return all(status.clock is not None and status.clock >= until for status in statuses)
-
-
-def workers(name: str) -> int:
-    """Return how many Python processes of Spark have that name."""
-    found = 0
-    for one in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has just ended
-            found += one.environ().get("SPDIST_GROUP_INSTANCE") == name
-    return found
 
 
 @pytest.mark.spark

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from spdist.config.sections import Script
@@ -23,6 +21,7 @@ from spdist.planning.groups import plan
 from spdist.runtime.group import GroupRuntime
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
+from tests.runtime.group_processes import workers
 from tests.runtime.host_settings import HostSettings, settings_in
 
 Eventually = Callable[..., object]
@@ -48,14 +47,6 @@ def host(tmp_path: Path) -> Iterator[SparkHost]:
         HostSettings(plain.spark, plain.transports, plain.state_persistence, Script(python_enabled=True))
     ) as host:
         yield host
-
-
-def workers(name: str) -> int:
-    found = 0
-    for one in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has just ended
-            found += one.environ().get("SPDIST_GROUP_INSTANCE") == name
-    return found
 
 
 @pytest.mark.spark
