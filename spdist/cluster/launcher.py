@@ -24,6 +24,10 @@ _log = logging.getLogger("spdist.cluster.worker")
 logging.getLogger("py4j").setLevel(logging.WARNING)
 #: How often it is seen whether the JVM still runs.
 _LOOK_S = 0.2
+#: A worker that gets groups by then is warmed up by those.
+_WARM_AFTER_S = 2.0
+#: How long the end of a worker waits for one that is just being warmed up.
+_WARM_END_S = 5.0
 #: A Spark that ended more often than this, with less than ten minutes of work after each start, ends the worker.
 _RESTARTS = RestartPolicy(max_restarts=3, first_delay_ms=1_000, max_delay_ms=30_000, forgive_after_ms=600_000)
 
@@ -49,6 +53,8 @@ class SparkLauncher:
         self._readiness = Readiness(ready=False, epoch=0, reason="its Spark is starting")
         self._closed = threading.Event()
         self._host: SparkHost | None = None
+        self._used = False
+        self._warming: threading.Thread | None = None
 
     def readiness(self) -> Readiness:
         """Return whether groups can be started without delay."""
@@ -73,6 +79,8 @@ class SparkLauncher:
             began_ms = self._clock.steady_ms()
             host.start()
             self._tell(Readiness(ready=True, epoch=self._readiness.epoch + 1))
+            self._warming = threading.Thread(target=self._warm_up, args=(host,), name="spdist-warming", daemon=True)
+            self._warming.start()
             if not (why := self._await_end(host)):
                 host.stop()  # also one that came up while `close` had nothing to stop
                 return
@@ -101,6 +109,7 @@ class SparkLauncher:
         from spdist.runtime.commanded import commanded
         from spdist.runtime.realtime import runtime_of
 
+        self._used = True
         with self._up:
             self._up.wait_for(lambda: self._readiness.ready or self._closed.is_set())
             host = self._host
@@ -113,8 +122,22 @@ class SparkLauncher:
         self._closed.set()
         with self._up:
             self._up.notify_all()
+        if self._warming is not None:
+            self._warming.join(_WARM_END_S)
         if self._host is not None:
             self._host.stop()
+
+    def _warm_up(self, host: SparkHost) -> None:
+        """Have Spark load what groups need, where there are none: of a worker that fails they come here in a hurry."""
+        if self._closed.wait(_WARM_AFTER_S) or self._used:
+            return
+        try:
+            from spdist.runtime.warming import warm_up
+
+            warm_up(host, self._closed)
+        except Exception as error:
+            if not self._closed.is_set():
+                _log.warning("the first group here will start slowly: %s", error)
 
     def _await_end(self, host: SparkHost) -> str:
         """Return why the session has ended, nothing if the worker ends before."""

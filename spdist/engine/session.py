@@ -6,6 +6,7 @@ Settings here were chosen by measuring, for several streaming queries on two cor
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 import re
@@ -17,6 +18,7 @@ import threading
 import warnings
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +27,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spdist.config.allowed import Allowed, allowed_of
-from spdist.config.sections import Datasource, Files, Script, Secrets, Spark, StatePersistence, Transports
+from spdist.config.sections import Datasource, Files, Log, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
 from spdist.engine.source import LogDataSource
@@ -285,6 +287,15 @@ class SparkHost:
     def streams_kafka(self) -> bool:
         """Whether Kafka was on the class path when the JVM started, which real-time mode needs."""
         return self._streams_kafka
+
+    def apart(self, directory: Path) -> SparkHost:
+        """Return a host with this one's session whose topics and states are below `directory`; not to be stopped."""
+        other = copy.copy(self)
+        topics = Transports(Log(directory / "topics"))
+        states = StatePersistence(location=directory / "states")
+        other.config = replace(self.config, transports=topics, state_persistence=states)  # type: ignore[type-var]
+        other._topics = None
+        return other
 
     def stop(self) -> None:
         """Stop all queries, the session and the JVM, and remove the temporary directory. Safe to call twice."""

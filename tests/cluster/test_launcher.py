@@ -115,6 +115,50 @@ def test_one_that_cannot_be_started_again_ends_the_worker(launched: Launched, ev
     eventually(lambda: launched.error is launched.host.problem, "it ends with that")
 
 
+@pytest.fixture
+def warmed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The hosts that were warmed up."""
+    hosts: list[object] = []
+    monkeypatch.setattr("spdist.runtime.warming.warm_up", lambda host, _ending: hosts.append(host))
+    monkeypatch.setattr(module, "_WARM_AFTER_S", 0.0)
+    return hosts
+
+
+def test_a_spark_that_nobody_uses_is_warmed_up_whenever_it_comes_up(
+    warmed: list[object], launched: Launched, eventually: Eventually
+) -> None:
+    eventually(lambda: warmed == [launched.host], "it is warmed up")
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: len(warmed) == 2, "the next one, too")
+
+
+def test_groups_that_come_first_do_that_themselves(
+    warmed: list[object], launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spdist.runtime.realtime.runtime_of", lambda *_: None)
+    eventually(lambda: warmed == [launched.host], "it is warmed up")
+    launched.launcher(plan("@app:name('A') group g 1").assignments()[0])
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: launched.launcher.readiness().epoch == 2, "it is up again")
+    launched.launcher.close()
+    assert len(warmed) == 1
+
+
+def test_a_spark_that_cannot_be_warmed_up_is_used_as_it_is(
+    warmed: list[object], launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(host: object, _ending: object) -> None:
+        warmed.append(host)
+        raise EngineError("no disk")
+
+    eventually(lambda: launched.launcher.readiness().ready, "it is up")
+    monkeypatch.setattr("spdist.runtime.warming.warm_up", fail)
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: launched.launcher.readiness().epoch == 2 and len(warmed) == 2, "it was tried")
+    assert launched.launcher.readiness().ready
+    assert launched.error is None
+
+
 def test_groups_wait_until_spark_is_up_and_go_when_the_worker_ends(
     launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:

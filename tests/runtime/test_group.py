@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime, reason_of
 from spdist.runtime.persistence import FileSystemPersistenceStore
+from spdist.runtime.warming import warm_up
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.group_processes import workers
@@ -86,6 +88,26 @@ def processed(groups: list[GroupRuntime], until: int) -> bool:
     statuses = [group.status() for group in groups]
     assert {status.state for status in statuses} == {"RUNNING"}, statuses
     return all(status.clock is not None and status.clock >= until for status in statuses)
+
+
+@pytest.mark.spark
+def test_a_host_is_warmed_up_by_a_group_that_leaves_nothing(host: SparkHost) -> None:
+    assert warm_up(host, threading.Event())
+    assert not host.session.streams.active
+    assert not host.log_directory.exists()
+    assert not host.state_location.exists()
+    assert not (host.scratch / "warming").exists()
+
+
+@pytest.mark.spark
+def test_a_host_that_is_to_be_stopped_is_not_warmed_up_any_more(
+    host: SparkHost, caplog: pytest.LogCaptureFixture, eventually: Eventually
+) -> None:
+    ending = threading.Event()
+    ending.set()
+    assert not warm_up(host, ending)
+    eventually(lambda: not host.session.streams.active, "nothing runs", 60)
+    assert not caplog.records
 
 
 @pytest.mark.spark
