@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers updates fuzz ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates fuzz ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -50,6 +50,9 @@ updates: java .venv/.installed ## update an app 20 times over each transport whi
 
 failovers: java .venv/.installed ## kill the leader 10 times over SQLite, PostgreSQL and MariaDB: what stops, and for how long
 	@$(VENV) -m tests.faults.failovers
+
+takeovers: java .venv/.installed ## kill a worker 5 times at the shipped times: when its groups run on the other one
+	@$(VENV) -m tests.faults.takeovers
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz

@@ -159,14 +159,14 @@ class Flow:
         self._feed = cluster.feed("Flow", "Numbers")
         self._topics = LogTransport(cluster.directory / "topics")
         self._results = Results(self._topics, "Flow.Sums")
-        self._end = threading.Event()
+        self._fed_all, self._end = threading.Event(), threading.Event()
         self.fed, self.came, self.at = 0, 0, [time.monotonic()]
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._read)]
         for thread in self._threads:
             thread.start()
 
     def _send(self) -> None:
-        while not self._end.wait(0.1):
+        while not self._fed_all.wait(0.1):
             self._feed.send([(int(time.time() * 1000), (self.fed,))])
             self.fed += 1
 
@@ -182,7 +182,17 @@ class Flow:
         times = [*self.at, time.monotonic()]
         return max(later - before for before, later in pairwise(times) if later > since_s)
 
+    def drained(self, timeout_s: float = 60) -> bool:
+        """Feed no more; return whether each event has led to one result, as of an app that leaves none out."""
+        self._fed_all.set()
+        self._threads[0].join()
+        pace, deadline_s = threading.Event(), time.monotonic() + timeout_s
+        while self.came < self.fed and time.monotonic() < deadline_s:
+            pace.wait(0.05)
+        return self.came == self.fed
+
     def stop(self) -> None:
+        self._fed_all.set()
         self._end.set()
         for thread in self._threads:
             thread.join()
