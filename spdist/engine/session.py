@@ -162,7 +162,8 @@ class SparkHost:
     Notes
     -----
     Figures on two busy cores: session 4 s, first query 2 s, later ones 1 s; an idle batch takes 20 ms (250 ms with an
-    ordinary Python source and sink and checkpoints in step). Three queries: 0.5 GB for the JVM, 0.9 GB in Python.
+    ordinary Python source and sink and checkpoints in step). Three queries: 0.5 GB for the JVM, 0.3 GB in Python (0.6
+    where nothing is forked).
     """
 
     def __init__(self, config: HostSettings) -> None:
