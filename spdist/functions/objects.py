@@ -29,6 +29,7 @@ __all__ = [
     "box_long",
     "bucket_of",
     "capacity_for",
+    "concurrent_order",
     "entries",
     "hash_of",
     "is_integer",
@@ -177,6 +178,35 @@ def capacity_for(size: int) -> int:
     while size > capacity * 0.75:
         capacity *= 2
     return capacity
+
+
+def concurrent_order(keys: Iterable[Any]) -> list[Any]:
+    """Return keys in the order of a ``java.util.concurrent.ConcurrentHashMap``.
+
+    It has other sizes than a ``HashMap``; where its buckets are parted, all but the last ones that go to one side turn
+    round.
+
+    Parameters
+    ----------
+    keys : iterable
+        In the order in which they came; none has left since.
+    """
+    buckets: list[list[tuple[int, Any]]] = [[] for _ in range(16)]
+    for size, key in enumerate(keys, 1):
+        code = bucket_of(key, 1 << 31)
+        buckets[code & (len(buckets) - 1)].append((code, key))
+        if size >= len(buckets) * 0.75:
+            parted = [_parted(bucket, len(buckets)) for bucket in buckets]
+            buckets = [low for low, _ in parted] + [high for _, high in parted]
+    return [key for bucket in buckets for _, key in bucket]
+
+
+def _parted(bucket: list[tuple[int, Any]], bit: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+    end = len(bucket)
+    while end and not (bucket[end - 1][0] ^ bucket[-1][0]) & bit:
+        end -= 1
+    turned = [*bucket[:end][::-1], *bucket[end:]]
+    return [entry for entry in turned if not entry[0] & bit], [entry for entry in turned if entry[0] & bit]
 
 
 # --- maps --------------------------------------------------------------------------------------------------------

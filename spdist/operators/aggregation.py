@@ -18,7 +18,8 @@ from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.aggregation_buckets import BucketPlan, Groups
-from spdist.operators.aggregation_columns import ByStart, GroupColumns, find_at, layout_of, plain, plain_at
+from spdist.operators.aggregation_columns import ByStart, GroupColumns, find_at, layout_of, plain, plain_at, plain_of
+from spdist.operators.aggregation_order import Found, GroupOrder
 from spdist.operators.aggregation_purge import Purge
 from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.operators.aggregation_time import Calendar, granularity, time_range
@@ -91,6 +92,7 @@ class Aggregation:
         self.bucket: list[Callable[[int], tuple[int, int]]] = [calendar.bucket(d) for d in checked.durations]
         self.plan = BucketPlan(checked, catalog)
         self.by_time = self.plan.by is not None
+        self.order = GroupOrder(self.plan.group_types, self.by_time)
         self.purging = checked.purging
         self._outside = outside
         self._begin()
@@ -101,7 +103,7 @@ class Aggregation:
         stream, handlers = single.stream.id, plan_handlers(self.id, single.before, checked.scope, catalog)
         layout = None if handlers or outside is not None else layout_of(self.plan)
         #: Takes many events at once, where that is possible.
-        self.runs = None if layout is None else AggregationRuns(layout, stream, self, self.clock)
+        self.runs = None if layout is None else AggregationRuns(layout, stream, self, self.clock, self.order)
         self.loop: LoopMaker | None = None if handlers else self.buckets.loop
         flow = Flow(self.buckets.one, self.buckets.many)
         if self.runs is not None:
@@ -207,7 +209,7 @@ class Aggregation:
         if isinstance(groups, GroupColumns):
             self._columns.merge(self.open[level], start, groups)
         else:
-            self.merge(self.open[level], start, groups)
+            self.merge(self.open[level], start, self.order.groups(groups))
 
     @property
     def _columns(self) -> AggregationRuns:
@@ -318,11 +320,10 @@ class AggregationView:
         self.level = of.durations.index(granularity(per, of.durations, of.id))
 
     def contents(self) -> Iterable[Arrival]:
-        """Yield the rows in the order of their buckets, each with the start of its bucket as timestamp."""
+        """Yield the rows, each with the start of its bucket as timestamp; see `spdist.operators.aggregation_order`."""
         row = self.aggregation.buckets.row
-        for start, groups in self._buckets(lambda buckets, start: buckets[start]):
-            for slots in groups.values():
-                yield start, row(start, slots)
+        for start, _, slots in self._found(plain_of):
+            yield start, row(start, slots)
 
     def index(self, attributes: tuple[int, ...]) -> Index | None:
         """Return an index on the attributes of ``group by``, where all of them are fixed."""
@@ -339,28 +340,39 @@ class AggregationView:
         if of.runs is not None:
             of.runs.look_up()
         first = of.plan.shown[of.plan.group[0]]
-        for start, groups in self._buckets(lambda buckets, start: find_at(buckets, start, key)):
-            for slots in groups.values():
-                row = of.buckets.row(start, slots)
-                # The group of null has the key 'null'.
-                if len(of.plan.group) > 1 or row[first] is not None:
-                    yield start, row
+        for start, _, slots in self._found(lambda buckets, start: find_at(buckets, start, key)):
+            row = of.buckets.row(start, slots)
+            # The group of null has the key 'null'.
+            if len(of.plan.group) > 1 or row[first] is not None:
+                yield start, row
 
-    def _buckets(
-        self, chosen: Callable[[ByStart, int], Groups | GroupColumns]
-    ) -> Iterable[tuple[int, Groups | GroupColumns]]:
-        """Yield the buckets with those of their groups that are chosen, in order."""
-        of, (start, end) = self.aggregation, self.range
+    def _found(self, chosen: Callable[[ByStart, int], Groups]) -> list[Found]:
+        """Return those of the groups in the range that are chosen, in the order in which they are read."""
+        of, (start, end), order = self.aggregation, self.range, self.aggregation.order
         of.settle(of.clock.now)
         closed = of.closed[self.level]
         merged: ByStart = {}
         for open_at, level, at in self._open(start, end):
             if open_at not in merged and open_at in closed and start <= open_at < end:
-                of.merge(merged, open_at, plain(chosen(closed, open_at)))
-            of.merge(merged, open_at, plain(chosen(of.open[level], at)))
-        starts = {at for at in closed if start <= at < end}
-        for at in sorted(starts.union(merged)):
-            yield at, merged[at] if at in merged else chosen(closed, at)
+                of.merge(merged, open_at, chosen(closed, open_at))
+            of.merge(merged, open_at, order.groups(chosen(of.open[level], at)))
+        kept = [at for at in sorted(closed) if start <= at < end and at not in merged]
+        rows = [(at, *group) for at in kept for group in order.groups(chosen(closed, at)).items()]
+        added = [(at, *group) for at in sorted(merged) for group in plain(merged[at]).items()]
+        rows = [*order.closed(rows, of.purge.most(self.level)), *order.open(added)]
+        return order.read(rows, self._size)
+
+    def _size(self) -> int:
+        """Return how many groups there are in the range."""
+        of, (start, end) = self.aggregation, self.range
+        closed = of.closed[self.level]
+        merged: dict[int, set[Any]] = {}
+        for open_at, level, at in self._open(start, end):
+            merged.setdefault(open_at, set()).update(plain_of(of.open[level], at))
+        for at, keys in merged.items():
+            keys.update(plain_of(closed, at) if start <= at < end and at in closed else ())
+        alone = (len(groups) for at, groups in closed.items() if start <= at < end and at not in merged)
+        return sum(alone) + sum(map(len, merged.values()))
 
     def _open(self, start: int, end: int) -> Iterable[tuple[int, int, int]]:
         """Yield of the open buckets in the range, coarse ones first, what they are part of, their level and start."""

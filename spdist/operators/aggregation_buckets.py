@@ -120,6 +120,11 @@ class BucketPlan:
         self.outputs = [self._output(position, item) for position, item in enumerate(self.select.items, 1)]
 
     @property
+    def group_types(self) -> tuple[Type, ...]:
+        """The types of the attributes of ``group by``."""
+        return tuple(self._types[column] for column in self.group)
+
+    @property
     def _types(self) -> tuple[Type, ...]:
         return self.scope.sources[0].schema.types
 

@@ -30,6 +30,7 @@ __all__ = [
     "layout_of",
     "plain",
     "plain_at",
+    "plain_of",
 ]
 
 #: Who looks for single groups so often finds them faster where they are no columns.
@@ -404,6 +405,11 @@ def plain_at(buckets: ByStart, start: int) -> Groups:
     """Return the groups of a bucket, none where it is new; it has them plain from now on."""
     groups = buckets[start] = plain(buckets.get(start, {}))
     return groups
+
+
+def plain_of(buckets: ByStart, start: int) -> Groups:
+    """Return the groups of a bucket that is there; it stays as it is."""
+    return plain(buckets[start])
 
 
 def find_at(buckets: ByStart, start: int, key: Any) -> Groups:

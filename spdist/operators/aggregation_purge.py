@@ -48,7 +48,8 @@ class Purge:
 
     State
     -----
-    When the next purge is due, and whether purging has stopped.
+    When the next purge is due, whether purging has stopped, and for each duration how many groups there were at most
+    before buckets were removed.
 
     Notes
     -----
@@ -62,6 +63,7 @@ class Purge:
         self.calendar = calendar
         self.timer = timer
         self.stopped = False
+        self._most = [0] * len(aggregation.durations)
         timer.rests = self
 
     def calm_until(self, _to_ms: int) -> int:
@@ -112,6 +114,7 @@ class Purge:
                     self.stopped = True
                     return
             if wanted:
+                self._most[level] = self.most(level)
                 for start in [start for start in of.closed[level] if start < now - kept]:
                     del of.closed[level][start]
                     of.removed(level, start)
@@ -122,11 +125,17 @@ class Purge:
         first, last = self.calendar.bucket(coarser)(start)
         return any(first <= at <= last for at in of.closed[level + 1])
 
+    def most(self, level: int) -> int:
+        """Return how many groups the closed buckets of a duration ever had at a time."""
+        return max(self._most[level], sum(map(len, self.aggregation.closed[level].values())))
+
     def snapshot(self) -> Any:
         """Return the state as plain data."""
-        return [self.stopped, self.timer.snapshot()]
+        return [self.stopped, self.timer.snapshot(), *self._most]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        self.stopped, due = state
+        self.stopped, due, *most = state
+        # States of before 0.14 do not tell how many groups there were.
+        self._most = most or [0] * len(self.aggregation.durations)
         self.timer.restore(due)

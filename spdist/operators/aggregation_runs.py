@@ -17,6 +17,7 @@ import numpy
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.aggregation_buckets import Groups
 from spdist.operators.aggregation_columns import OFTEN, ByStart, GroupColumns, Layout, Numbering, plain
+from spdist.operators.aggregation_order import GroupOrder
 from spdist.operators.at_once import Settling
 from spdist.operators.base import Timer, VirtualClock
 from spdist.operators.group_keys import Keys
@@ -68,14 +69,19 @@ class AggregationRuns(Settling):
         Its state: plain, or columns while this is `ahead`.
     clock : VirtualClock
         The app's.
+    order : GroupOrder
+        In which groups of an open bucket enter the next one.
 
     State
     -----
     The keys of what was open when events were taken last, and others as long as they are not more.
     """
 
-    def __init__(self, layout: Layout, stream: str, buckets: OpenBuckets, clock: VirtualClock) -> None:
+    def __init__(
+        self, layout: Layout, stream: str, buckets: OpenBuckets, clock: VirtualClock, order: GroupOrder
+    ) -> None:
         self._layout = layout
+        self._order = order
         self._stream = stream
         self._buckets = buckets
         self._clock = clock
@@ -183,7 +189,8 @@ class AggregationRuns(Settling):
         """Add the groups of a bucket to those of an open one, which stay apart from them."""
         into = opened.setdefault(start, self.bucket())
         assert isinstance(into, GroupColumns)
-        self._add(into, bucket)
+        places = self._order.places(bucket.keys.codes(bucket.numbers, self._order.code))
+        self._numbering.add(into, bucket.numbers[places], [column[places] for column in bucket.columns])
 
     def _add(self, into: GroupColumns, bucket: GroupColumns) -> None:
         self._numbering.add(into, bucket.numbers, bucket.columns)

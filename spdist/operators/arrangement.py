@@ -17,7 +17,7 @@ __all__ = ["arrangement", "swallows_one"]
 Arrange = Callable[[list[Event]], list[Event]]
 
 
-def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool) -> Arrange | None:
+def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool, resets: bool = False) -> Arrange | None:
     """Return what arranges the results of a chunk; None where they stay as they are.
 
     Parameters
@@ -28,6 +28,8 @@ def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool) -> Arrange 
         See `spdist.language.scope.Scope.results`.
     snapshot : bool
         Whether the results are those of all groups at a moment.
+    resets : bool
+        Whether the RESETs between results are put out, too.
     """
     limit, offset = _constant(clause.limit), _constant(clause.offset)
     if snapshot:
@@ -42,6 +44,7 @@ def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool) -> Arrange 
     def arranged(events: list[Event]) -> list[Event]:
         if order:
             events = _ordered(events, order)
+            events = events if resets else [event for event in events if event[0] != RESET]
         if added:
             events = [(event[0], event[1], event[2][:width], *event[3:]) for event in events]
         if offset:

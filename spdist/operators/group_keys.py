@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -38,6 +38,7 @@ class Keys:
         #: What `at` and `find` look into, as far as somebody has asked.
         self._listed: list[Any] = []
         self._found: dict[Any, int] = {}
+        self._codes = numpy.zeros(0, numpy.int64)
 
     def __len__(self) -> int:
         """Return how many keys there are."""
@@ -59,6 +60,14 @@ class Keys:
         if begin < len(texts):
             self._found.update(zip(texts[begin:], range(begin, len(texts)), strict=True))
         return self._found.get(key)
+
+    def codes(self, numbers: Any, code_of: Callable[[Any], int]) -> Any:
+        """Return what `code_of` makes of the keys with these numbers, as an int64 array; it is asked once for a key."""
+        begin = len(self._codes)
+        if begin < len(self):
+            new = [code_of(key) for key in self.at(range(begin, len(self)))]
+            self._codes = numpy.concatenate((self._codes, numpy.array(new, numpy.int64)))
+        return self._codes[numbers]
 
     def _in_order(self) -> list[Any]:
         if self._texts is not None:
@@ -126,6 +135,7 @@ class Keys:
     def keep(self, kept: Sequence[bool]) -> None:
         """Forget the other keys; those that are kept get numbers anew, in their order."""
         self._listed, self._found = [], {}
+        self._codes = numpy.zeros(0, numpy.int64)
         if self._texts is not None:
             self._texts.keep(kept)
         else:

@@ -286,7 +286,7 @@ class SelectorWriter:
                 return [], []
             return ["last = None"], ["if last is not None:", "    emit_one(*last)"]
         rows, empty = ("list(out.values())", "{}") if self.collapses else ("out", "[]")
-        arrange = arrangement(self.clause, self.selection.results, self.snapshot)
+        arrange = arrangement(self.clause, self.selection.results, self.snapshot, self.selection.every_row)
         if arrange is None:
             return [f"out = {empty}"], ["if out:", f"    emit_many({rows})"]
         name = self.selection.bindings.bind(arrange, "arranged")
@@ -440,7 +440,10 @@ class SelectorWriter:
             if strict and self.grouped:
                 strict = [f"for g in {self.slots.everywhere}:", *indent(strict)]
             lines = [*strict, *self._asking()]
-        if self.selection.every_row and not self.grouped:
+        apart = (
+            self.selection.every_row or self.clause.order_by
+        )  # what stands on either side of it is ordered for itself
+        if apart and not self.grouped and not self.collapses:
             lines = [*lines, f"out.append(({RESET}, ts, ()))"]
         settling = [*self._settling, self._no_newest] if self.late else []
         return [f"if kind == {RESET}:", *indent([*settling, *lines, self.skip])]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spdist.extension import window
+from spdist.functions.objects import concurrent_order
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
 from spdist.operators.unique_keys import KEY, key_arguments, key_of, key_only, resolve_keys
@@ -21,6 +22,10 @@ class _ByKey(Window):
     State
     -----
     ``held``: by key: O(keys).
+
+    Notes
+    -----
+    Who looks into the window finds its events in the order of Siddhi's map of them.
     """
 
     prepare = staticmethod(key_arguments)
@@ -29,6 +34,7 @@ class _ByKey(Window):
         super().__init__(setting)
         self.key = key_of(setting)
         self.held: dict[Any, Arrival] = {}
+        self._order: list[Any] = []
 
     def one(self, timestamp: int, row: Row) -> None:
         """Treat one event as a chunk."""
@@ -36,7 +42,9 @@ class _ByKey(Window):
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the event of each key."""
-        return iter(self.held.values())
+        if len(self._order) != len(self.held):  # a key that is there stays
+            self._order = concurrent_order(self.held)
+        return map(self.held.__getitem__, self._order)
 
     def snapshot(self) -> Any:
         """Return the events held."""
@@ -44,7 +52,7 @@ class _ByKey(Window):
 
     def restore(self, state: Any) -> None:
         """Take over the events of a snapshot."""
-        self.held = state
+        self.held, self._order = state, []
 
 
 @window("unique:ever", resolve_keys)
