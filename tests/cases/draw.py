@@ -52,7 +52,7 @@ class _Draw:
         self.definitions = [DEFINITIONS]
         self.queries: list[str] = []
         self.asked: list[str] = []
-        self.forever = False  # whether it is about unique:ever, over which Siddhi has a min and a max of its own
+        self.forever = False  # whether it is about a window over which Siddhi has a min and a max of its own
 
     def pick(self, options: Sequence[Any]) -> Any:
         return self.dice.choice(options)
@@ -159,7 +159,7 @@ class _Draw:
 
     def single(self, partitioned: bool = False) -> str:
         window = self.pick((*SLIDING, *BATCHES)) if self.chance(0.8) else ""
-        self.forever = "unique:ever" in window
+        self.forever = window.startswith(("unique:ever", "unique:length("))
         source = f"S{self.filters('S')}" + (f"#window.{window}" if window else "") + self.filters("S", 0.15)
         text, out = self.selection(NUMBERS["S"], ("k", "g"))
         if self.chance(0.06):
@@ -332,7 +332,7 @@ class _Draw:
             self.definitions.append(f"define window W (k string, g string, v int, w double, at long) {window}{events};")
             self.queries.append(f"from S{self.filters('S')} insert into W;")
         if kind == "window":
-            self.forever = "unique:ever" in window
+            self.forever = window.startswith(("unique:ever", "unique:length("))
             text, _ = self.selection(NUMBERS["S"], ("k", "g"))
             query = f"from W{self.filters('S')} select {text} insert {self.pick(EVENTS)}into Out;"
         if kind == "aggregation":
