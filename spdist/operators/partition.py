@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from spdist.functions.numbers import text_of, text_of_float32
+from spdist.functions.objects import bucket_of, concurrent_order
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedPartition
@@ -234,6 +235,7 @@ class PartitionRuntime:
         self.place = place
         self.clock: VirtualClock = place.clock
         self.instances: dict[str, PartitionInstance] = {}
+        self._in_order: tuple[PartitionInstance, ...] | None = None
         self.created = 0
         self.cells = cells_of(plan.queries, plan.keys, plan.attributes, place) if self._suits_cells else None
         self.purge = place.timer((plan.rank, 0), self._purge)
@@ -325,7 +327,7 @@ class PartitionRuntime:
         keys = self.plan.keys.get(window_id)
 
         def everywhere(chunk: list[Event]) -> None:
-            for instance in tuple(self.instances.values()):
+            for instance in self._all():
                 for receive in instance.event_entries[window_id]:
                     receive(chunk)
 
@@ -347,19 +349,28 @@ class PartitionRuntime:
 
     def _broadcasting(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
         def one(timestamp: int, row: Row) -> None:
-            for instance in tuple(self.instances.values()):
+            for instance in self._all():
                 for receive in instance.entries[stream_id][0]:
                     receive(timestamp, row)
 
         def many(arrivals: Sequence[Arrival]) -> None:
-            for instance in tuple(self.instances.values()):
+            for instance in self._all():
                 for receive in instance.entries[stream_id][1]:
                     receive(arrivals)
 
         return one, many
 
+    def _all(self) -> tuple[PartitionInstance, ...]:
+        """Return the instances in the order in which they get what has no key: Siddhi copies its map to a hash set."""
+        if self._in_order is None:
+            capacity = 1 << max(15, int(len(self.instances) / 0.75)).bit_length()
+            keys = sorted(concurrent_order(self.instances), key=lambda key: bucket_of(key, capacity))
+            self._in_order = tuple(self.instances[key] for key in keys)
+        return self._in_order
+
     def _create(self, key: str) -> PartitionInstance:
         instance = self.instances[key] = self._made(self.created)
+        self._in_order = None
         self.created += 1
         instance.start()
         return instance
@@ -387,6 +398,7 @@ class PartitionRuntime:
         idle = [k for k, instance in self.instances.items() if instance.used + self.plan.idle_period < due]
         for key in idle:
             self.instances.pop(key).end()
+        self._in_order = None
         if self.instances:
             self.purge.notify_at(self._next_purge())
 
@@ -409,6 +421,7 @@ class PartitionRuntime:
             self.cells.restore(keys, self.created)
             keys = {}
         self.instances.clear()
+        self._in_order = None
         for key, (number, used, queries) in keys.items():
             instance = self.instances[key] = self._made(number)
             instance.used = used

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -42,6 +43,13 @@ JOINABLE = (
 #: Siddhi loses events of these that come in chunks or have no key, and pairs of a join that cuts those of a chunk.
 SPARING = ("unique:length(", "unique:lengthBatch(", "unique:firstLengthBatch(", "unique:time(")
 EVENTS = ("", "", "", "all events ", "expired events ", "current events ")
+#: Windows of which Siddhi keeps one state for all keys of a partition.
+SHARED = ("expression", "unique:lengthBatch", "unique:timeBatch", "unique:firstLengthBatch")
+#: What has timers. Those of several keys must not be due at once, so none that all keys share are drawn in partitions,
+#: and the times of events leave another remainder for each key; all periods are multiples of the divisor.
+TIMED = ("ime", "session", "milliseconds")
+REMAINDERS = {"a": 0, "b": 1, "c": 2, None: 2, "hi": 3, "lo": 4}
+DIVISOR = 5
 
 
 class _Draw:
@@ -53,6 +61,9 @@ class _Draw:
         self.queries: list[str] = []
         self.asked: list[str] = []
         self.forever = False  # whether it is about a window over which Siddhi has a min and a max of its own
+        self.keys = ""
+        #: Whether there are timers in a partition.
+        self.timed = False
 
     def pick(self, options: Sequence[Any]) -> Any:
         return self.dice.choice(options)
@@ -159,6 +170,8 @@ class _Draw:
 
     def single(self, partitioned: bool = False) -> str:
         window = self.pick((*SLIDING, *BATCHES)) if self.chance(0.8) else ""
+        while partitioned and (window.startswith(SHARED) or window == "timeBatch(60, 0)"):
+            window = self.pick((*SLIDING, *BATCHES))
         self.forever = window.startswith(("unique:ever", "unique:length("))
         source = f"S{self.filters('S')}" + (f"#window.{window}" if window else "") + self.filters("S", 0.15)
         text, out = self.selection(NUMBERS["S"], ("k", "g"))
@@ -236,7 +249,8 @@ class _Draw:
                 names.append(f"{name}.{number[stream]}")
                 known.append(f"{name}.{number[stream]}")
                 if place and self.chance(0.15):
-                    part = f"({part} {self.pick(('and', 'or'))} f{place}={self.pick('SR')})"
+                    other = stream if partitioned else self.pick("SR")  # Siddhi mixes up keys of two streams there
+                    part = f"({part} {self.pick(('and', 'or'))} f{place}={other})"
             parts.append(part)
         if not names:
             return self.pattern(partitioned)
@@ -255,7 +269,8 @@ class _Draw:
             name = f"e{place + 1}"
             part = self.element(name, stream, known)
             if place and self.chance(0.35):
-                part += self.pick("+*?")
+                # Whether a last element without a least number has matched, Siddhi keeps once for all keys.
+                part += self.pick("+*?" if not partitioned or place < len(streams) - 1 else "+")
                 names += [f"{name}[0].{number[stream]}", f"{name}[last].{number[stream]}"]
             else:
                 names.append(f"{name}.{number[stream]}")
@@ -353,15 +368,28 @@ class _Draw:
                 on = self.pick(("", " on l.k == r.k", " on l.x > 2"))
                 query = f"from R as l join A as r{on} within 0L, 9000000L per '{per}' select r.k, r.AGG_TIMESTAMP as at, l.x insert into Out;"
         if query:
-            keys = "k of S, k of R" if self.chance(0.8) else "v > 2 as 'hi' or v < 5 as 'lo' of S, k of R"
-            query = f"partition with ({keys}) begin {query} end;" if partitioned else f"@info(name='q') {query}"
-            self.queries.append(query)
+            self.queries.append(self.partition(kind, query) if partitioned else f"@info(name='q') {query}")
             if self.chance(0.2):
                 self.queries.append("from Out select count() as n insert into Counts;")
         text = "\n".join((*self.definitions, *self.queries))
         cut = kind == "join" and any(word in query for word in (" having ", " limit ", " offset "))
         self.sparing = cut or any(window in text for window in SPARING)
         return text
+
+    def partition(self, kind: str, query: str) -> str:
+        """Put a query into a partition, and draw its keys."""
+        if any(word in query for word in TIMED):
+            self.keys = self.pick(("k of S, k of R",) * 4 + ("v > 2 as 'hi' or v <= 2 as 'lo' of S, k of R",))
+            self.timed = True
+        else:
+            self.keys = self.pick(("k of S, k of R",) * 4 + ("v > 2 as 'hi' or v < 5 as 'lo' of S, k of R",
+                "v of S, x of R", "w of S, y of R", "str:concat(k, g) of S, k of R", "k of S", "k of R"))  # fmt: skip
+        read = {stream for stream in STREAMS if re.search(rf"\b{stream}\b", query)}
+        if not any(f"of {stream}" in self.keys for stream in read):
+            self.keys = "k of S, k of R"
+        if kind == "single" and self.chance(0.25):
+            query = f"from S{self.filters('S')} select * insert into #In; {query.replace('from S', 'from #In', 1)}"
+        return f"partition with ({self.keys}) begin {query} end;"
 
     def events(self) -> list[dict[str, Any]]:
         """Draw what is sent."""
@@ -371,13 +399,25 @@ class _Draw:
             time += self.pick((0, 0, 1, 5, 10, 25, 40, 120))
             stream = self.pick("SSSRR")
             count = 1 if self.sparing else self.pick((1, 1, 1, 1, 1, 3))
-            rows = [{"timestamp": time, "data": self.row(stream, time)} for _ in range(count)]
-            steps.append({"stream": stream, **rows[0]} if count == 1 else {"stream": stream, "batch": rows})
+            data = [self.row(stream, time) for _ in range(count)]
+            if self.timed:
+                keys = [self.key_of(stream, row) for row in data]
+                late = (REMAINDERS[keys[0]] - time) % DIVISOR
+                time += late
+                data = [row for row, key in zip(data, keys, strict=True) if key == keys[0]]
+            rows = [{"timestamp": time, "data": row} for row in data]
+            steps.append({"stream": stream, **rows[0]} if len(rows) == 1 else {"stream": stream, "batch": rows})
             if self.chance(0.06):
                 time += self.pick((60, 300))
                 steps.append({"advance": time})
         steps += [{"advance": time + 200}, *({"query": text} for text in self.asked)]
         return steps
+
+    def key_of(self, stream: str, row: list[Any]) -> str | None:
+        """Return the partition key of a row; None where it has none."""
+        if stream == "R" or "hi" not in self.keys:
+            return str(row[0]) if row[0] is not None else None
+        return None if row[2] is None else "hi" if row[2] > 2 else "lo"
 
     def row(self, stream: str, time: int) -> list[Any]:
         key = self.pick(("a", "b", "c", None) if self.chance(0.1) and not self.sparing else ("a", "b", "c"))
