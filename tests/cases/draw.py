@@ -25,7 +25,7 @@ DEFINITIONS = (
 NUMBERS = {"S": ("v", "w", "at"), "R": ("x", "y")}
 #: Not drawn is delay, with which a Siddhi engine in virtual time often does not end.
 SLIDING = ("length(1)", "length(3)", "length(0)", "time(40)", "time(150)", "timeLength(90, 2)", "externalTime(at, 60)", "sort(2, v)",
-    "sort(2, v, 'desc')", "session(70)", "session(70 milliseconds, g)", "unique:ever(k)", "unique:length(k, 2)", "unique:first(k)", "unique:time(k, 80)",
+    "sort(2, v, 'desc')", "session(70 milliseconds)", "session(70 milliseconds, g)", "unique:ever(k)", "unique:length(k, 2)", "unique:first(k)", "unique:time(k, 80)",
     "expression('count() <= 2')", "expression('sum(v) < 9')", "frequent(2, k)")  # fmt: skip
 BATCHES = ("lengthBatch(2)", "lengthBatch(3)", "lengthBatch(2, true)", "timeBatch(50)", "timeBatch(60, 0)", "timeBatch(50, true)", "batch()", "batch(2)",
     "externalTimeBatch(at, 60)", "externalTimeBatch(at, 60, 0)", "externalTimeBatch(at, 60, at - 10L, 100)", "expressionBatch('count() <= 2')", "unique:lengthBatch(k, 2)",
@@ -335,7 +335,7 @@ class _Draw:
             self.asked += [self.asking("T", "n") for _ in range(self.dice.randint(0, 3))]
         if kind == "window" or " W as " in query:
             window = (
-                self.pick((*SLIDING, *BATCHES))
+                self.pick((*(one for one in SLIDING if not one.startswith("session")), *BATCHES))
                 if kind == "window"
                 else self.pick(("length(3)", "time(90)", "lengthBatch(2)"))
             )
