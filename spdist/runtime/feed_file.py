@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import logging
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from spdist.config.allowed import NotAllowed
 from spdist.errors import TransportError
+from spdist.functions.java_pattern import Match, java_pattern
 from spdist.runtime.feeders import Door, Looping, Position, now_ms
 from spdist.transports.options import Options
 
@@ -71,9 +71,9 @@ class _Settings:
             raise read.wrong("begin.regex", "or 'end.regex' is needed with mode='REGEX'")
         for key, text in (("begin.regex", begin), ("end.regex", end)):
             try:
-                re.compile(text)
-            except re.error as error:
-                raise read.wrong(key, f"is no regular expression: {error}") from error
+                java_pattern(text)
+            except ValueError as error:
+                raise read.wrong(key, f"cannot be used: {error}") from error
         present = read.flag("header.present", False)
         return cls(
             is_directory=bool(directory),
@@ -153,7 +153,6 @@ class FileFeeder(Looping):
         self._producer = f"file-{uuid.uuid4().hex}"
         self._unsaved = False
         self._refused: set[Path] = set()
-        self._cut = re.compile(rf"(?={self._settings.begin})" if self._settings.begin else self._settings.end)
 
     def _begin(self) -> None:
         known = self._position.load()
@@ -211,8 +210,8 @@ class FileFeeder(Looping):
         if not pattern or fnmatch.fnmatchcase(name, pattern):
             return True
         try:
-            return re.fullmatch(pattern, name) is not None
-        except re.error:
+            return java_pattern(pattern).fullmatch(name) is not None
+        except ValueError:
             return False
 
     def _follow(self, path: Path) -> bool:
@@ -266,10 +265,15 @@ class FileFeeder(Looping):
         if self._settings.mode == "LINE":
             return data.rfind(b"\n") + 1
         text = data.decode("utf-8", "surrogateescape")
-        found = [one.start() if self._settings.begin else one.end() for one in self._cut.finditer(text)]
-        if self._settings.begin and self._settings.end:
-            found = [one.end() for one in re.finditer(self._settings.end, text)]
+        found = list(self._cuts(text))
         return len(text[: found[-1]].encode("utf-8", "surrogateescape")) if found else 0
+
+    def _cuts(self, text: str) -> Iterator[int]:
+        """Yield where payloads end: behind an end or, where none is told, before a beginning."""
+        if self._settings.end:
+            yield from (one.end() for one in _found_in(self._settings.end, text))
+        else:
+            yield from (one.start() for one in _found_in(self._settings.begin, text))
 
     def _take(self, part: _Slice, at: int) -> None:
         """Note what is about to be read, then read and append it."""
@@ -337,13 +341,15 @@ class FileFeeder(Looping):
 
     def _matches(self, text: str) -> Iterator[str]:
         settings = self._settings
-        if settings.begin and settings.end:
-            for found in re.finditer(f"(?:{settings.begin})(?s:.*?)(?:{settings.end})", text):
-                yield found[0]
-            return
         start = 0
-        for found in self._cut.finditer(text):
-            cut = found.start() if settings.begin else found.end()
+        if settings.begin and settings.end:
+            while (first := _search(settings.begin, text, start)) and (
+                last := _search(settings.end, text, first.end())
+            ):
+                yield text[first.start() : last.end()]
+                start = max(last.end(), first.start() + 1)
+            return
+        for cut in self._cuts(text):
             if text[start:cut].strip():
                 yield text[start:cut]
             start = cut
@@ -389,3 +395,19 @@ class FileFeeder(Looping):
             }
         )
         self._unsaved = False
+
+
+def _search(regex: str, text: str, at: int) -> Match | None:
+    """Return the first match from a place on; what that may cost is bounded."""
+    try:
+        return java_pattern(regex).search(text, at)
+    except ValueError as error:
+        raise TransportError(str(error), hint="write an expression that does not go back and forth") from error
+
+
+def _found_in(regex: str, text: str) -> Iterator[Match]:
+    """Yield one match after the other; each has a bound of its own, however long the text is."""
+    at = 0
+    while at <= len(text) and (match := _search(regex, text, at)) is not None:
+        yield match
+        at = match.end() + (match.start() == match.end())

@@ -26,7 +26,12 @@ from spdist.transports.payload import Payload
 
 SCHEMA = Schema.of([("s", "string"), ("i", "int")])
 OBJECT = Schema.of([("o", "object")])
-PATHS = "@map(type='json', @attributes(s='$.s', i='$.i'))"
+#: Mappings whose options say how to read.
+WRITTEN = {
+    "paths": "@map(type='json', @attributes(s='$.s', i='$.i'))",
+    "regex": "@map(type='text', regex.A='((a+)+)b', regex.B='i:(\\d*)*,', @attributes(s='A[1]', i='B[1]'))",
+}
+PATHS = WRITTEN["paths"]
 GOOD = {
     "json": '{"event":{"s":"a","i":1}}',
     "xml": "<events><event><s>a</s><i>1</i></event></events>",
@@ -60,6 +65,9 @@ HOSTILE: tuple[Any, ...] = (
     {"s": {"s": 1}},
     '"' * 200_001,
     "," * 200_001,
+    "s:x" + " " * 100_000 + "y,\ni:1",
+    's:"a",\ni:' + "1 " * 50_000,
+    "a" * 100_000,
 )
 
 
@@ -74,10 +82,10 @@ def rows_of(map: str, payload: Any, lost: list[MappingError], schema: Schema = S
     return [row for chunk in chunks for _, row in chunk]
 
 
-@pytest.mark.parametrize("type", ["csv", "json", "keyvalue", "passThrough", "text", "xml", "paths"])
+@pytest.mark.parametrize("type", ["csv", "json", "keyvalue", "passThrough", "text", "xml", *WRITTEN])
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 def test_whatever_is_sent_the_only_error_is_that_it_cannot_be_read(type: str, number: int) -> None:
-    map = PATHS if type == "paths" else f"@map(type='{type}')"
+    map = WRITTEN.get(type, f"@map(type='{type}')")
     lost: list[MappingError] = []
     try:
         rows_of(map, HOSTILE[number], lost)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spdist.errors import MappingError, SiddhiTypeError, UnknownExtensionError
 from spdist.language import ast
@@ -48,6 +51,24 @@ def test_so_it_is_where_events_are_grouped(type: str) -> None:
     map = f"@map(type='{type}', event.grouping.enabled='true')"
     (payload,) = written(map, ROW, OTHER)
     assert read(map, payload) == [[ROW, OTHER]]
+
+
+#: The form of a line of text, as one would write it down; it takes too long to be run on what others send.
+LINE = re.compile(r'\s*(?P<name>[^\s:]+)\s*:\s*(?:"(?P<quoted>.*)"|(?P<bare>.*?))\s*,?\s*', re.DOTALL)
+
+
+@given(st.text(alphabet='s:", \t,x', max_size=12))
+@example('s:"a",')
+@example('s: "a" , ')
+@example("s:null,")
+def test_a_line_of_text_is_a_name_and_a_value(line: str) -> None:
+    found = LINE.fullmatch(line)
+    expected = None
+    if found is not None and found["name"] == "s":
+        expected = found["bare"] if found["quoted"] is None else found["quoted"]
+        expected = None if found["bare"] == "null" else expected
+    got = read("@map(type='text', fail.on.missing.attribute='false')", line, Schema.of([("s", "string")]))
+    assert got == [[(expected,)]]
 
 
 @pytest.mark.parametrize("type", ["json", "passThrough"])

@@ -324,6 +324,29 @@ def test_parts_between_patterns(fed: Callable[..., Fed], tmp_path: Path, becomes
     becomes(one.rows, [("a\n1",), ("b",), ("cd",)])
 
 
+def test_patterns_that_go_back_and_forth_end(fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes) -> None:
+    """Of text, of names of files, of payloads: a hundred letters would take `re` longer than the world has been."""
+    text, names = tmp_path / "in.txt", tmp_path / "names"
+    text.write_text("a" * 100)
+    names.mkdir()
+    (names / ("a" * 100)).write_text("no")
+    (names / "b").write_text("a" * 100 + "b")
+    mapped = "@map(type='text', regex.A='((a+)+)b', @attributes(k='A[1]'))"
+    one, other = (
+        fed(f"@source(type='file', {options}, {mapped})", stream="define stream S (k string);")
+        for options in (
+            f"file.uri='{text}', mode='REGEX', end.regex='(a+)+b', file.polling.interval='20'",
+            f"dir.uri='{names}', mode='TEXT.FULL', file.name.pattern='(a+)*b', dir.polling.interval='20'",
+        )
+    )
+    becomes(other.rows, [("a" * 100,)])
+    with text.open("a") as file:
+        file.write("b and a")
+    becomes(one.rows, [("a" * 100,)])
+    assert one.feeders.problem is None
+    assert other.feeders.problem is None
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
