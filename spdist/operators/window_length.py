@@ -207,6 +207,8 @@ class LengthBatchWindow(Window):
         return [(CURRENT, timestamp, row), *expired, (RESET, now, row)]
 
     def _collect(self, timestamp: int, row: Row) -> list[Event]:
+        if self.length < 0:
+            return []  # no batch is ever full, so its events need not be kept
         if self.reset is None:
             self.reset = row
         self.batch.append((timestamp, row))

@@ -206,7 +206,7 @@ class TimeLengthWindow(TimeWindow):
             chunk += self._due(now)
             if len(self.held) >= self.length and self.held:
                 chunk.append((EXPIRED, now, self.held.popleft()[1]))
-            if self.length:
+            if self.length > 0:
                 self.held.append((timestamp, row))
             self.timer.notify_at(timestamp + self.span)
             chunk.append((CURRENT, timestamp, row))
