@@ -99,8 +99,8 @@ def ledger() -> str:
         lines += ["", f"- **{case['name']}**: {case['title']} {case['reason']}"]
     lines += [
         "",
-        "Periods below 1 ms that would never end are refused where they stand: with some, such as `timeBatch(0)`, Siddhi",
-        "does not end, with others, such as `externalTimeBatch(at, 0)`, it puts out nothing.",
+        "Periods below 1 ms that would never end are refused where they stand: with some, such as `timeBatch(0)`,",
+        "Siddhi does not end, with others, such as `externalTimeBatch(at, 0)`, it puts out nothing.",
     ]
     return "\n".join(lines) + "\n"
 
