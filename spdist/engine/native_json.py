@@ -79,8 +79,8 @@ def read_json(frame: DataFrame, payload: Column, form: JsonForm, prefix: str) ->
     frame = frame.withColumn(name("many"), shape == F.lit("[")).withColumn(name("wrapped"), wrapped)
     inner = _parsed(whole, "struct<event:string>")[_EVENT]
     elements = (
-        F.when(F.col(name("many")), _objects(whole))
-        .when(F.col(name("wrapped")) & F.startswith(whole, F.lit('{"event":[')), _objects(inner))
+        F.when(F.col(name("many")), whole)
+        .when(F.col(name("wrapped")) & F.startswith(whole, F.lit('{"event":[')), inner)
         .when(F.col(name("wrapped")) & F.startswith(whole, F.lit('{"event":{')), _array_of(inner))
         .when(shape == F.lit("{"), _array_of(whole))
     )
@@ -90,11 +90,13 @@ def read_json(frame: DataFrame, payload: Column, form: JsonForm, prefix: str) ->
     )
     frame = frame.withColumn(name("chunk"), chunk)
     found = F.col(name("chunk"))
-    kept = F.transform(F.filter(found, lambda one: ~one["bad"]), lambda one: one["row"])
+    bad = ~is_true(found.isNotNull() & ~F.exists(found, lambda one: one["bad"]))
+    kept = F.transform(F.filter(found, lambda one: ~one["missing"]), lambda one: one["row"])
     nothing = F.array().cast(_events_ddl(form.schema))
-    frame = frame.withColumn(name("bad"), found.isNull())
-    frame = frame.withColumn(name("events"), F.coalesce(kept, nothing))
-    return frame.withColumn(name("left"), F.coalesce(F.size(F.filter(found, lambda one: one["bad"])), F.lit(0)))
+    frame = frame.withColumn(name("bad"), bad)
+    frame = frame.withColumn(name("events"), F.when(F.col(name("bad")), nothing).otherwise(kept))
+    left = F.when(F.col(name("bad")), F.lit(0)).otherwise(F.size(F.filter(found, lambda one: one["missing"])))
+    return frame.withColumn(name("left"), left)
 
 
 def _events_ddl(schema: Schema) -> str:
@@ -104,18 +106,6 @@ def _events_ddl(schema: Schema) -> str:
 
 def _array_of(text: Column) -> Column:
     return F.concat(F.lit("["), text, F.lit("]"))
-
-
-def _objects(array: Column) -> Column:
-    """Return an array with null for what is no object in it, of which Spark would read nothing as a whole."""
-    parts = F.arrays_zip(_parsed(array, "array<string>").alias("text"), _parsed(array, "array<variant>").alias("kind"))
-
-    def one(part: Column) -> Column:
-        is_object = F.startswith(F.schema_of_variant(part["kind"]), F.lit("OBJECT"))
-        return F.when(is_object, part["text"]).otherwise(F.lit("null"))
-
-    objects = F.concat(F.lit("["), F.array_join(F.transform(parts, one), ","), F.lit("]"))
-    return F.when(_parsed(array, f"array<{_MAP}>").isNull(), objects).otherwise(array)
 
 
 def _whole(raw: Column) -> Column:
@@ -148,7 +138,7 @@ def _exact(elements: Column, form: JsonForm) -> Column:
             values.append(value.cast(SPARK_TYPES[type]).alias(field(position)))
             wrong.append(text.isNotNull() & value.isNull())
         bad = ~is_true(~(parts["maps"].isNull() | refused | _any(wrong)))
-        return F.struct(bad.alias("bad"), F.struct(*values).alias("row"))
+        return F.struct(bad.alias("bad"), F.lit(False).alias("missing"), F.struct(*values).alias("row"))
 
     columns = [maps.alias("maps"), texts.alias("texts")]
     if any(type is not Type.STRING for type in form.schema.types):
@@ -192,22 +182,22 @@ def _lenient(elements: Column, form: JsonForm) -> Column:
 
     def settled(one: Column) -> Column:
         bad = one["outer"] | one["in"]["bad"]
-        return F.struct(bad.alias("bad"), one["in"]["row"].alias("row"))
+        return F.struct(bad.alias("bad"), one["in"]["missing"].alias("missing"), one["in"]["row"].alias("row"))
 
     zipped = F.arrays_zip(maps.alias("maps"), texts.alias("texts"), inner.alias("inner"))
     return F.transform(F.transform(zipped, one), settled)
 
 
 def _row(event: Column, keys: Column, form: JsonForm) -> Column:
-    values, wrong = [], []
+    values, wrong, absent = [], [], []
     for position, (name, type) in enumerate(form.schema):
         text = event[name]
         value = converted(text, Type.STRING, type)
         values.append(value.alias(field(position)))
         wrong.append(text.isNotNull() & value.isNull())
-        if form.fails_on_missing:
-            wrong.append(~is_true(F.array_contains(keys, name)))
-    return F.struct(is_true(_any(wrong)).alias("bad"), F.struct(*values).alias("row"))
+        absent.append(~is_true(F.array_contains(keys, name)))
+    missing = _any(absent) if form.fails_on_missing else F.lit(False)
+    return F.struct(is_true(_any(wrong)).alias("bad"), missing.alias("missing"), F.struct(*values).alias("row"))
 
 
 def _any(conditions: list[Column]) -> Column:

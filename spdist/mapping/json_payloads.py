@@ -22,7 +22,7 @@ from spdist.functions.json_gson import parse_gson
 from spdist.functions.json_parse import parse_smart
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
 from spdist.language.types import Type
-from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes, readable
+from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
 from spdist.mapping.bounds import check_depth, check_events, shown
 from spdist.mapping.paths import MISSING, Path
 from spdist.mapping.templates import json_template
@@ -120,9 +120,7 @@ class JsonSource(Stateless):
     Notes
     -----
     A single object in the form that `JsonSink` writes must have values of the very types: a double with a fraction, an
-    int without one. In arrays, and where paths are given, values are read from their text. An event that cannot be read
-    is left out, whatever is wrong with it, and the others of its payload are delivered; Siddhi loses all of an array
-    where a value is of another type.
+    int without one. In arrays, and where paths are given, values are read from their text.
     """
 
     def __init__(self, setting: MapSetting) -> None:
@@ -156,14 +154,14 @@ class JsonSource(Stateless):
         if self._paths is not None:
             elements = tree if isinstance(tree, list) else [tree]
             check_events(elements)
-            return readable(lambda element: self._by_paths(element, properties), elements, lost)
+            return [row for element in elements if (row := self._by_paths(element, properties, lost)) is not None]
         if isinstance(tree, list):
             check_events(tree)
-            return readable(self._lenient, tree, lost)
+            return [row for element in tree if (row := self._lenient(element, lost)) is not None]
         event = self._unwrapped(tree)
         events = event if isinstance(event, list) else [event]
         check_events(events)
-        return readable(self._strict, events, lost)
+        return [self._strict(one) for one in events]
 
     def _unwrapped(self, element: Any) -> Any:
         if isinstance(element, dict) and list(element) == [ENVELOPE] and isinstance(element[ENVELOPE], dict | list):
@@ -199,22 +197,22 @@ class JsonSource(Stateless):
 
     # --- arrays and paths ---------------------------------------------------------------------------------------------
 
-    def _lenient(self, element: Any) -> tuple[Any, ...]:
+    def _lenient(self, element: Any, lost: Lost) -> tuple[Any, ...] | None:
         event = self._unwrapped(element)
         if not isinstance(event, dict):
             raise self._setting.bad(f"an event is an object, not {shown(event)}")
-        return self._row(lambda name, _: event.get(name, MISSING))
+        return self._row(lambda name, _: event.get(name, MISSING), lost)
 
-    def _by_paths(self, element: Any, properties: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _by_paths(self, element: Any, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:
         paths = iter(self._paths or ())
 
         def value(_name: str, _type: Type) -> Any:
             path = next(paths)
             return path.find(element) if isinstance(path, Path) else properties.get(path, MISSING)
 
-        return self._row(value)
+        return self._row(value, lost)
 
-    def _row(self, find: Callable[[str, Type], Any]) -> tuple[Any, ...]:
+    def _row(self, find: Callable[[str, Type], Any], lost: Lost) -> tuple[Any, ...] | None:
         row: list[Any] = []
         absent: list[str] = []
         for name, kind in self._setting.schema:
@@ -224,7 +222,8 @@ class JsonSource(Stateless):
                 value = None
             row.append(None if value is None else self._read(name, value, kind))
         if absent and self._fail:
-            raise self._setting.bad(f"the attribute '{absent[0]}' is missing")
+            lost(self._setting.bad(f"the attribute '{absent[0]}' is missing"))
+            return None
         return tuple(row)
 
     def _read(self, name: str, value: Any, kind: Type) -> Any:

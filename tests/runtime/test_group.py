@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from spdist.config.sections import Script
 from spdist.engine.local import run
 from spdist.engine.session import SparkHost
 from spdist.engine.state import StateStore
 from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError, StateTooLargeError
-from spdist.extension import catalog
-from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
@@ -333,33 +330,3 @@ def test_a_group_whose_state_grows_too_large_fails_and_leaves_the_others_alone(
     eventually(lambda: processed(beside, events(10)[-1][0]), "the other goes on", 60)
     assert beside[0].status().memory_bytes > 1 << 20
     assert beside[0].status().state_bytes > 0
-
-
-@pytest.mark.spark
-def test_groups_that_always_have_work_leave_the_core_to_the_others(
-    tmp_path: Path, runtimes: list[GroupRuntime], eventually: Eventually
-) -> None:
-    """One core, two groups with a backlog of two hundred batches: a third one does not wait for their end."""
-    slow = """
-        @app:name('{0}') @app:playback define stream S (k string, v long);
-        define function slowly[python] return string {{ __import__('threading').Event().wait(0.02); return data[0] }};
-        @dist(execGroup='a') from S#window.length(1) select slowly(k) as k, v insert into Out;
-        @dist(execGroup='last') from Out select k insert into End;
-    """
-    plain = settings_in(tmp_path, cores=1, max_batch_events=10)
-    with SparkHost(replace(plain, script=Script(python_enabled=True))) as host:
-        log = LogTransport(host.log_directory)
-        groups: dict[str, GroupRuntime] = {}
-        for name, count in (("A", 2000), ("B", 2000), ("Z", 0)):
-            app = parse(slow.format(name))
-            (work,) = [a for a in plan(app, check(app, catalog(True))).assignments() if a.group.endswith("-a")]
-            log.ensure(f"{name}.S", 1)
-            for start in range(0, count, 10):
-                Feed(log, f"{name}.S", INPUT, f"feed{start}").send(events(10, start))
-            groups[name] = GroupRuntime(work, host, "worker-1")
-            runtimes.append(groups[name])
-            groups[name].start()
-        eventually(lambda: all(one.status().batches for one in groups.values()), "all are running", 90)
-        Feed(log, "Z.S", INPUT).send(events(10))
-        eventually(lambda: groups["Z"].status().events_out == 10, "the third one has its turn", 60)
-        assert all(groups[name].status().events_out < 2000 for name in "AB"), "the others were still at work"

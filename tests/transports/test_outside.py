@@ -53,11 +53,12 @@ def test_events_that_do_not_fit_are_left_out_and_told(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING):
         assert PAYLOAD.decode(mark(value, 5000, 0)).rows == [("b", 2)]
     assert "drops what it cannot read, 1 so far" in caplog.text
-    for nothing in (b"[]", b'{"event":{"name":"a","size":"large"}}'):
-        assert len(PAYLOAD.decode(mark(nothing, 5000, 0))) == 0
+    assert len(PAYLOAD.decode(mark(b"[]", 5000, 0))) == 0
 
 
-@pytest.mark.parametrize("value", [b"a,1", b"\xfe\x00", b'{"event":', b"<events>"])
+@pytest.mark.parametrize(
+    "value", [b"a,1", b"\xfe\x00", b'{"event":', b"<events>", b'{"event":{"name":"a","size":"large"}}']
+)
 def test_what_cannot_be_read_is_an_error_of_mapping(value: bytes) -> None:
     with pytest.raises(MappingError):
         PAYLOAD.decode(mark(value, 5000, 0))
