@@ -150,8 +150,7 @@ class RealtimeQuery:
             return  # an idle query reports without
         self._counted, self._batch_ms = progress["batchId"], progress["durationMs"].get("triggerExecution", 0)
         self._lag = sum(
-            records_behind(json.loads(one["endOffset"] or "{}"), json.loads(one["latestOffset"] or "{}"))
-            for one in progress["sources"]
+            records_behind(_offsets(one["endOffset"]), _offsets(one["latestOffset"])) for one in progress["sources"]
         )
         counts = {name: int(observed[name] or 0) for name in OBSERVED_COLUMNS}
         for name, count in counts.items():
@@ -159,6 +158,11 @@ class RealtimeQuery:
         for name, why in _DROPPED.items():
             if counts[name]:
                 log.warning("query %s: dropping %d %s", self.query.name, counts[name], why)
+
+
+def _offsets(said: str | None) -> dict[str, Any]:
+    """Return offsets of Spark's progress; there are none before it has asked for them, which it also writes as null."""
+    return json.loads(said or "{}") or {}
 
 
 def records_behind(read: Mapping[str, Any], latest: Mapping[str, Any]) -> int:

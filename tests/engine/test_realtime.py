@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -12,7 +14,14 @@ from kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
 from spdist.engine.jars import kafka_jars
-from spdist.engine.realtime import RealtimeQuery, RealtimeSettings, start_realtime, transformed
+from spdist.engine.realtime import (
+    _OBSERVED,
+    OBSERVED_COLUMNS,
+    RealtimeQuery,
+    RealtimeSettings,
+    start_realtime,
+    transformed,
+)
 from spdist.engine.session import SparkHost
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import ID_HEADER
@@ -47,6 +56,22 @@ def test_a_batch_gives_what_the_local_engine_gives(host: SparkHost) -> None:
     different = [(n, p, wanted.get(n), found.get(n)) for n, p in enumerate(payloads) if wanted.get(n) != found.get(n)]
     assert different == [], "\n".join(map(str, different))
     assert len(wanted) > 100
+
+
+def test_topics_whose_ends_spark_does_not_know_yet_have_nothing_to_read() -> None:
+    """Its progress says null then, as text."""
+    source = {"endOffset": '{"in":{"0":60}}', "latestOffset": "null"}
+    batch = {
+        "batchId": 0,
+        "durationMs": {},
+        "sources": [source, {"endOffset": None, "latestOffset": None}],
+        "observedMetrics": {_OBSERVED: dict.fromkeys(OBSERVED_COLUMNS, 0)},
+    }
+    status = {"isDataAvailable": False, "isTriggerActive": False, "message": ""}
+    query: Any = SimpleNamespace(isActive=True, exception=lambda: None, recentProgress=[batch], status=status, name="q")
+    progress = RealtimeQuery(query).progress()
+    assert progress is not None
+    assert (progress.batches, progress.lag) == (1, 0)
 
 
 class Wire:
