@@ -8,17 +8,25 @@ Source: java.util.regex.Matcher and java.lang.String (their documentation), veri
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from spdist.functions.bounds import check_length
-from spdist.functions.java_pattern import JavaPattern, Match, java_pattern
+from spdist.functions.java_pattern import Match, java_pattern
 
 __all__ = ["found_in", "java_replaced", "java_split"]
 
 
-def found_in(pattern: JavaPattern, text: str) -> Iterator[Match]:
-    """Give one match after the other as ``Matcher.find`` does: behind an empty one it goes on a character later."""
-    at, search = 0, pattern.searcher(text)
+def found_in(search: Callable[[int], Match | None], text: str) -> Iterator[Match]:
+    """Give one match after the other as ``Matcher.find`` does: behind an empty one it goes on a character later.
+
+    Parameters
+    ----------
+    search : callable
+        Gives the first match from a place on: `JavaPattern.searcher` where all searches of a text have one bound.
+    text : str
+        What is searched.
+    """
+    at = 0
     while at <= len(text) and (match := search(at)) is not None:
         yield match
         at = match.end() + (match.start() == match.end())
@@ -27,7 +35,7 @@ def found_in(pattern: JavaPattern, text: str) -> Iterator[Match]:
 def java_split(text: str, regex: str) -> list[str]:
     """Return the parts between matches as ``String.split`` does: without empty ones at the end."""
     parts, at = [], 0
-    for match in found_in(java_pattern(regex), text):
+    for match in found_in(java_pattern(regex).searcher(text), text):
         if match.end() == 0:
             continue  # nothing stands before an empty match at the beginning
         parts.append(text[at : match.start()])
@@ -47,7 +55,7 @@ def java_replaced(text: str, regex: str, replacement: str, count: int = 0) -> st
     wrong raises ValueError where there is a match, as in Java; so does a result that is too long (`check_length`).
     """
     pattern, parts, at, length = java_pattern(regex), [], 0, 0
-    for number, match in enumerate(found_in(pattern, text), start=1):
+    for number, match in enumerate(found_in(pattern.searcher(text), text), start=1):
         parts += [text[at : match.start()], _expanded(replacement, match)]
         at = match.end()
         length += sum(map(len, parts[-2:]))

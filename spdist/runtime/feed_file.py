@@ -17,6 +17,7 @@ from pathlib import Path
 
 from spdist.config.allowed import NotAllowed
 from spdist.errors import TransportError
+from spdist.functions.java_matching import found_in
 from spdist.functions.java_pattern import Match, java_pattern
 from spdist.runtime.feeders import Door, Looping, Position, now_ms
 from spdist.transports.options import Options
@@ -270,10 +271,10 @@ class FileFeeder(Looping):
 
     def _cuts(self, text: str) -> Iterator[int]:
         """Yield where payloads end: behind an end or, where none is told, before a beginning."""
-        if self._settings.end:
-            yield from (one.end() for one in _found_in(self._settings.end, text))
-        else:
-            yield from (one.start() for one in _found_in(self._settings.begin, text))
+        begin, end = self._settings.begin, self._settings.end
+        # Each search has a bound of its own: a slice may hold many payloads.
+        for one in found_in(lambda at: _search(end or begin, text, at), text):
+            yield one.end() if end else one.start()
 
     def _take(self, part: _Slice, at: int) -> None:
         """Note what is about to be read, then read and append it."""
@@ -403,11 +404,3 @@ def _search(regex: str, text: str, at: int) -> Match | None:
         return java_pattern(regex).search(text, at)
     except ValueError as error:
         raise TransportError(str(error), hint="write an expression that does not go back and forth") from error
-
-
-def _found_in(regex: str, text: str) -> Iterator[Match]:
-    """Yield one match after the other; each has a bound of its own, however long the text is."""
-    at = 0
-    while at <= len(text) and (match := _search(regex, text, at)) is not None:
-        yield match
-        at = match.end() + (match.start() == match.end())
