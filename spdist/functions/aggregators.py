@@ -70,12 +70,12 @@ def _remove_from_long(total: int, value: int) -> int:
 
 @aggregator("sum", signature("sum", ((_INTEGERS,), Type.LONG), ((_REALS,), Type.DOUBLE)))
 def sum_form(types: Types, leaving: bool) -> AggregatorForm:
-    """Add up; null arguments change nothing, and the sum of nothing is null.
+    """Add up; null arguments add nothing, and the sum of nothing is null.
 
     State
     -----
     The total and the number of values: O(1). Where values can leave, that is twice their number, and one more where
-    the last one entered: where it enters after it has left, Siddhi's sum is 0 and not null.
+    the last event entered with a number: where it enters after it has left, Siddhi's sum is 0 and not null.
 
     Notes
     -----
@@ -84,8 +84,9 @@ def sum_form(types: Types, leaving: bool) -> AggregatorForm:
     more = "{1} = ({1} | 1) + 2" if leaving else "{1} += 1"
     less = "{1} = ({1} | 1) - 3"
     result, empty = "({0} if {1} else None)", "not {1} and {0} == 0"
+    on_null = ("{1} &= -2",) if leaving else ()
     if types[0] in _REALS:
-        return AggregatorForm(("0.0", "0"), ("{0} += {v}", more), ("{0} -= {v}", less), result, empty)
+        return AggregatorForm(("0.0", "0"), ("{0} += {v}", more), ("{0} -= {v}", less), result, empty, on_null=on_null)
     return AggregatorForm(
         ("0", "0"),
         (f"{{0}} = total if {LONG_MIN} <= (total := {{0}} + {{v}}) <= {LONG_MAX} else wrap64(total)", more),
@@ -97,6 +98,7 @@ def sum_form(types: Types, leaving: bool) -> AggregatorForm:
         result,
         empty,
         after_reset="0",
+        on_null=on_null,
         names={"wrap64": wrap64, "remove_from_long": _remove_from_long},
     )
 

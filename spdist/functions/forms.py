@@ -113,11 +113,13 @@ class AggregatorForm:
     empty : str
         Source of the condition under which the state is as good as new, so that it may be dropped.
     skips_null : bool
-        Whether a null argument changes nothing.
+        Whether a null argument neither enters nor leaves.
     nullable : bool
         Whether the result may be None.
     after_reset : str
         Source of what a RESET itself gives, which conditions around an aggregator may see.
+    on_null : tuple[str, ...]
+        Statements for a null argument that is skipped.
     names : dict[str, Any]
         What the texts use by name.
     """
@@ -130,4 +132,5 @@ class AggregatorForm:
     skips_null: bool = True
     nullable: bool = True
     after_reset: str = "None"
+    on_null: tuple[str, ...] = ()
     names: dict[str, Any] = field(default_factory=dict)

@@ -192,4 +192,6 @@ def _update(form: AggregatorForm, names: list[str], argument: Code, kind: str) -
         lines = [f"if {kind} == {EXPIRED}:", *indent(remove), "else:", *indent(add)]
     if form.skips_null and argument.nullable:
         lines = [f"if {argument.value} is not None:", *indent(lines)]
+        if form.on_null:
+            lines += ["else:", *indent([line.format(*names) for line in form.on_null])]
     return lines
