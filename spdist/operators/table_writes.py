@@ -99,6 +99,14 @@ class _Updater(TableWriter):
         return True
 
 
+class _KeyWriter(TableWriter):
+    """Changes the row that has the key of an event; whether rows came before it in its chunk makes no difference."""
+
+    def __init__(self, table: TableStore, change: Callable[[int, Row], None]) -> None:
+        super().__init__(table)
+        self.one = change  # type: ignore[assignment, method-assign]
+
+
 class _Upserter(TableWriter):
     def __init__(self, updater: _Updater, search: FindingPlan, clock: VirtualClock) -> None:
         super().__init__(updater.table)
@@ -162,9 +170,8 @@ def table_writer(
     if isinstance(output, ast.Delete):
         return _Deleter(table, search.bind(seen or table, clock))
     change = ChangeWriter(title, output, event, table.schema, scope, catalog)
-    updater = _Updater(table, search.bind(seen or table, clock), change.changed(clock))
-    writer = _Upserter(updater, search, clock) if output.or_insert else updater
     by_key = change.by_key(table, clock) if isinstance(table, Table) else None
     if by_key is not None:
-        writer.one = by_key  # type: ignore[assignment, method-assign]
-    return writer
+        return _KeyWriter(table, by_key)
+    updater = _Updater(table, search.bind(seen or table, clock), change.changed(clock))
+    return _Upserter(updater, search, clock) if output.or_insert else updater
