@@ -160,7 +160,7 @@ class Asked:
     answered : tuple of Expression
         Conditions that hold for all of these rows.
     nulls : bool
-        Whether null finds null, where nothing but the key is asked for.
+        Whether null finds null, where nothing else is asked of a row.
     exact : bool
         Whether the rows are those whose attributes equal the key; otherwise it is a tuple for `Searchable.search`.
     """
@@ -241,7 +241,8 @@ class FindingPlan:
         around, inside = Frame(), Frame()
         outer = self.outer(around, bindings)
         rest = asked.rest(self.condition)
-        before, key = self._key(asked, around, outer, bindings, asked.nulls and not rest)
+        nulls = asked.nulls and not any(names_store(part, self.scope, self.position) for part in rest)
+        before, key = self._key(asked, around, outer, bindings, nulls)
         reader = StoredReader(self.scope, self.position, self.catalog, inside, "held", outer)
         writer = ExpressionWriter(reader, inside, bindings)
         tests: list[str] = []

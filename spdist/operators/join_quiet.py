@@ -29,6 +29,7 @@ from spdist.operators.join_sides import ROWS, SidePlan
 from spdist.operators.junction import ReceiveMany, ReceiveOne, Straight, TakesParts
 from spdist.operators.parameters import constant_values
 from spdist.operators.plans import Place, ReceiveEvents
+from spdist.operators.pushing import names_store
 from spdist.operators.stores import Index
 from spdist.operators.table_runs import lookup_runs
 
@@ -229,7 +230,8 @@ class _Writer:
         whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
         if index is None:  # rows with nulls in their keys are under no key
             return lines, f"rows{self.other}.get({whole})"
-        if index.nulls and not self.tests:
+        scope = self.plan.checked.scope
+        if index.nulls and not any(names_store(part, scope, self.other) for part in self.tests):
             return lines, f"find{self.other}({whole})"
         given = " and ".join(f"{name} is not None" for name in names)
         return lines, f"find{self.other}({whole}) if {given} else ()"

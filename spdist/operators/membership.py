@@ -13,6 +13,7 @@ from spdist.language.scope import Source
 from spdist.language.types import Type
 from spdist.operators.expression import ExpressionWriter
 from spdist.operators.finding import StoredReader, ask
+from spdist.operators.pushing import names_store
 from spdist.operators.stores import Store
 
 __all__ = ["membership"]
@@ -49,12 +50,13 @@ def membership(writer: ExpressionWriter, node: ast.In) -> Code:
     position = len(scope.sources) - 1
     asked = ask(store, node.operand, scope, position, reader.catalog)
     rest = asked.rest(node.operand)
+    nulls = asked.nulls and not any(names_store(part, scope, position) for part in rest)
     tests: list[str] = []
     parts: list[str] = []
     for value in asked.values:
         code = writer.write(value)
         name = writer.temporary()
-        needed = asked.exact and code.nullable and not (asked.nulls and not rest)
+        needed = asked.exact and code.nullable and not nulls
         tests.append(f"({name} := {code.text}) is not None" if needed else f"(({name} := {code.text}),)")
         parts.append(name)
     rows = f"{writer.bind(asked.rows, f'rows_of_{node.table}')}({asked.key(parts)})"
