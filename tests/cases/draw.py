@@ -42,6 +42,8 @@ JOINABLE = (
 )
 #: Siddhi loses events of these that come in chunks or have no key, and pairs of a join that cuts those of a chunk.
 SPARING = ("unique:length(", "unique:lengthBatch(", "unique:firstLengthBatch(", "unique:time(")
+#: Of what these hold Siddhi forgets the least and the greatest.
+FORGETFUL = ("unique:ever", "unique:length(", "unique:time(")
 EVENTS = ("", "", "", "all events ", "expired events ", "current events ")
 #: Windows of which Siddhi keeps one state for all keys of a partition.
 SHARED = ("expression", "unique:lengthBatch", "unique:timeBatch", "unique:firstLengthBatch")
@@ -64,6 +66,8 @@ class _Draw:
         self.keys = ""
         #: Whether there are timers in a partition.
         self.timed = False
+        #: Whether numbers are sorted, among which Siddhi takes no null.
+        self.sorting = False
 
     def pick(self, options: Sequence[Any]) -> Any:
         return self.dice.choice(options)
@@ -172,7 +176,7 @@ class _Draw:
         window = self.pick((*SLIDING, *BATCHES)) if self.chance(0.8) else ""
         while partitioned and (window.startswith(SHARED) or window == "timeBatch(60, 0)"):
             window = self.pick((*SLIDING, *BATCHES))
-        self.forever = window.startswith(("unique:ever", "unique:length("))
+        self.forever = window.startswith(FORGETFUL)
         source = f"S{self.filters('S')}" + (f"#window.{window}" if window else "") + self.filters("S", 0.15)
         text, out = self.selection(NUMBERS["S"], ("k", "g"))
         if self.chance(0.06):
@@ -185,11 +189,12 @@ class _Draw:
 
     def join(self, partitioned: bool = False) -> str:
         other = self.pick(("R", "R", "S", "T", "W")) if not partitioned else self.pick(("R", "T"))
-        batch = [False]
+        batch, bare = [False], [False]
 
         def side(stream: str, name: str, optional: float) -> str:
             window = self.pick(JOINABLE) if not self.chance(optional) else ""
             batch[0] = batch[0] or "Batch" in window
+            bare[0] = bare[0] or not window
             number = "v" if stream == "S" else "x"
             return (
                 f"{stream}{self.filters(stream, 0.2)}{f'#window.{window}'.format(n=number) if window else ''} as {name}"
@@ -210,10 +215,16 @@ class _Draw:
         if other == "T" and kind in ("right outer join", "full outer join"):
             kind = "left outer join"
         text, _ = self.selection(
-            numbers, texts, sources=True, cut=not batch[0] and other != "W" and "time(" not in left + right
+            numbers,
+            texts,
+            sources=True,
+            cut=not batch[0]
+            and not bare[0]
+            and other != "W"
+            and not any(f"{window}(" in left for window in ("time", "length")),
         )
         on = f" on {condition}" if self.chance(0.9) else ""
-        rate = self.rate(not batch[0] and other != "W") if self.chance(0.15) else ""
+        rate = self.rate(not batch[0] and not bare[0] and other != "W") if self.chance(0.15) else ""
         left += " unidirectional" if one_way else ""
         return f"from {left} {kind} {right}{on} select {text}{rate} insert {self.pick(EVENTS)}into Out;"
 
@@ -276,6 +287,8 @@ class _Draw:
                 names.append(f"{name}.{number[stream]}")
                 known.append(f"{name}.{number[stream]}")
             parts.append(part)
+        if parts[-1][-1] in "*?" and parts[-2][-1] in "+*":
+            parts[-1] = parts[-1][:-1] + "+"  # such a match gets the time of the event behind it in Siddhi
         text = ", ".join(parts) + (" within 100 milliseconds" if self.chance(0.2) else "")
         chosen, _ = self.selection(names, ["e1.k"], sources=True)
         return f"from {'every ' if self.chance(0.8) else ''}{text} select {chosen} insert into Out;"
@@ -347,7 +360,7 @@ class _Draw:
             self.definitions.append(f"define window W (k string, g string, v int, w double, at long) {window}{events};")
             self.queries.append(f"from S{self.filters('S')} insert into W;")
         if kind == "window":
-            self.forever = window.startswith(("unique:ever", "unique:length("))
+            self.forever = window.startswith(FORGETFUL)
             text, _ = self.selection(NUMBERS["S"], ("k", "g"))
             query = f"from W{self.filters('S')} select {text} insert {self.pick(EVENTS)}into Out;"
         if kind == "aggregation":
@@ -374,6 +387,7 @@ class _Draw:
         text = "\n".join((*self.definitions, *self.queries))
         cut = kind == "join" and any(word in query for word in (" having ", " limit ", " offset "))
         self.sparing = cut or any(window in text for window in SPARING)
+        self.sorting = "sort(" in text
         return text
 
     def partition(self, kind: str, query: str) -> str:
@@ -421,7 +435,8 @@ class _Draw:
 
     def row(self, stream: str, time: int) -> list[Any]:
         key = self.pick(("a", "b", "c", None) if self.chance(0.1) and not self.sparing else ("a", "b", "c"))
-        number = self.pick((0, 1, 2, 3, 4, 5, 7, -2)) if not self.chance(0.06) else None
+        number = self.pick((0, 1, 2, 3, 4, 5, 7, -2))
+        number = None if self.chance(0.06) and not self.sorting else number
         if stream == "R":
             return [key, number, self.pick((0.5, 1.5, 2.25, None))]
         return [
