@@ -79,8 +79,9 @@ class SparkLauncher:
             began_ms = self._clock.steady_ms()
             host.start()
             self._tell(Readiness(ready=True, epoch=self._readiness.epoch + 1))
-            self._warming = threading.Thread(target=self._warm_up, args=(host,), name="spdist-warming", daemon=True)
-            self._warming.start()
+            warming = threading.Thread(target=self._warm_up, args=(host,), name="spdist-warming", daemon=True)
+            warming.start()
+            self._warming = warming  # only now: `close` waits for its end, which takes a thread that was started
             if not (why := self._await_end(host)):
                 host.stop()  # also one that came up while `close` had nothing to stop
                 return
@@ -122,8 +123,8 @@ class SparkLauncher:
         self._closed.set()
         with self._up:
             self._up.notify_all()
-        if self._warming is not None:
-            self._warming.join(_WARM_END_S)
+        if (warming := self._warming) is not None:
+            warming.join(_WARM_END_S)
         if self._host is not None:
             self._host.stop()
 

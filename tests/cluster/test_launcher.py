@@ -144,6 +144,25 @@ def test_groups_that_come_first_do_that_themselves(
     assert len(warmed) == 1
 
 
+def test_a_worker_may_end_while_its_spark_is_about_to_be_warmed_up(
+    warmed: list[object], launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eventually(lambda: warmed == [launched.host], "it is warmed up")
+    ended: list[bool] = []
+    start = threading.Thread.start
+
+    def started(thread: threading.Thread) -> None:
+        if thread.name == "spdist-warming":
+            launched.launcher.close()
+            ended.append(True)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: ended == [True], "it ends at that moment")
+    assert launched.error is None
+
+
 def test_a_spark_that_cannot_be_warmed_up_is_used_as_it_is(
     warmed: list[object], launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
