@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates fuzz ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases fuzz ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -53,6 +53,9 @@ failovers: java .venv/.installed ## kill the leader 10 times over SQLite, Postgr
 
 takeovers: java .venv/.installed ## kill a worker 5 times at the shipped times: when its groups run on the other one
 	@$(VENV) -m tests.faults.takeovers
+
+databases: .venv/.installed ## test the coordination database on SQLite, PostgreSQL and MariaDB
+	@$(VENV) -m tests.cluster.databases
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz

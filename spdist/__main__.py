@@ -1,4 +1,4 @@
-"""The command line: ``spdist check``, ``graph``, ``plan``, ``replay``, ``config explain``; and nodes as processes.
+"""The command line: ``check``, ``graph``, ``plan``, ``replay``, ``config``, ``database``; and nodes as processes.
 
 Exit codes: 0 for success, 1 where spdist explains what is wrong (on stderr), 2 for a wrong command line.
 """
@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from rich.console import Console
 
-from spdist.errors import SiddhiAppError, SpdistError
+from spdist.commands.database import database_app
+from spdist.commands.explained import explained as _explained
+from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ config_app = typer.Typer(no_args_is_help=True, help="Settings of a node.")
 app.add_typer(config_app, name="config")
 services_app = typer.Typer(no_args_is_help=True, help="Real servers on this machine, for development and tests.")
 app.add_typer(services_app, name="services")
+app.add_typer(database_app, name="database")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
 #: What Kafka allows.
@@ -44,19 +47,6 @@ Conf = Annotated[Path, typer.Option("--conf", help="deployment.yaml, or its dire
 def main() -> None:
     """Run the command line; the entry point ``spdist``."""
     app()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn our errors into sentences on stderr and exit code 1; others are defects and keep their traceback."""
-    try:
-        yield
-    except SpdistError as error:
-        console = Console(stderr=True)
-        found = error.errors if isinstance(error, SiddhiAppError) else (error,)
-        for one in found:
-            console.print(f"error {one.code}: {one}", style="red", markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
 
 
 def _read(path: Path) -> str:

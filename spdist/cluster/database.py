@@ -1,24 +1,24 @@
 """What the coordination database is asked through: its tables, its clock, and transactions within a time limit.
 
-Tables are created when they are missing. They have our own names: WSO2's ``LEADER_STATUS_TABLE`` has no term, so
-managers of both kinds must not meet in one table.
+The tables are made, and made anew of those of an older spdist, by `spdist.cluster.migrations`. They have our own names:
+WSO2's ``LEADER_STATUS_TABLE`` has no term, so managers of both kinds must not meet in one table.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, String, Table, Text
-from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
-from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, String, Table
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.functions import FunctionElement
 
-from spdist.cluster.members import LONGEST_ID
+from spdist.cluster.migrations import NEWEST, found_version, statements, upgrade
+from spdist.cluster.migrations.columns import NAME, TEXT
 from spdist.errors import ClusterError, StoreUnavailableError
 from spdist.stores.engines import WRITE, may_pass, open_engine
 from spdist.stores.limits import Call, TimeLimit
@@ -39,37 +39,36 @@ T = TypeVar("T")
 #: The limits on this side, in time limits of the database: it gives up sooner where it can, and says why.
 _URGENT, _PATIENT = 1.5, 5.0
 
-# MySQL compares text without regard to case unless told otherwise; our names are exact.
-_NAME = String(LONGEST_ID).with_variant(VARCHAR(LONGEST_ID, collation="utf8mb4_bin"), "mysql", "mariadb")
-_TEXT = Text().with_variant(LONGTEXT(collation="utf8mb4_bin"), "mysql", "mariadb")
+#: How long tables may take to be changed, ms.
+_UPGRADE_MS = 60_000
 
 METADATA = MetaData()
 
 LEADER = Table(
     "spdist_leader",
     METADATA,
-    Column("group_id", _NAME, primary_key=True),
-    Column("node_id", _NAME, nullable=False),
+    Column("group_id", NAME, primary_key=True),
+    Column("node_id", NAME, nullable=False),
     Column("term", BigInteger, nullable=False),
     Column("last_heartbeat", BigInteger, nullable=False),
-    Column("url", _TEXT, nullable=False),
+    Column("url", TEXT, nullable=False),
 )
 
 MANAGER = Table(
     "spdist_manager",
     METADATA,
-    Column("group_id", _NAME, primary_key=True),
-    Column("node_id", _NAME, primary_key=True),
-    Column("url", _TEXT, nullable=False),
+    Column("group_id", NAME, primary_key=True),
+    Column("node_id", NAME, primary_key=True),
+    Column("url", TEXT, nullable=False),
     Column("last_heartbeat", BigInteger, nullable=False),
 )
 
 DEPLOYMENT = Table(
     "spdist_deployment",
     METADATA,
-    Column("group_id", _NAME, primary_key=True),
-    Column("name", _NAME, primary_key=True),
-    Column("text", _TEXT, nullable=False),
+    Column("group_id", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+    Column("text", TEXT, nullable=False),
     Column("version", Integer, nullable=False),
     Column("desired", String(16), nullable=False),
     Column("term", BigInteger, nullable=False),
@@ -77,30 +76,29 @@ DEPLOYMENT = Table(
     Column("updated_ms", BigInteger, nullable=False),
 )
 
-# Beside the deployments, so that a database that an older version made can be used as it is.
 ORIGIN = Table(
     "spdist_origin",
     METADATA,
-    Column("group_id", _NAME, primary_key=True),
-    Column("name", _NAME, primary_key=True),
+    Column("group_id", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
     Column("version", Integer, nullable=False),
-    Column("origins", _TEXT, nullable=False),
+    Column("origins", TEXT, nullable=False),
 )
 
 #: Under which term the rows of `WORKER` were written.
 WORKER_LIST = Table(
     "spdist_worker_list",
     METADATA,
-    Column("group_id", _NAME, primary_key=True),
+    Column("group_id", NAME, primary_key=True),
     Column("term", BigInteger, nullable=False),
 )
 
 WORKER = Table(
     "spdist_worker",
     METADATA,
-    Column("group_id", _NAME, primary_key=True),
-    Column("node_id", _NAME, primary_key=True),
-    Column("incarnation", _NAME, nullable=False),
+    Column("group_id", NAME, primary_key=True),
+    Column("node_id", NAME, primary_key=True),
+    Column("incarnation", NAME, nullable=False),
     Column("registered_ms", BigInteger, nullable=False),
 )
 
@@ -120,13 +118,46 @@ class Transactions:
     def __init__(self, url: str, username: str, password: str, timeout_ms: int) -> None:
         self._timeout_s = timeout_ms / 1000
         self._limit = TimeLimit()
-        self._engine = open_engine(url, username, password, timeout_ms=timeout_ms, purpose="coordination", ping=False)
+        self._open = partial(open_engine, url, username, password, purpose="coordination", ping=False)
+        self._engine = self._open(timeout_ms=timeout_ms)
         self._prepared = False
         self._preparing = threading.Lock()
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""
         self._engine.dispose()
+
+    def prepare(self) -> None:
+        """See to it that the tables are those that this spdist knows; once for each store, before all else.
+
+        Raises
+        ------
+        StoreUnavailableError
+            The database did not answer in time.
+        ClusterError
+            They are those of a newer spdist, or older ones that this account may not change; says what to do.
+        """
+        with self._preparing:
+            if self._prepared:
+                return
+            if self._ask(found_version, self._engine, self._timeout_s * _URGENT) != NEWEST:
+                self.upgrade()
+            self._prepared = True
+
+    def upgrade(self) -> tuple[str, str]:
+        """Change the tables as `migrations.upgrade` does and return the versions before and after; raises as `prepare`.
+
+        The limits are not those of other calls: what is large takes longer than an election may.
+        """
+        engine = self._open(timeout_ms=_UPGRADE_MS)
+        try:
+            return self._run(lambda call: upgrade(engine, lambda one: _noted(call, one)), _UPGRADE_MS / 1000)
+        finally:
+            engine.dispose()
+
+    def upgrade_statements(self) -> str:
+        """Return the SQL of what `upgrade` would do."""
+        return self._ask(statements, self._engine, self._timeout_s * _PATIENT)
 
     def read(self, work: Callable[[Connection], T], *, urgent: bool = False) -> T:
         """Return what `work` reads; `urgent` if what comes late is of no use.
@@ -136,7 +167,7 @@ class Transactions:
         StoreUnavailableError
             The database did not answer in time.
         ClusterError
-            It refused.
+            It refused, or its tables cannot be used; see `prepare`.
         """
         return self._transact(work, self._engine, urgent)
 
@@ -145,7 +176,20 @@ class Transactions:
         return self._transact(work, self._engine.execution_options(**{WRITE: True}), urgent)
 
     def _transact(self, work: Callable[[Connection], T], engine: Engine, urgent: bool) -> T:
+        self.prepare()
+        return self._ask(work, engine, self._timeout_s * (_URGENT if urgent else _PATIENT))
+
+    def _ask(self, work: Callable[[Connection], T], engine: Engine, limit_s: float) -> T:
         """Run `work` in one transaction, again while the database is only briefly out of reach."""
+
+        def attempt(call: Call) -> T:
+            with engine.begin() as connection:
+                _noted(call, connection)
+                return work(connection)
+
+        return self._run(attempt, limit_s)
+
+    def _run(self, attempt: Callable[[Call], T], limit_s: float) -> T:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(may_pass),
             stop=tenacity.stop_after_delay(self._timeout_s),
@@ -153,8 +197,7 @@ class Transactions:
             reraise=True,
         )
         try:
-            limit_s = self._timeout_s * (_URGENT if urgent else _PATIENT)
-            return self._limit.run(lambda call: cast(T, retrying(self._attempt, work, engine, call)), limit_s)
+            return self._limit.run(lambda call: retrying(attempt, call), limit_s)
         except TimeoutError as error:
             raise StoreUnavailableError(f"the coordination database did not answer: {error}") from error
         except SQLAlchemyError as error:
@@ -163,30 +206,9 @@ class Transactions:
                 raise StoreUnavailableError(f"the coordination database did not answer: {reason}") from error
             raise ClusterError(f"the coordination database refused: {reason}") from error
 
-    def _attempt(self, work: Callable[[Connection], T], engine: Engine, call: Call) -> T:
-        self._prepare(call)
-        with engine.begin() as connection:
-            call.uses(connection.connection.dbapi_connection)
-            return work(connection)
 
-    def _prepare(self, call: Call) -> None:
-        """Create the tables that are missing; once for each store."""
-        with self._preparing:
-            if self._prepared:
-                return
-            try:
-                _create_tables(self._engine, call)
-            except (IntegrityError, ProgrammingError):
-                # PostgreSQL's IF NOT EXISTS is not atomic: another manager created them at the same moment.
-                _create_tables(self._engine, call)
-            self._prepared = True
-
-
-def _create_tables(engine: Engine, call: Call) -> None:
-    with engine.execution_options(**{WRITE: True}).begin() as connection:
-        call.uses(connection.connection.dbapi_connection)
-        for table in METADATA.sorted_tables:
-            connection.execute(CreateTable(table, if_not_exists=True))
+def _noted(call: Call, connection: Connection) -> None:
+    call.uses(connection.connection.dbapi_connection)
 
 
 # ----------------------------------------------------------------------------------------- how the databases differ

@@ -7,6 +7,7 @@ whose handlers call the methods below.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import uuid
@@ -44,7 +45,7 @@ from spdist.cluster.store import CoordinationStore, ManagerRow
 from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
-from spdist.errors import ConfigError, ConflictError, NotLeaderError, NoWorkersError
+from spdist.errors import ConfigError, ConflictError, NotLeaderError, NoWorkersError, StoreUnavailableError
 from spdist.planning.change import TopologyChange
 from spdist.planning.limits import AppLimits
 from spdist.planning.origin import newly_read
@@ -144,7 +145,7 @@ class Manager:
         ConfigError
             The port is in use, or another setting does not work here.
         ClusterError
-            This manager has failed; others take over.
+            The tables of the database cannot be used; or this manager has failed, and others take over.
         """
         self.start()
         try:
@@ -156,6 +157,8 @@ class Manager:
         """Take the port, then take part; returns when the interface answers. The database may still be away."""
         self._server = Server(self.config)
         try:
+            with contextlib.suppress(StoreUnavailableError):  # the election goes on trying
+                self._store.prepare()
             self.url = advertised(self.config, self._server.port)
             self._candidate = Candidate(
                 self._store, self._mind, self.id, self.url, self._clock, self._timing, self._stored

@@ -106,6 +106,10 @@ class CoordinationStore:
         """Close all connections; a later call opens new ones."""
         self._database.close()
 
+    def prepare(self) -> None:
+        """See to it that the tables can be used; see `Transactions.prepare`."""
+        self._database.prepare()
+
     # -------------------------------------------------------------------------------------------------------- election
     def read_leader(self) -> tuple[LeaderRow | None, int]:
         """Return the leader row, None if there never was a leader, and the database's clock at that moment."""

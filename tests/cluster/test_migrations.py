@@ -1,0 +1,300 @@
+"""Versions of the coordination database's tables: made, upgraded with what is in them, and refused."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    insert,
+    text,
+)
+from typer.testing import CliRunner, Result
+
+import spdist.cluster.migrations
+from spdist.__main__ import app
+from spdist.cluster.database import METADATA
+from spdist.cluster.election import LeaderRow
+from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.migrations import NEWEST, VERSION_TABLE
+from spdist.cluster.migrations.columns import NAME, TEXT
+from spdist.cluster.store import CoordinationStore
+from spdist.errors import ClusterError
+from tests.cluster.databases import cleared, driver_url
+
+ROOT = Path(__file__).parents[2]
+
+# The tables as spdist 0.12 made them; not those of the package, which go on.
+OLD = MetaData()
+OLD_LEADER = Table(
+    "spdist_leader",
+    OLD,
+    Column("group_id", NAME, primary_key=True),
+    Column("node_id", NAME, nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("last_heartbeat", BigInteger, nullable=False),
+    Column("url", TEXT, nullable=False),
+)
+OLD_MANAGER = Table(
+    "spdist_manager",
+    OLD,
+    Column("group_id", NAME, primary_key=True),
+    Column("node_id", NAME, primary_key=True),
+    Column("url", TEXT, nullable=False),
+    Column("last_heartbeat", BigInteger, nullable=False),
+)
+OLD_DEPLOYMENT = Table(
+    "spdist_deployment",
+    OLD,
+    Column("group_id", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+    Column("text", TEXT, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("desired", String(16), nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+)
+# An app as long as people write them, with what databases have trouble with.
+APP = "@app:name('Prices') -- naïve “prices” 😀\n" + "define stream S (v int);\n" * 3000
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Looks at the database past spdist."""
+    engine = create_engine(driver_url(database_url))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def open_store(database_url: str) -> Iterator[Callable[[], CoordinationStore]]:
+    stores: list[CoordinationStore] = []
+
+    def open_one() -> CoordinationStore:
+        stores.append(CoordinationStore(database_url, "sp", timeout_ms=5_000))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+def made_by_0_12(engine: Engine) -> None:
+    OLD.create_all(engine)
+    with engine.begin() as connection:
+        leader = {"group_id": "sp", "node_id": "m1", "term": 7, "last_heartbeat": 1, "url": "http://m1:9190"}
+        connection.execute(insert(OLD_LEADER).values(leader))
+        connection.execute(
+            insert(OLD_MANAGER).values(group_id="sp", node_id="m1", url="http://m1:9190", last_heartbeat=1 << 41)
+        )
+        app = {"group_id": "sp", "version": 3, "term": 6, "created_ms": 1_700_000_000_000, "updated_ms": 1 << 41}
+        connection.execute(insert(OLD_DEPLOYMENT).values(name="Prices", text=APP, desired="RUNNING", **app))
+        connection.execute(insert(OLD_DEPLOYMENT).values(name="Gone", text="x", desired="REMOVED", **app))
+
+
+def version(engine: Engine) -> str:
+    with engine.begin() as connection:
+        return str(connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one())
+
+
+def differences(engine: Engine) -> list[object]:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        return list(compare_metadata(context, METADATA))
+
+
+# --------------------------------------------------------------------------------------------------------- the modules
+def test_the_newest_version_is_the_last_module() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(spdist.cluster.migrations.__file__).parent))
+    script = ScriptDirectory.from_config(config)
+    assert script.get_heads() == [NEWEST]
+    numbers = [one.revision for one in script.walk_revisions()]
+    assert numbers == [f"{n:04}" for n in range(len(numbers), 0, -1)], (
+        "one after the other: found_version compares them"
+    )
+
+
+def test_the_versions_lead_to_the_tables_that_spdist_uses(
+    engine: Engine, open_store: Callable[[], CoordinationStore]
+) -> None:
+    open_store().prepare()
+    assert version(engine) == NEWEST
+    assert differences(engine) == []
+
+
+# ---------------------------------------------------------------------------------------------------------- older ones
+def test_what_0_12_has_stored_is_there_after_the_upgrade(
+    engine: Engine, open_store: Callable[[], CoordinationStore]
+) -> None:
+    made_by_0_12(engine)
+    store = open_store()
+    row, _ = store.read_leader()
+    assert row == LeaderRow("sp", "m1", 7, 1, "http://m1:9190")
+    assert version(engine) == NEWEST
+    assert differences(engine) == []
+    gone, prices = store.deployments()
+    assert (gone.name, gone.desired) == ("Gone", Desired.REMOVED)
+    assert (prices.name, prices.text, prices.version, prices.desired) == ("Prices", APP, 3, Desired.RUNNING)
+    assert (prices.term, prices.created_ms, prices.updated_ms) == (6, 1_700_000_000_000, 1 << 41)
+    assert [one.node_id for one in store.live_managers(1 << 41)] == ["m1"]
+    # … and the next leader goes on with it.
+    assert store.try_take(row, "m2", "http://m2") == 8
+    store.save_deployment(8, "m2", Deployment("Prices", "changed", 4))
+    assert [one.text for one in store.deployments()] == ["x", "changed"]
+
+
+def test_an_upgrade_that_was_interrupted_is_finished(
+    engine: Engine, open_store: Callable[[], CoordinationStore]
+) -> None:
+    """Half of the tables are there and no version is: MySQL takes back nothing of what was done."""
+    made_by_0_12(engine)
+    METADATA.tables["spdist_origin"].create(engine)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    assert [one.name for one in open_store().deployments()] == ["Gone", "Prices"]
+    assert version(engine) == NEWEST
+    assert differences(engine) == []
+
+
+def test_managers_that_start_together_upgrade_once(
+    engine: Engine, open_store: Callable[[], CoordinationStore], caplog: pytest.LogCaptureFixture
+) -> None:
+    made_by_0_12(engine)
+    caplog.set_level("INFO")
+    stores = [open_store() for _ in range(6)]
+    gate = threading.Barrier(len(stores))
+
+    def start(store: CoordinationStore) -> int:
+        gate.wait(10)
+        return len(store.deployments())
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        assert list(pool.map(start, stores)) == [2] * 6
+    assert version(engine) == NEWEST
+    assert [r.getMessage() for r in caplog.records if "were none" in r.getMessage()] == [
+        f"the tables of the coordination database are those of version {NEWEST}, were none"
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------- newer ones
+def test_tables_of_a_newer_spdist_are_refused_and_left_alone(
+    engine: Engine, open_store: Callable[[], CoordinationStore]
+) -> None:
+    open_store().prepare()
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    for ask in (lambda s: s.read_leader(), lambda s: s.heartbeat_manager("m1", "http://m1"), lambda s: s.prepare()):
+        with pytest.raises(ClusterError, match="tables of version 9999, and this spdist knows them up to") as caught:
+            ask(open_store())
+        assert "install the newest spdist" in str(caught.value)
+    assert version(engine) == "9999"
+
+
+# ------------------------------------------------------------------------------------------ accounts that may not do it
+@pytest.fixture
+def limited(postgresql_server: str) -> Iterator[str]:
+    """A database that 0.12 has made, for an account that may read and write its rows, and no more."""
+    owner = create_engine(driver_url(postgresql_server))
+    made_by_0_12(owner)
+    with owner.begin() as connection:
+        for statement in (
+            "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            "CREATE ROLE limited LOGIN",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO limited",
+            "ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO limited",
+            "ALTER DEFAULT PRIVILEGES GRANT USAGE ON SEQUENCES TO limited",
+        ):
+            connection.execute(text(statement))
+    try:
+        with cleared(postgresql_server):
+            yield postgresql_server.replace("postgres:@", "limited@")
+    finally:
+        with owner.begin() as connection:
+            connection.execute(text("DROP OWNED BY limited"))
+            connection.execute(text("DROP ROLE limited"))
+        owner.dispose()
+
+
+def configured(directory: Path, url: str) -> str:
+    """Settings of a manager whose database is at `url`."""
+    written = (ROOT / "conf/local/manager.yaml").read_text()
+    known = "jdbc:sqlite:${env:SPDIST_HOME}/cluster.db"
+    assert known in written
+    file = directory / "deployment.yaml"
+    file.write_text(written.replace(known, f"'{url}'"))
+    return str(file)
+
+
+def database(conf: str, *arguments: str, typed: str | None = None) -> Result:
+    known = dict.fromkeys(set(re.findall(r"\$\{env:(\w+)", Path(conf).read_text())), "1")
+    return CliRunner().invoke(app, ["database", "upgrade", "--conf", conf, *arguments], input=typed, env=known)
+
+
+@pytest.mark.services
+def test_an_account_that_may_not_change_tables_is_told_what_to_run_and_that_helps(limited: str, tmp_path: Path) -> None:
+    store = CoordinationStore(limited, "sp", timeout_ms=5_000)
+    with pytest.raises(ClusterError, match="the account limited may not: permission denied") as caught:
+        store.prepare()
+    assert "python -m spdist database upgrade --conf FILE --username OWNER" in str(caught.value)
+
+    conf = configured(tmp_path, limited)
+    refused = database(conf)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "the account limited may not" in refused.stderr
+    done = database(conf, "--username", "postgres", typed="\n")
+    assert (done.exit_code, done.stdout) == (0, f"the tables are of version {NEWEST} now, were of no version\n")
+    assert [one.name for one in store.deployments()] == ["Gone", "Prices"]
+    store.close()
+    assert f"version {NEWEST}: nothing to do" in database(conf).stdout
+
+
+@pytest.mark.services
+def test_the_sql_that_is_printed_does_what_the_upgrade_does(
+    limited: str, postgresql_server: str, tmp_path: Path
+) -> None:
+    printed = database(configured(tmp_path, limited), "--sql")
+    assert printed.exit_code == 0, printed.output
+    with psycopg.connect(postgresql_server, autocommit=True) as owner:
+        owner.execute(printed.stdout.encode())
+    engine = create_engine(driver_url(postgresql_server))
+    assert version(engine) == NEWEST
+    assert differences(engine) == []
+    engine.dispose()
+    assert database(configured(tmp_path, limited), "--sql").stdout == ""
+
+
+# ------------------------------------------------------------------------------------------------------------- managers
+def test_a_manager_does_not_start_with_tables_that_it_does_not_know(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.db"
+    store = CoordinationStore(f"sqlite:///{file}", "sp")
+    store.prepare()
+    store.close()
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    connection.close()
+    conf = configured(tmp_path, f"jdbc:sqlite:{file}")
+    known = dict.fromkeys(set(re.findall(r"\$\{env:(\w+)", Path(conf).read_text())), "1")
+    environment = {**known, "SPDIST_PORT": "0"}
+    done = CliRunner().invoke(app, ["manager", "--conf", conf], env=environment)
+    assert done.exit_code == 1, done.output
+    assert "tables of version 9999" in done.stderr
