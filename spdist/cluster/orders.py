@@ -120,7 +120,7 @@ class OrderDesk:
             error = error_body(problem)
         except Exception as defect:
             _log.exception("%s of %s failed", order.kind, order.instance)
-            error = SpdistError(f"{order.kind} of {order.instance} failed: {defect!r}").to_dict()
+            error = error_body(SpdistError(f"{order.kind} of {order.instance} failed: {defect!r}"))
         with self._lock:
             self._outcomes[order.id] = OutcomeMessage(id=order.id, revisions=found, error=error)
         self._finished()

@@ -29,11 +29,15 @@ from spdist.cluster.messages import (
 from spdist.config.kinds import is_host
 from spdist.errors import (
     ClusterError,
+    ConflictError,
+    NotFoundError,
     NotLeaderError,
+    OnDemandQueryError,
     RemoteError,
     SiddhiAppError,
     Span,
     SpdistError,
+    StoreUnavailableError,
     error_codes,
 )
 from spdist.planning.topology import Assignment
@@ -109,14 +113,39 @@ def _invalid(kind: type[Message], error: ValidationError) -> ClusterError:
     )
 
 
+#: WSO2's word for an error, and its number where it has one; the nearest ancestor of an error's class counts.
+_WORDS: Mapping[type[SpdistError], tuple[str, int | None]] = {
+    SpdistError: ("error", None),
+    SiddhiAppError: ("validation error", 800101),
+    OnDemandQueryError: ("error", None),
+    StoreUnavailableError: ("file processing error", 800102),
+    NotFoundError: ("not-found", None),
+    ConflictError: ("conflict", None),
+}
+
+
 def error_body(error: SpdistError) -> dict[str, Any]:
-    """Return an error as JSON values: `SpdistError.to_dict`, all errors found in an app, the leader if there is one."""
-    body = error.to_dict()
+    """Return an error as JSON values, in WSO2's form with ours beside it.
+
+    ``type`` and ``message`` are always there, as WSO2 has them: ``conflict``, ``not-found``, ``validation error``,
+    ``file processing error``, else ``error``. ``code`` is WSO2's number, only where it has one: 800101 for an app that
+    is wrong, 800102 for one that cannot be stored. Ours is ``error``, the stable code such as ``SP0704``; and, where
+    known, ``hint``, ``line`` and ``column``, all ``errors`` found in an app, the ``leader``.
+    """
+    body = _told(error)
     if isinstance(error, SiddhiAppError):
-        body["errors"] = [one.to_dict() for one in error.errors]
+        body["errors"] = [_told(one) for one in error.errors]
     if isinstance(error, NotLeaderError):
         body["leader"] = error.leader
     return body
+
+
+def _told(error: SpdistError) -> dict[str, Any]:
+    own = error.to_dict()
+    word, number = next(_WORDS[kind] for kind in type(error).__mro__ if kind in _WORDS)
+    body = {"type": word, "message": own.pop("message"), "error": own.pop("code")}
+    del own["type"]
+    return body | ({} if number is None else {"code": number}) | own
 
 
 def read_error(body: Any, what: str) -> SpdistError:
@@ -136,7 +165,8 @@ def read_error(body: Any, what: str) -> SpdistError:
     """
     if not isinstance(body, dict) or not isinstance(body.get("message"), str):
         return RemoteError(f"{what} failed: {str(body)[:300]}")
-    kind = error_codes().get(str(body.get("code")), RemoteError)
+    # Nodes of older versions call it `code`; a cluster may be updated node by node.
+    kind = error_codes().get(str(body.get("error", body.get("code"))), RemoteError)
     hint = body.get("hint")
     known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}
     line, column = body.get("line"), body.get("column")

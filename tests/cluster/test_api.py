@@ -100,7 +100,7 @@ def test_every_route_but_health_asks_who_is_there(leader: Manager, tmp_path: Pat
                     if path != "/health":
                         assert answer.status_code == 401
                         assert answer.headers["WWW-Authenticate"].startswith("Basic ")
-                        assert answer.json()["code"] == "SP0705"
+                        assert answer.json()["error"] == "SP0705"
         finally:
             server.stop()
 
@@ -297,7 +297,7 @@ def test_unknown_paths_and_methods_answer_in_our_form(http: httpx.Client) -> Non
         ("PATCH", "/managers", 405),
     ):
         answer = http.request(method, path)
-        assert (answer.status_code, set(answer.json())) == (status, {"code", "type", "message"})
+        assert (answer.status_code, set(answer.json())) == (status, {"error", "type", "message"})
 
 
 def test_a_wrong_query_parameter_is_400(http: httpx.Client) -> None:
@@ -419,7 +419,7 @@ def test_while_nobody_leads_callers_are_asked_to_wait(tmp_path: Path) -> None:
     with running_manager(manager_config(tmp_path)) as manager, client_of(manager) as http:
         answer = http.get("/siddhi-apps")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert answer.json()["code"] == NotLeaderError.code
+        assert answer.json()["error"] == NotLeaderError.code
         assert beat(http, report()).status_code == 204
         assert http.get("/health").json() == {"status": "healthy"}
 

@@ -30,6 +30,7 @@ from spdist.errors import (
     SiddhiSyntaxError,
     Span,
     SpdistError,
+    StoreUnavailableError,
     UnauthorizedError,
 )
 from tests.cluster.shells import APP, PASSWORD, FakeSpark, FakeStatus, manager_config, running_manager, worker_config
@@ -245,6 +246,26 @@ def test_errors_cross_the_wire_as_what_they_were(error: SpdistError) -> None:
     assert type(rebuilt) is type(error)
     assert rebuilt.to_dict() == error.to_dict()
     assert getattr(rebuilt, "leader", None) == getattr(error, "leader", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "number"),
+    [
+        (SpdistError("m"), "error", None),
+        (NotFoundError("m"), "not-found", None),
+        (ConflictError("m"), "conflict", None),
+        (SiddhiSyntaxError("m"), "validation error", 800101),
+        (StoreUnavailableError("m"), "file processing error", 800102),
+        (NotLeaderError("m"), "error", None),
+    ],
+)
+def test_errors_have_the_words_and_numbers_of_wso2(error: SpdistError, word: str, number: int | None) -> None:
+    body = error_body(error)
+    assert (body["type"], body["message"], body.get("code"), body["error"]) == (word, "m", number, error.code)
+
+
+def test_an_error_of_a_node_before_the_update_is_understood() -> None:
+    assert type(read_error({"code": "SP0704", "type": "NotFoundError", "message": "m"}, "asking")) is NotFoundError
 
 
 def test_all_errors_of_an_app_cross_the_wire() -> None:

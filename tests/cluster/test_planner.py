@@ -173,7 +173,7 @@ def test_a_large_app_costs_a_leader_neither_its_term_nor_its_answers(tmp_path: P
                 update.join(0.05)
             assert answers[-1].status_code == 200
             hostile = _put(client, "@app:name('A')\n" + "(" * 900_000)
-            assert (hostile.status_code, hostile.json()["code"]) == (400, "SP0101")
+            assert (hostile.status_code, hostile.json()["error"]) == (400, "SP0101")
             assert len(hostile.text) < 2000
         # two requests, on a machine that the planner keeps busy
         assert max(waited) < 2

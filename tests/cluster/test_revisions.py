@@ -123,7 +123,7 @@ def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exceptio
     desk = OrderDesk(perform, lambda: None)
     desk.take([order("a")])
     (outcome,) = eventually(desk.outcomes, "there is an outcome")
-    assert outcome.error["code"] == code
+    assert outcome.error["error"] == code
 
 
 def test_a_worker_that_does_not_report_is_named() -> None:

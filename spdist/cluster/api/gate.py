@@ -90,7 +90,7 @@ class Gate:
             if permission not in granted:
                 _log.warning("user %r from %s: no permission for %s", username, _caller(request), request.url.path)
                 message = f"user {username!r} may not do this: it takes the permission {permission.value}"
-                raise HTTPException(403, UnauthorizedError(message).to_dict())
+                raise HTTPException(403, error_body(UnauthorizedError(message)))
             return username
 
         depends: params.Depends = Depends(enter)
@@ -102,7 +102,7 @@ class Gate:
             return await self._guesses.look(username, _caller(request), partial(self._users.verify, username, password))
         except TooManyGuesses as refused:
             error = UnauthorizedError(str(refused), hint="only this name from this address has to wait")
-            raise HTTPException(429, error.to_dict(), {"Retry-After": str(refused.retry_after_s)}) from refused
+            raise HTTPException(429, error_body(error), {"Retry-After": str(refused.retry_after_s)}) from refused
 
 
 def _caller(request: Request) -> str:
@@ -167,14 +167,15 @@ async def _on_spdist_error(request: Request, error: Exception) -> Response:
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
     detail: object = error.detail
-    body = detail if isinstance(detail, dict) else ClusterError(f"{request.url.path}: {detail}").to_dict()
+    kind = NotFoundError if error.status_code == 404 else ClusterError
+    body = detail if isinstance(detail, dict) else error_body(kind(f"{request.url.path}: {detail}"))
     return JSONResponse(body, error.status_code, error.headers)
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-    return JSONResponse(ClusterError(f"{request.url.path}: {found}").to_dict(), 400)
+    return JSONResponse(error_body(ClusterError(f"{request.url.path}: {found}")), 400)
 
 
 async def _on_disconnect(request: Request, error: Exception) -> Response:
@@ -183,5 +184,5 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    body = SpdistError("this node failed to answer", hint="its log has the details").to_dict()
-    return JSONResponse(body, 500)
+    told = SpdistError("this node failed to answer", hint="its log has the details")
+    return JSONResponse(error_body(told), 500)

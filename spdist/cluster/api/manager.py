@@ -12,7 +12,7 @@ from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import AppText, Body, Gate, new_app
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import AnswerHeartbeat
-from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, read_message
+from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, error_body, read_message
 from spdist.errors import ClusterError, NotFoundError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _workers(manager: Manager, gate: Gate) -> APIRouter:
         try:
             message = read_message(HeartbeatRequest, body)
         except ClusterError as error:
-            raise HTTPException(400, error.to_dict()) from error
+            raise HTTPException(400, error_body(error)) from error
         answer, orders = manager.heartbeat(message.to_report(), message.outcomes, request.client)
         if isinstance(answer, AnswerHeartbeat):
             text = HeartbeatAnswer.from_answer(
