@@ -12,6 +12,7 @@ from spdist.spans import Span
 
 __all__ = [
     "AppValidationError",
+    "BusyError",
     "ChannelError",
     "ClockJumpError",
     "ClusterError",
@@ -58,6 +59,7 @@ __all__ = [
     "StoreUnavailableError",
     "TransportError",
     "TransportUnavailableError",
+    "UnansweredError",
     "UnauthorizedError",
     "UndefinedAttributeError",
     "UndefinedNameError",
@@ -364,6 +366,13 @@ class TransportUnavailableError(TransportError, ConnectionError):
     retryable = True
 
 
+class UnansweredError(TransportError, TimeoutError):
+    """A running group did not answer a question in time; whether what was asked took effect is unknown."""
+
+    code = "SP0503"
+    retryable = True
+
+
 class MappingError(TransportError):
     """A payload, or an event of it, does not fit the stream it was sent to."""
 
@@ -462,6 +471,13 @@ class PlannerBusyError(ClusterError):
     """The manager is planning another app, and that takes long."""
 
     code = "SP0709"
+    retryable = True
+
+
+class BusyError(ClusterError):
+    """As many requests of this kind are under way as this node takes."""
+
+    code = "SP0710"
     retryable = True
 
 

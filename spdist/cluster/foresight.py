@@ -76,6 +76,10 @@ class Foresight:
         self._known = known
         return tuple(planned for _, planned in known.values())
 
+    def written_ms(self) -> dict[str, int]:
+        """Return when each app was last deployed or updated, as of the last look: ms since epoch."""
+        return {name: row.updated_ms for name, (row, _) in self._known.items()}
+
     def _planned(self, row: StoredDeployment) -> Deployment:
         before, planned = self._known.get(row.name, (None, None))
         if planned is not None and before == row:

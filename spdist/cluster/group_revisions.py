@@ -1,4 +1,4 @@
-"""A worker's side of revisions: keeps, lists and restores the state of single group instances."""
+"""A worker's side of revisions: keeps, lists, restores and deletes the state of single group instances."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ class RevisionStore(Protocol):
 
     def revisions(self, instance: str) -> list[str]:
         """Return the names of an instance's revisions, oldest first."""
+        ...
+
+    def clear(self, instance: str) -> list[str]:
+        """Delete all revisions of an instance, and return their names."""
         ...
 
 
@@ -56,6 +60,8 @@ class GroupRevisions:
             self._store.save(order.instance, order.revision)
         elif order.kind == "restore":
             self._restore(order.instance, order.revision)
+        elif order.kind in ("clear", "clear-stopped"):
+            return self._clear(order.instance, restart=order.kind == "clear-stopped")
         else:
             return self._store.revisions(order.instance)
         return []
@@ -89,6 +95,25 @@ class GroupRevisions:
         """
         self._keeper.group(name)
         self._restore(name, revision)
+
+    def clear(self, name: str, *, restart: bool) -> list[str]:
+        """Delete the revisions of an instance that is here, and return their names; `restart`: while it is stopped.
+
+        Raises
+        ------
+        NotFoundError
+            The instance is not here.
+        """
+        self._keeper.group(name)
+        return self._clear(name, restart=restart)
+
+    def _clear(self, name: str, *, restart: bool) -> list[str]:
+        gone: list[str] = []
+        if restart:
+            self._keeper.while_stopped(name, lambda: gone.extend(self._store.clear(name)))
+        else:
+            gone += self._store.clear(name)
+        return gone
 
     def _restore(self, name: str, revision: str) -> None:
         self._keeper.while_stopped(name, lambda: self._store.restore(name, revision))

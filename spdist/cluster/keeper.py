@@ -220,6 +220,11 @@ class Keeper:
         with self._lock:
             return [group.report() for group in self._groups.values()]
 
+    def age_ms(self, name: str) -> int:
+        """Return how long ago a group was last told to start; 0 for one that waits or is not here."""
+        with self._lock:
+            return self._clock.steady_ms() - self._started_ms[name] if name in self._started_ms else 0
+
     def group(self, name: str) -> HostedGroup:
         """Return a group; NotFoundError if it is not here."""
         with self._lock:

@@ -19,6 +19,7 @@ from spdist.clock import Clock, SystemClock
 from spdist.cluster import views
 from spdist.cluster.access import Users
 from spdist.cluster.api import Server, manager_app
+from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.candidate import Candidate
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.foresight import Foresight
@@ -33,10 +34,12 @@ from spdist.cluster.messages import (
     WorkerTiming,
 )
 from spdist.cluster.mind import Mind
+from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderBook
 from spdist.cluster.planner import Planner, PlannerSettings
 from spdist.cluster.plans import Plans
 from spdist.cluster.process import advertised, tell_notes, times_doubt, wait_for_end
+from spdist.cluster.questions import Questions
 from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
@@ -45,7 +48,7 @@ from spdist.cluster.store import CoordinationStore, ManagerRow
 from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
-from spdist.errors import ConfigError, ConflictError, NotLeaderError, NoWorkersError, StoreUnavailableError
+from spdist.errors import ConfigError, ConflictError, NotLeaderError, SiddhiAppError, StoreUnavailableError
 from spdist.planning.change import TopologyChange
 from spdist.planning.limits import AppLimits
 from spdist.planning.origin import newly_read
@@ -61,6 +64,8 @@ T = TypeVar("T")
 _log = logging.getLogger("spdist.cluster.manager")
 #: How long a deployment waits for a server that shall say which topics there are.
 _PATIENCE_MS = 5000
+#: What stands where the name of an app does in WSO2's paths for all of them.
+RESERVED = frozenset({"revisions", "statistics"})
 #: Characters of a text that the manager's own process may read.
 _SHORT = 20_000
 
@@ -131,7 +136,14 @@ class Manager:
         self._foresight = Foresight(self._store, self._plans, config.cluster.event_polling_interval_ms)
         self._mind = Mind(state, self._store, self._clock)
         self._orders = OrderBook()
-        self._revisions = AppRevisions(self._orders)
+        self.desk = AppDesk(
+            self._ask,
+            self._plans,
+            AppRevisions(self._orders),
+            Questions(self._topics),
+            self._clock,
+            self._foresight.written_ms,
+        )
         self._server: Server | None = None
         self._candidate: Candidate | None = None
         self._registry: Registry | None = None
@@ -187,6 +199,7 @@ class Manager:
         if self._registry is not None:
             self._registry.stop()
         self._foresight.stop()
+        self.desk.close()
         self._planner.stop()
         self._store.close()
         _log.info("manager %s has stopped", self.id)
@@ -222,6 +235,8 @@ class Manager:
         # Only for the line that an error names, the manager itself reads a text: none that takes long.
         check_topics(topology, text if len(text) <= _SHORT else "", self._topics)
         name, assignments = topology.app, topology.assignments()
+        if name in RESERVED:
+            raise SiddhiAppError(f"an app cannot be called {name}: /siddhi-apps/{name} means all apps")
         before = self._ask(lambda state, now_ms: state.deployments.running(name))
         known = () if before is None else before.assignments
         ends = topic_ends(newly_read(known, assignments) if known else (), self._topics)
@@ -282,38 +297,6 @@ class Manager:
         topology = self._plans.topology(self.app_text(app))
         return self._ask(lambda state, now_ms: views.topology_view(state, topology, now_ms))
 
-    def backup(self, app: str) -> str:
-        """Have the state of all groups of `app` kept and return the revision; see `AppRevisions.backup`."""
-        return self._revisions.backup(app, self._hosts(app), self._clock.now_ms())
-
-    def revisions(self, app: str) -> list[str]:
-        """Return the revisions of `app`, oldest first; see `AppRevisions.revisions`."""
-        return self._revisions.revisions(self._hosts(app))
-
-    def restore(self, app: str, revision: str) -> None:
-        """Let all groups of `app` go back to `revision`; see `AppRevisions.restore`."""
-        self._revisions.restore(app, self._hosts(app), revision)
-
-    def _hosts(self, app: str) -> dict[str, str]:
-        """Return for each group instance of `app` its worker, or any while it waits for one.
-
-        Raises
-        ------
-        NotFoundError
-            The app is not deployed.
-        NoWorkersError
-            No worker has joined.
-        """
-
-        def hosts(state: ManagerState, now_ms: int) -> dict[str, str]:
-            groups = deployment_status(state, app, now_ms).groups
-            workers = [member.report.id for member in state.members if not member.report.leaving]
-            if not workers:
-                raise NoWorkersError(f"no worker has joined that could see to the state of {app}")
-            return {group.app_name: group.worker or workers[0] for group in groups}
-
-        return self._ask(hosts)
-
     # ------------------------------------------------------------------------------------------------------------ nodes
     def heartbeat(
         self, report: WorkerReport, outcomes: list[OutcomeMessage], peer: Peer | None = None
@@ -356,6 +339,10 @@ class Manager:
         view = self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms))
         return {**view, "announcements": [asdict(one) for one in list(self._mind.announcements)]}
 
+    def statistics(self) -> Json:
+        """Return WSO2's ``/statistics`` of this node; see `node_statistics`."""
+        return node_statistics("Active" if self.leads() else "Passive", self.group_id)
+
     def node_details(self) -> list[Json]:
         """Return WSO2's list of workers that are no receivers."""
         return self._ask(lambda state, _: views.node_details(state))
@@ -385,7 +372,7 @@ class Manager:
 
 
 def _plans(planner: Planner) -> Plans:
-    return Plans(planner.plan, planner.plan_again, planner.compare)
+    return Plans(planner.plan, planner.plan_again, planner.compare, planner.flow)
 
 
 def _planner_settings(config: Config) -> PlannerSettings:

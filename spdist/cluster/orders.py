@@ -1,4 +1,4 @@
-"""Orders to workers besides "run this": keep a revision, go back to one, list them. They travel with the heartbeats.
+"""Orders to workers besides "run this": keep a revision, go back to one, list, delete. They travel with heartbeats.
 
 The leader puts an order into every answer to its worker until the worker reports the outcome; the worker carries out
 each order once, in a thread of its own, and reports its outcome until the order is no longer in the answers. So nobody
@@ -22,7 +22,7 @@ __all__ = ["Kind", "OrderBook", "OrderDesk"]
 
 _log = logging.getLogger("spdist.cluster")
 
-Kind = Literal["backup", "restore", "revisions"]
+Kind = Literal["backup", "restore", "revisions", "clear", "clear-stopped"]
 
 
 @dataclass(frozen=True, slots=True)

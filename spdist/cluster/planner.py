@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from spdist.cluster.plans import plan_text
+from spdist.cluster.plans import flow_text, plan_text
 from spdist.errors import PlannerBusyError, PlanningError, SiddhiAppError, Span, SpdistError, error_codes
 from spdist.extension import user_modules
 from spdist.planning.change import TopologyChange
@@ -132,13 +132,24 @@ class Planner:
             return old.diff(new)
         return _CHANGE.validate_json(self._answered(text, None, time_s, before))
 
+    def flow(self, text: str) -> list[dict[str, Any]]:
+        """Return the edges between the elements of an app that is deployed; see `spdist.planning.flow.app_flow`."""
+        if _NOTEBOOK in user_modules():
+            return flow_text(text, self._settings.scripts)
+        edges: list[dict[str, Any]] = json.loads(
+            self._answered(text, None, self._settings.time_ms / 1000, wants="flow")
+        )
+        return edges
+
     def _plan(self, text: str, limits: AppLimits | None, time_s: float) -> Topology:
         settings = self._settings
         if _NOTEBOOK in user_modules():
             return plan_text(text, settings.scripts, settings.shards, settings.transport, limits or UNLIMITED)
         return _TOPOLOGY.validate_json(self._answered(text, limits, time_s))
 
-    def _answered(self, text: str, limits: AppLimits | None, time_s: float, before: str | None = None) -> bytes:
+    def _answered(
+        self, text: str, limits: AppLimits | None, time_s: float, before: str | None = None, wants: str = "plan"
+    ) -> bytes:
         request = {
             "text": text,
             "scripts": self._settings.scripts,
@@ -147,6 +158,7 @@ class Planner:
             "limits": None if limits is None else asdict(limits),
             "extensions": sorted(user_modules()),
             "before": before,
+            "wants": wants,
             "time_s": time_s,
         }
         if not self._turn.acquire(timeout=time_s):
@@ -290,7 +302,7 @@ def _error(told: dict[str, Any], text: str) -> SpdistError:
 
 
 def _answer(request: dict[str, Any]) -> bytes:
-    """Return the topology of the text that is asked for, or the error, as JSON."""
+    """Return the topology of the text that is asked for, what becomes of it, its flow, or the error, as JSON."""
     for module in request["extensions"]:
         try:
             importlib.import_module(module)
@@ -299,6 +311,8 @@ def _answer(request: dict[str, Any]) -> bytes:
     limits = UNLIMITED if request["limits"] is None else AppLimits(**request["limits"])
     told: SpdistError
     try:
+        if request["wants"] == "flow":
+            return json.dumps(flow_text(request["text"], request["scripts"])).encode()
         topology = plan_text(request["text"], request["scripts"], request["shards"], request["transport"], limits)
         before = request["before"]
         if before is None:
@@ -322,7 +336,7 @@ def _serve() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what anything prints is no answer
-    _answer({"text": _FIRST, "extensions": [], "before": None, "limits": None, **_PLAIN})
+    _answer({"text": _FIRST, "extensions": [], "before": None, "wants": "plan", "limits": None, **_PLAIN})
     answers.write(b"ready\n")
     answers.flush()
     for line in sys.stdin.buffer:

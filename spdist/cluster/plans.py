@@ -6,6 +6,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,7 @@ from spdist.planning.limits import AppLimits
 from spdist.planning.origin import restored_origins
 from spdist.planning.topology import Topology
 
-__all__ = ["Plans", "plan_text"]
+__all__ = ["Plans", "flow_text", "plan_text"]
 
 #: Names of apps become names of topics, files and addresses.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -57,6 +58,16 @@ def plan_text(
     return plan(app, check(app, catalog(scripts), text), transport, shards=shards, limits=limits)
 
 
+def flow_text(text: str, scripts: bool | None = None) -> list[dict[str, Any]]:
+    """Return the edges between the elements of an app; see `spdist.planning.flow.app_flow`, and `plan_text`."""
+    from spdist.extension import catalog
+    from spdist.language.checker import check
+    from spdist.language.parser import parse
+    from spdist.planning.flow import app_flow
+
+    return app_flow(check(parse(text), catalog(scripts), text), text)
+
+
 class Plans:
     """Topologies by text: the newest are kept, so that looking at an app does not plan it again.
 
@@ -69,6 +80,8 @@ class Plans:
     compare : callable, optional
         From the text of a deployed app and another one that was planned to what becomes of it; compared here if it is
         left out.
+    flow : callable, optional
+        From the text of a deployed app to the edges between its elements; found here if it is left out.
 
     State
     -----
@@ -80,10 +93,12 @@ class Plans:
         planner: Callable[[str], Topology] = plan_text,
         again: Callable[[str], Topology] | None = None,
         compare: Callable[[str, str], TopologyChange] | None = None,
+        flow: Callable[[str], list[dict[str, Any]]] | None = None,
     ) -> None:
         self._planner = planner
         self._again = again or planner
         self._compare = compare
+        self.flow = flow or partial(flow_text, scripts=True)
         self._known: OrderedDict[str, tuple[Topology, int]] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()

@@ -82,6 +82,28 @@ class AppRevisions:
         self._order("restore", hosts, revision)
         _log.info("%s goes on from revision %s", app, revision)
 
+    def clear(self, hosts: Mapping[str, str], *, restart: bool) -> list[str]:
+        """Have all revisions of group instances deleted, and return the names of those that were there.
+
+        What runs goes on from its present state, which is none of them.
+
+        Parameters
+        ----------
+        hosts : mapping of str to str
+            For each of the instances the worker that is to do it.
+        restart : bool
+            Whether each is stopped before and started again afterwards.
+
+        Raises
+        ------
+        StateError, ClusterError
+            As `backup` does. What is deleted already stays so: clear once more.
+        """
+        gone = self._order("clear-stopped" if restart else "clear", hosts).values()
+        names = sorted({name for one in gone for name in one}, key=lambda name: (int(name.partition("__")[0]), name))
+        _log.info("revisions are deleted: %s", ", ".join(names) or "there were none")
+        return names
+
     def _order(self, kind: Kind, hosts: Mapping[str, str], revision: str = "") -> dict[str, list[str]]:
         given = {instance: self._book.give(worker, kind, instance, revision) for instance, worker in hosts.items()}
         late = wait(given.values(), timeout=self._timeout_s).not_done

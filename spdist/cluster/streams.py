@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster.plans import Plans, plan_text
+from spdist.cluster.questions import Question, holders_of
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
-from spdist.errors import ClusterError, OnDemandQueryError
+from spdist.errors import OnDemandQueryError
 from spdist.planning.limits import UNLIMITED
 
 if TYPE_CHECKING:
@@ -80,24 +81,17 @@ class Streams:
         ------
         SiddhiSyntaxError
             The query does not follow the grammar.
-        ClusterError
+        NotFoundError
             No group of the app holds what it names.
         OnDemandQueryError
             It means nothing in the app, or fails on a row.
         TransportError
             The group does not answer in time.
         """
-        from spdist.language.parser import parse_on_demand
         from spdist.transports.commands import ask
 
-        asked = parse_on_demand(query)
-        target = asked.output.target if asked.output is not None else None
-        store = asked.store or (target.name if target is not None else "")
-        topology = self._plans.topology(text)
-        holders = topology.holders(store)
-        if not holders:
-            raise ClusterError(f"no group of app {topology.app} holds a table, window or aggregation {store}")
-        answer = ask(self._topics(), holders[0], query, timeout_s)
+        holder = holders_of(self._plans.topology(text), Question.read(query).element)[0]
+        answer = ask(self._topics(), holder, query, timeout_s)
         if "error" in answer:
             raise OnDemandQueryError(answer["error"]["message"])
         return [tuple(row) for row in answer["rows"]]

@@ -19,7 +19,7 @@ from spdist.planning.topology import ExecutionGroup, GroupInput, GroupOutput, To
 if TYPE_CHECKING:
     from spdist.cluster.store import ManagerRow
 
-__all__ = ["app_view", "node_details", "nodes_view", "topology_view"]
+__all__ = ["app_statistics", "app_view", "node_details", "nodes_view", "topic_details", "topology_view"]
 
 Json = dict[str, Any]
 
@@ -33,6 +33,34 @@ def app_view(state: ManagerState, status: DeploymentStatus) -> Json:
         "reason": status.reason,
         "version": status.version,
         "groups": [_instance(state, record) for record in status.groups],
+    }
+
+
+def app_statistics(status: DeploymentStatus, age_ms: int) -> Json:
+    """Return WSO2's line of an app in ``/siddhi-apps/statistics``; what is measured here is always on."""
+    return {
+        "appName": status.name,
+        "status": "active" if status.state is DeploymentState.RUNNING else "inactive",
+        "age": max(0, age_ms),
+        "isStatEnabled": True,
+    }
+
+
+def topic_details(state: ManagerState, status: DeploymentStatus) -> list[Json]:
+    """Return WSO2's ``kafkaDetails``: the topics of each instance, whatever carries them; hosts only where it runs."""
+    return [_topics(state, record) for record in status.groups]
+
+
+def _topics(state: ManagerState, record: GroupRecord) -> Json:
+    assignment = state.deployments.instances[record.app_name].assignment
+    address = Address.from_url(record.url) if record.url else None
+    return {
+        "appName": record.app_name,
+        "siddhiApp": record.siddhi_app,
+        "deployedHost": "" if address is None else address.host,
+        "deployedPort": "" if address is None else str(address.port),
+        "sourceList": sorted({one.topic for one in assignment.inputs if not one.source}),
+        "sinkList": sorted({p.topic for one in assignment.outputs for p in one.publishing}),
     }
 
 

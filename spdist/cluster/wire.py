@@ -222,7 +222,7 @@ class OrderMessage(Message):
     """What a worker is to do besides running groups; see `spdist.cluster.orders`."""
 
     id: _Name
-    kind: Literal["backup", "restore", "revisions"]
+    kind: Literal["backup", "restore", "revisions", "clear", "clear-stopped"]
     instance: _Name
     revision: Annotated[str, Field(max_length=500)] = ""
 

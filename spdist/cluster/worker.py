@@ -8,7 +8,6 @@ Each order to a group has a thread of its own.
 from __future__ import annotations
 
 import logging
-import platform
 import threading
 import uuid
 from collections.abc import Callable
@@ -26,13 +25,17 @@ from spdist.cluster.launcher import SparkLauncher
 from spdist.cluster.link import LeaderLink, jittered
 from spdist.cluster.memory import worker_memory
 from spdist.cluster.messages import GroupPhase, WorkerTiming
+from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderDesk
 from spdist.cluster.process import advertised, tell_notes, wait_for_end
+from spdist.cluster.questions import Questions
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatRequest
+from spdist.cluster.worker_desk import WorkerDesk
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config
 from spdist.errors import SpdistError, UnauthorizedError
+from spdist.transports.opening import transport_settings
 
 __all__ = ["Worker"]
 
@@ -91,6 +94,8 @@ class Worker:
         self._store = revisions
         self._desk = OrderDesk(lambda order: self._known_revisions().perform(order), self._beat_now.set)
         self._link = LeaderLink(config, _call_timeout_s(_own_timing(config)), lambda: self._known_keeper().texts())
+        questions = Questions(transport_settings(config.transports))
+        self.desk = WorkerDesk(self._known_keeper, self._known_revisions, questions)
         self._keeper: Keeper | None = None
         self._server: Server | None = None
         self._threads: list[threading.Thread] = []
@@ -156,6 +161,7 @@ class Worker:
             self._spark.close()
         if self._server is not None:
             self._server.stop()
+        self.desk.close()
         self._link.close()
         _log.info("worker %s has stopped", self.id)
 
@@ -297,14 +303,10 @@ class Worker:
         """Return WSO2's ``/statistics`` of this node, as far as it means something here, and whom it obeys."""
         keeper = self._known_keeper()
         return {
-            "workerMetrics": dict(node_metrics()),
-            "runningStatus": "Reachable",
-            "clusterID": self.incarnation,
-            "osName": platform.system(),
+            **node_statistics("Active", self.incarnation, keeper.rejected or keeper.readiness.reason),
             "term": keeper.known_term,
             "serving": keeper.serving,
             "ready": keeper.readiness.ready,
-            "message": keeper.rejected or keeper.readiness.reason,
         }
 
     def metrics(self) -> str:

@@ -54,6 +54,10 @@ class PersistenceStore(Protocol):
         """Let `instance` go back to `revision`. A group that runs is fenced, and fails with its next batch."""
         ...
 
+    def clear(self, instance: str) -> list[str]:
+        """Delete all revisions of `instance`, and return their names; its state is none of them and stays."""
+        ...
+
 
 def open_persistence(settings: StatePersistence, datasources: Mapping[str, Datasource]) -> PersistenceStore:
     """Return the store that ``state.persistence`` names.
@@ -136,6 +140,24 @@ class FileSystemPersistenceStore:
             raise _missing(instance, revision, self.revisions(instance))
         put_back(self._location, instance, source)
 
+    def clear(self, instance: str) -> list[str]:
+        """Delete all revisions of `instance`, and return their names, oldest first.
+
+        Raises
+        ------
+        StateError
+            One cannot be deleted.
+        """
+        gone = self.revisions(instance)
+        for name in gone:
+            try:
+                shutil.rmtree(self._path(instance, name))
+            except FileNotFoundError:  # somebody else deletes it, too
+                continue
+            except OSError as error:
+                raise StateError(f"revision {name} of {instance} cannot be deleted: {error}") from error
+        return gone
+
     def _path(self, instance: str, revision: str) -> Path:
         return state_directory(self._location / ".revisions", instance) / _checked(revision)
 
@@ -208,6 +230,19 @@ class DBPersistenceStore:
             put_back(self._location, instance, directory)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+    def clear(self, instance: str) -> list[str]:
+        """Delete all revisions of `instance`, and return their names, oldest first.
+
+        Raises
+        ------
+        StoreError
+            The database does not delete one.
+        """
+        gone = self.revisions(instance)
+        for name in gone:
+            self._table.delete(instance, name)
+        return gone
 
     def _temporary(self, revision: str) -> Path:
         return self._location / ".revisions" / f".{uuid.uuid4().hex}-{millis_of(revision)}"

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spdist.errors import MappingError, TransportError
+from spdist.errors import MappingError, TransportError, UnansweredError
 from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
 from spdist.transports.payload import Events, Payload
@@ -91,8 +91,10 @@ def ask(transport: Transport, instance: str, query: str, timeout_s: float = 30.0
 
     Raises
     ------
+    UnansweredError
+        The instance does not answer in time.
     TransportError
-        The instance takes no commands, or does not answer in time.
+        The instance takes no commands.
     """
     commands, answers = commands_topic(instance), answers_topic(instance)
     if not transport.partitions(commands):
@@ -113,4 +115,4 @@ def ask(transport: Transport, instance: str, query: str, timeout_s: float = 30.0
                 if answer.pop("id", None) == id:
                     return answer
         pace.wait(_PAUSE_S)
-    raise TransportError(f"{instance} did not answer within {timeout_s:g} s", hint="does a worker run it?")
+    raise UnansweredError(f"{instance} did not answer within {timeout_s:g} s", hint="does a worker run it?")

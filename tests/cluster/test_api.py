@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -95,7 +96,7 @@ def test_every_route_but_health_asks_who_is_there(leader: Manager, tmp_path: Pat
         try:
             with httpx.Client(base_url=server.url, trust_env=False) as stranger:
                 for method, path in found:
-                    answer = stranger.request(method, path.replace("{name}", "X").replace("{app}", "X"))
+                    answer = stranger.request(method, re.sub(r"\{\w+\}", "X", path))
                     assert (answer.status_code == 200) is (path == "/health"), f"{method} {path}: {answer.status_code}"
                     if path != "/health":
                         assert answer.status_code == 401
@@ -103,10 +104,6 @@ def test_every_route_but_health_asks_who_is_there(leader: Manager, tmp_path: Pat
                         assert answer.json()["error"] == "SP0705"
         finally:
             server.stop()
-
-
-def test_its_own_description_is_not_published(http: httpx.Client) -> None:
-    assert {http.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")} == {404}
 
 
 @pytest.mark.parametrize(

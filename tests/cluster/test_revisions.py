@@ -28,6 +28,7 @@ class FakeStore:
     def __init__(self, spark: FakeSpark | None = None) -> None:
         self.kept: dict[str, list[str]] = {}
         self.restored: list[tuple[str, str, list[str]]] = []
+        self.cleared: list[tuple[str, list[str]]] = []
         self.problem: Exception | None = None
         self._spark = spark
 
@@ -42,6 +43,11 @@ class FakeStore:
 
     def revisions(self, instance: str) -> list[str]:
         return self.kept.get(instance, [])
+
+    def clear(self, instance: str) -> list[str]:
+        running = self._spark.of(instance) if self._spark else []
+        self.cleared.append((instance, list(running[-1].told) if running else []))
+        return self.kept.pop(instance, [])
 
 
 # -------------------------------------------------------------------------------------------------------------- orders
@@ -222,10 +228,40 @@ def test_a_failed_backup_says_why(client: ClusterClient, store: FakeStore) -> No
         client.deploy(APP).wait(timeout_s=20).backup()
 
 
+def test_the_revisions_of_an_app_are_deleted_while_it_runs(
+    client: ClusterClient, spark: FakeSpark, store: FakeStore
+) -> None:
+    app = client.deploy(APP).wait(timeout_s=20)
+    kept = [app.backup()]
+    other = client.deploy(APP.replace("Trades", "Other")).wait(timeout_s=20)
+    others = [other.backup()]
+    gone = client.call("DELETE", "/siddhi-apps/Trades/revisions")
+    assert (gone["type"], gone["revisions"]) == ("success", kept)
+    assert "present state" in gone["message"]
+    assert (app.revisions(), other.revisions()) == ([], others)
+    assert all(runtime.told == ["start"] for runtime in spark.runtimes), "nothing was stopped for that"
+    with pytest.raises(NotFoundError):
+        client.call("DELETE", "/siddhi-apps/Nobody/revisions")
+
+
+def test_the_revisions_of_all_apps_are_deleted_while_their_groups_are_stopped(
+    client: ClusterClient, spark: FakeSpark, store: FakeStore
+) -> None:
+    app, other = client.deploy(APP), client.deploy(APP.replace("Trades", "Other"))
+    kept = sorted([app.wait(timeout_s=20).backup(), other.wait(timeout_s=20).backup()])
+    gone = client.call("DELETE", "/siddhi-apps/revisions", params={"enabledRedeployment": "true"}, timeout_s=30)
+    assert sorted(gone["revisions"]) == kept
+    assert len(store.cleared) == 6
+    assert all(told == ["start", "stop"] for _, told in store.cleared)
+    app.wait(timeout_s=20)
+    other.wait(timeout_s=20)
+    assert len(spark.runtimes) == 12, "each group was started again"
+
+
 def test_without_workers_nothing_can_be_kept(manager: Manager) -> None:
     manager.deploy(APP, replace=False)
     with pytest.raises(NoWorkersError):
-        manager.backup("Trades")
+        manager.desk.backup("Trades")
 
 
 def test_an_operator_can_ask_a_worker_itself(client: ClusterClient, worker: Worker, store: FakeStore) -> None:
@@ -238,5 +274,8 @@ def test_an_operator_can_ask_a_worker_itself(client: ClusterClient, worker: Work
     assert caller.call("GET", f"{path}/revisions").body == [made.body["revision"]]
     assert caller.call("POST", f"{path}/restore", params={"revision": made.body["revision"]}).status == 200
     assert store.restored[0][:2] == ("Trades-filter-1", made.body["revision"])
+    assert caller.call("DELETE", f"{path}/revisions").body["revisions"] == [made.body["revision"]]
+    assert caller.call("DELETE", f"{worker.url}/siddhi-apps/revisions").body["revisions"] == []
+    assert caller.call("GET", f"{path}/revisions").body == []
     assert caller.call("POST", f"{worker.url}/siddhi-apps/..%2Fetc/backup").status == 404
     caller.close()

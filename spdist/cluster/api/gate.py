@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request, params
+from fastapi import Depends, FastAPI, HTTPException, Request, Security, params
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.models import HTTPBase
 from fastapi.responses import JSONResponse, Response
+from fastapi.security.base import SecurityBase
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import Permission, Users
 from spdist.cluster.wire import MAX_BODY_BYTES, error_body
 from spdist.errors import (
+    BusyError,
     ClusterError,
     ConfigError,
     ConflictError,
@@ -27,12 +31,13 @@ from spdist.errors import (
     StaleTermError,
     StoreUnavailableError,
     TransportUnavailableError,
+    UnansweredError,
     UnauthorizedError,
 )
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.logins import WrongLogins, credentials
 
-__all__ = ["STATUS", "AppText", "Body", "Gate", "new_app"]
+__all__ = ["STATUS", "AppText", "Body", "Gate", "json_body", "new_app"]
 
 _log = logging.getLogger(__name__)
 _wrong_logins = WrongLogins(_log)
@@ -52,11 +57,13 @@ STATUS: dict[type[SpdistError], int] = {
     NotLeaderError: 307,
     NoWorkersError: 503,
     PlannerBusyError: 503,
+    BusyError: 503,
+    UnansweredError: 504,
 }
 
 
 def new_app(title: str) -> FastAPI:
-    """Return an app without routes that answers every error with its JSON. Its own description is not published."""
+    """Return an app without routes that answers every error with its JSON; `publish` lets people read what it has."""
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(SpdistError, _on_spdist_error)
     app.add_exception_handler(StarletteHTTPException, _on_http_exception)
@@ -64,6 +71,19 @@ def new_app(title: str) -> FastAPI:
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
     return app
+
+
+class _Basic(SecurityBase):
+    """What the description of a route says of its gate; the gate itself reads the header."""
+
+    model = HTTPBase(scheme="basic", description="A user of auth.configs of this node")
+    scheme_name = "basic"
+
+    async def __call__(self) -> None:
+        """Let everybody pass."""
+
+
+_BASIC = _Basic()
 
 
 class Gate:
@@ -77,7 +97,7 @@ class Gate:
     def asks(self, permission: Permission) -> params.Depends:
         """Return the dependency that lets in only users with `permission`; it yields the user's name."""
 
-        async def enter(request: Request) -> str:
+        async def enter(request: Request, _: Annotated[None, Depends(_BASIC)]) -> str:
             username, password = _credentials(request)
             granted = self._users.recall(username, password)
             if granted is None:
@@ -87,14 +107,22 @@ class Gate:
                 raise UnauthorizedError(
                     "user name or password are wrong", hint="the users are those of auth.configs of this node"
                 )
-            if permission not in granted:
-                _log.warning("user %r from %s: no permission for %s", username, _caller(request), request.url.path)
-                message = f"user {username!r} may not do this: it takes the permission {permission.value}"
-                raise HTTPException(403, error_body(UnauthorizedError(message)))
+            request.state.username, request.state.granted = username, granted
+            self.check(request, permission)
             return username
 
-        depends: params.Depends = Depends(enter)
+        # The scope is for the description: who reads it sees which permission a route asks for.
+        depends: params.Depends = Security(enter, scopes=[permission.value])
         return depends
+
+    def check(self, request: Request, permission: Permission) -> None:
+        """Let a user go on who has been let in; HTTPException 403 if that takes a permission the user lacks."""
+        if permission in request.state.granted:
+            return
+        username = request.state.username
+        _log.warning("user %r from %s: no permission for %s", username, _caller(request), request.url.path)
+        message = f"user {username!r} may not do this: it takes the permission {permission.value}"
+        raise HTTPException(403, error_body(UnauthorizedError(message)))
 
     async def _guess(self, request: Request, username: str, password: str) -> frozenset[Permission] | None:
         """Return what a user may do who has not shown this password before; None where it is wrong."""
@@ -141,6 +169,20 @@ async def _read_app_text(request: Request) -> str:
     if not text.strip():
         raise SiddhiAppError("the app is empty")
     return text
+
+
+def json_body(kind: type[BaseModel], hint: str | None = None) -> Any:
+    """Return the dependency that reads the body, JSON, as a `kind`; `hint` is for those who send another."""
+
+    async def read(request: Request) -> BaseModel:
+        try:
+            return kind.model_validate_json(await _read_body(request))
+        except ValidationError as error:
+            found = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors()[:5]]
+            message = f"{request.url.path}: the body is not a valid {kind.__name__}: {'; '.join(found)}"
+            raise HTTPException(400, error_body(ClusterError(message, hint=hint))) from error
+
+    return Depends(read)
 
 
 Body = Annotated[bytes, Depends(_read_body)]

@@ -5,15 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import AppText, Body, Gate, new_app
+from spdist.cluster.api.apps import IsActive, app_routes
+from spdist.cluster.api.description import publish
+from spdist.cluster.api.gate import AppText, Gate, json_body, new_app
+from spdist.cluster.api.models import (
+    REASONS,
+    AppState,
+    Content,
+    Done,
+    GroupRecord,
+    GroupTopics,
+    LeaderNamed,
+    Nodes,
+    Responses,
+    Revision,
+    ThisManager,
+    Topology,
+    WorkerAddress,
+    answers,
+    fails,
+    takes,
+)
+from spdist.cluster.api.node import node_routes
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import AnswerHeartbeat
-from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, error_body, read_message
-from spdist.errors import ClusterError, NotFoundError
+from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim
+from spdist.errors import NotFoundError
 
 if TYPE_CHECKING:
     from spdist.cluster.manager import Deployed, Manager
@@ -21,7 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["manager_app"]
 
 Json = dict[str, Any]
-_IsActive = Annotated[bool | None, Query(alias="isActive")]
+_Suffix = Annotated[str, Query(alias="permissionSuffix", max_length=200)]
+_HEARTBEAT = json_body(HeartbeatRequest, "nodes of one cluster must run the same version of spdist")
+_CREATED: Responses = {201: {"model": Done, "description": "Done"}}
+_APP = "@app:name('Doubles') define stream S (v int); from S select v * 2 as twice insert into Out;"
 
 
 def manager_app(manager: Manager) -> FastAPI:
@@ -35,44 +59,53 @@ def manager_app(manager: Manager) -> FastAPI:
     """
     app = new_app("spdist manager")
     gate = Gate(manager.users)
+    app.include_router(node_routes("manager", manager.statistics, gate))
+    app.include_router(app_routes(manager.desk, manager.app_text, gate))
     app.include_router(_apps(manager, gate))
     app.include_router(_revisions(manager, gate))
     app.include_router(_cluster(manager, gate))
+    app.include_router(_dashboard(manager, gate))
     app.include_router(_workers(manager, gate))
-
-    @app.get("/health")
-    def health() -> Json:
-        return {"status": "healthy"}
-
+    app.include_router(_heartbeats(manager, gate))
+    publish(app, gate, standby=True)
     return app
 
 
 def _apps(manager: Manager, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/siddhi-apps")
+    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
     view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
 
-    @router.post("", dependencies=[manage])
+    @router.post("", status_code=201, dependencies=[manage], **takes(example=_APP), **answers(Done, 409, status=201))
     def deploy(text: AppText) -> Response:
+        """Deploy an app; workers begin to run it with their next heartbeats."""
         return _stored(manager.deploy(text, replace=False))
 
-    @router.put("", dependencies=[manage])
+    @router.put("", dependencies=[manage], **takes(example=_APP), **answers(Done, 409, other=_CREATED))
     def update(text: AppText) -> Response:
+        """Deploy an app, or replace the one of its name.
+
+        What has been read is the old text's, what comes after the new one's; `change` tells what becomes of the groups.
+        """
         return _stored(manager.deploy(text, replace=True))
 
-    @router.get("", dependencies=[view])
-    def list_apps(is_active: _IsActive = None) -> list[str]:
+    @router.get("", dependencies=[view], **answers(list[str]))
+    def list_apps(is_active: IsActive = None) -> list[str]:
+        """List the names of all deployed apps."""
         return [a["name"] for a in manager.apps() if is_active is None or (a["status"] == "active") is is_active]
 
-    @router.get("/{name}", dependencies=[view])
+    @router.get("/{name}", dependencies=[view], **answers(Content))
     def content(name: str) -> Json:
+        """Return the SiddhiQL of an app as it was sent."""
         return {"content": manager.app_text(name)}
 
-    @router.get("/{name}/status", dependencies=[view])
+    @router.get("/{name}/status", dependencies=[view], **answers(AppState))
     def status(name: str) -> Json:
+        """Tell how an app and each of its groups are doing."""
         return manager.app_status(name)
 
-    @router.delete("/{name}", dependencies=[manage])
+    @router.delete("/{name}", dependencies=[manage], **answers(Done, 409))
     def undeploy(name: str) -> Json:
+        """Remove an app; workers stop its groups with their next heartbeats. Its topics and state stay."""
         manager.undeploy(name)
         return {"type": "success", "message": f"{name} is being undeployed"}
 
@@ -89,79 +122,114 @@ def _stored(done: Deployed) -> Response:
 
 
 def _revisions(manager: Manager, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/siddhi-apps")
+    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
     view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
 
-    @router.post("/{name}/backup", status_code=201, dependencies=[manage])
+    @router.post("/{name}/backup", status_code=201, dependencies=[manage], **answers(Revision, status=201))
     def backup(name: str) -> Json:
-        return {"revision": manager.backup(name)}
+        """Keep the state of all groups of an app as a revision."""
+        return {"revision": manager.desk.backup(name)}
 
-    @router.post("/{name}/restore", dependencies=[manage])
+    @router.post("/{name}/restore", dependencies=[manage], **answers(Done))
     def restore(name: str, revision: str) -> Json:
-        manager.restore(name, revision)
+        """Let all groups of an app go back to a revision."""
+        manager.desk.restore(name, revision)
         return {"type": "success", "message": f"{name} goes on from revision {revision}"}
 
-    @router.get("/{name}/revisions", dependencies=[view])
+    @router.get("/{name}/revisions", dependencies=[view], **answers(list[str]))
     def revisions(name: str) -> list[str]:
-        return manager.revisions(name)
+        """List the revisions that all groups of an app have, oldest first."""
+        return manager.desk.revisions(name)
 
     return router
 
 
 def _cluster(manager: Manager, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)])
+    router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
 
-    @router.get("")
+    @router.get("", **answers(ThisManager))
     def this_manager() -> Json:
+        """Tell whether this manager leads, and its cluster."""
         return {"haStatus": "Active" if manager.leads() else "Passive", "groupId": manager.group_id}
 
-    @router.get("/isActive")
+    @router.get("/isActive", response_class=PlainTextResponse, responses=fails(404))
     def is_active() -> Response:
+        """Answer 200 on the manager that leads and 404 on others, for load balancers."""
         if not manager.leads():
             raise NotFoundError("this manager does not lead")
         return PlainTextResponse("true")
 
-    @router.get("/siddhi-apps")
-    def all_children() -> list[Json]:
-        return manager.children()
+    @router.get("/roles", **answers(bool))
+    def may(request: Request, suffix: _Suffix) -> bool:
+        """Tell whether the caller has a permission, such as siddhiApp.manage."""
+        return suffix in {one.value for one in request.state.granted}
 
-    @router.get("/siddhi-apps/{app}")
-    def children(app: str) -> list[Json]:
-        return manager.children(app)
-
-    @router.get("/siddhi-apps-execution/{app}")
-    def text(app: str) -> Response:
-        return PlainTextResponse(manager.app_text(app))
-
-    @router.get("/topology/{app}")
+    @router.get("/topology/{app}", **answers(Topology))
     def topology(app: str) -> Json:
+        """Tell groups, topics, strategies and placement of an app."""
         return manager.topology(app)
 
-    @router.get("/nodes")
+    @router.get("/nodes", **answers(Nodes))
     def nodes() -> Json:
+        """Tell leader, managers, workers, and what has happened lately."""
         return manager.nodes()
 
     return router
 
 
-def _workers(manager: Manager, gate: Gate) -> APIRouter:
-    router = APIRouter()
-    view = gate.asks(Permission.VIEW)
+def _dashboard(manager: Manager, gate: Gate) -> APIRouter:
+    """Return what WSO2's dashboard asks a manager about the group instances of apps."""
+    router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
 
-    @router.get("/resourceClusterWorkers", dependencies=[view])
+    @router.get("/siddhi-apps", **answers(list[GroupRecord]))
+    def all_children() -> list[Json]:
+        """List the group instances of all apps."""
+        return manager.children()
+
+    @router.get("/siddhi-apps/{app}", **answers(list[GroupRecord]))
+    def children(app: str) -> list[Json]:
+        """List the group instances of an app."""
+        return manager.children(app)
+
+    @router.get("/siddhi-apps-execution/{app}", response_class=PlainTextResponse)
+    def text(app: str) -> Response:
+        """Return the SiddhiQL of an app as it was sent."""
+        return PlainTextResponse(manager.app_text(app))
+
+    @router.get("/kafkaDetails/{app}", **answers(list[GroupTopics]))
+    def topics(app: str) -> list[Json]:
+        """List the topics that each group instance of an app reads and writes, whatever carries them."""
+        return manager.desk.kafka_details(app)
+
+    return router
+
+
+def _workers(manager: Manager, gate: Gate) -> APIRouter:
+    router = APIRouter(dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
+
+    @router.get("/resourceClusterWorkers", **answers(int))
     def count() -> int:
+        """Count the workers that are no receivers."""
         return len(manager.node_details())
 
-    @router.get("/resourceClusterWorkers/clusteredWorkerNodeDetails", dependencies=[view])
+    @router.get("/resourceClusterWorkers/clusteredWorkerNodeDetails", **answers(list[WorkerAddress]))
     def details() -> list[Json]:
+        """List where the workers are reached that are no receivers."""
         return manager.node_details()
 
-    @router.post("/resourceManager/heartbeat", dependencies=[gate.asks(Permission.HEARTBEAT)])
-    def heartbeat(request: Request, body: Body) -> Response:
-        try:
-            message = read_message(HeartbeatRequest, body)
-        except ClusterError as error:
-            raise HTTPException(400, error_body(error)) from error
+    return router
+
+
+def _heartbeats(manager: Manager, gate: Gate) -> APIRouter:
+    router = APIRouter(prefix="/resourceManager", dependencies=[gate.asks(Permission.HEARTBEAT)], tags=["workers"])
+    elsewhere: Responses = {
+        301: {"model": LeaderNamed, "description": REASONS[301]},
+        204: {"description": REASONS[204]},
+    }
+
+    @router.post("/heartbeat", **takes(HeartbeatRequest), **answers(HeartbeatAnswer, other=elsewhere))
+    def heartbeat(request: Request, message: Annotated[HeartbeatRequest, _HEARTBEAT]) -> Response:
+        """Report as a worker, and be told what to run; for workers only."""
         answer, orders = manager.heartbeat(message.to_report(), message.outcomes, request.client)
         if isinstance(answer, AnswerHeartbeat):
             text = HeartbeatAnswer.from_answer(
@@ -170,8 +238,9 @@ def _workers(manager: Manager, gate: Gate) -> APIRouter:
             return Response(text, 200, media_type="application/json")
         return _elsewhere(answer.leader, "/resourceManager/heartbeat")
 
-    @router.get("/resourceManager/leader", dependencies=[gate.asks(Permission.HEARTBEAT)])
+    @router.get("/leader", **answers(LeaderClaim, other=elsewhere))
     def leader() -> Response:
+        """Tell whether this manager leads, and in which term; for workers that have lost their leader."""
         term, other = manager.who_leads()
         if term is None:
             return _elsewhere(other, "/resourceManager/leader")

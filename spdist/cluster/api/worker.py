@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Query
+from fastapi import APIRouter, FastAPI
 from fastapi.responses import PlainTextResponse
 
 from spdist.cluster.access import Permission
+from spdist.cluster.api.apps import IsActive, app_routes
+from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.api.models import AppState, Content, Done, Revision, answers
+from spdist.cluster.api.node import node_routes
 from spdist.cluster.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -23,43 +27,60 @@ def worker_app(worker: Worker) -> FastAPI:
     """Return the interface of `worker`; apps here are group instances (WSO2: partial apps)."""
     app = new_app("spdist worker")
     gate = Gate(worker.users)
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
+    app.include_router(node_routes("worker", worker.statistics, gate))
+    app.include_router(app_routes(worker.desk, worker.app_text, gate))
+    app.include_router(_apps(worker, gate))
+    app.include_router(_revisions(worker, gate))
 
-    @app.get("/health")
-    def health() -> Json:
-        return {"status": "healthy"}
+    @app.get("/metrics", dependencies=[gate.asks(Permission.VIEW)], response_class=PlainTextResponse, tags=["node"])
+    def metrics() -> PlainTextResponse:
+        """Tell the figures of groups and node as Prometheus reads them."""
+        return PlainTextResponse(worker.metrics(), media_type=CONTENT_TYPE)
 
-    @app.get("/siddhi-apps", dependencies=[view])
-    def list_apps(is_active: Annotated[bool | None, Query(alias="isActive")] = None) -> list[str]:
+    publish(app, gate, standby=False)
+    return app
+
+
+def _apps(worker: Worker, gate: Gate) -> APIRouter:
+    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
+    view = gate.asks(Permission.VIEW)
+
+    @router.get("", dependencies=[view], **answers(list[str]))
+    def list_apps(is_active: IsActive = None) -> list[str]:
+        """List the names of the group instances that are here."""
         return [a["name"] for a in worker.apps() if is_active is None or (a["status"] == "active") is is_active]
 
-    @app.get("/siddhi-apps/{name}", dependencies=[view])
+    @router.get("/{name}", dependencies=[view], **answers(Content))
     def content(name: str) -> Json:
+        """Return the SiddhiQL of a group instance."""
         return {"content": worker.app_text(name)}
 
-    @app.get("/siddhi-apps/{name}/status", dependencies=[view])
+    @router.get("/{name}/status", dependencies=[view], **answers(AppState))
     def status(name: str) -> Json:
+        """Tell how a group instance is doing, with the figures of its query."""
         return worker.app_status(name)
 
-    @app.post("/siddhi-apps/{name}/backup", status_code=201, dependencies=[manage])
+    return router
+
+
+def _revisions(worker: Worker, gate: Gate) -> APIRouter:
+    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
+    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
+
+    @router.post("/{name}/backup", status_code=201, dependencies=[manage], **answers(Revision, status=201))
     def backup(name: str) -> Json:
+        """Keep the state of a group instance as a revision."""
         return {"revision": worker.backup(name)}
 
-    @app.get("/siddhi-apps/{name}/revisions", dependencies=[view])
+    @router.get("/{name}/revisions", dependencies=[view], **answers(list[str]))
     def revisions(name: str) -> list[str]:
+        """List the revisions of a group instance, oldest first."""
         return worker.revisions(name)
 
-    @app.post("/siddhi-apps/{name}/restore", dependencies=[manage])
+    @router.post("/{name}/restore", dependencies=[manage], **answers(Done))
     def restore(name: str, revision: str) -> Json:
+        """Let a group instance go back to a revision."""
         worker.restore(name, revision)
         return {"type": "success", "message": f"{name} goes on from revision {revision}"}
 
-    @app.get("/statistics", dependencies=[view])
-    def statistics() -> Json:
-        return worker.statistics()
-
-    @app.get("/metrics", dependencies=[view], response_class=PlainTextResponse)
-    def metrics() -> PlainTextResponse:
-        return PlainTextResponse(worker.metrics(), media_type=CONTENT_TYPE)
-
-    return app
+    return router

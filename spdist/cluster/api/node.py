@@ -1,0 +1,52 @@
+"""The routes about the node itself, manager or worker: does it live, what does it run on, how loaded is it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse
+
+from spdist.cluster.access import Permission
+from spdist.cluster.api.apps import SETTING, Setting, measured
+from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, answers
+from spdist.cluster.node_facts import system_details
+
+__all__ = ["node_routes"]
+
+Json = dict[str, Any]
+
+
+def node_routes(kind: Literal["manager", "worker"], statistics: Callable[[], Json], gate: Gate) -> APIRouter:
+    """Return the routes of a node of that `kind`, whose load `statistics` returns."""
+    router = APIRouter(tags=["node"])
+    view = gate.asks(Permission.VIEW)
+
+    @router.get("/health", **answers(Health))
+    def health() -> Json:
+        """Tell that this node answers; nobody has to log in for that."""
+        return {"status": "healthy"}
+
+    @router.get("/statistics", dependencies=[view], **answers(NodeStatistics))
+    def load() -> Json:
+        """Tell the load of this node."""
+        return statistics()
+
+    @router.put("/statistics", dependencies=[gate.asks(Permission.MANAGE)], **SETTING)
+    def set_figures(asked: Setting) -> Json:
+        """Ask for figures of this node, which changes nothing: they are always measured."""
+        return measured("this node", asked)
+
+    @router.get("/system-details", dependencies=[view], **answers(SystemDetails))
+    def details() -> Json:
+        """Tell what this node runs on: versions, no paths, users or settings."""
+        return system_details()
+
+    @router.get("/nodeDetails/runTime", dependencies=[view], response_class=PlainTextResponse)
+    def run_time() -> str:
+        """Tell what this node is: manager or worker."""
+        return kind
+
+    return router

@@ -1,0 +1,168 @@
+"""What a leader does for deployed apps besides having them run: revisions, queries on demand, what dashboards show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spdist.clock import Clock
+from spdist.cluster import views
+from spdist.cluster.plans import Plans
+from spdist.cluster.questions import Answer, Question, Questions, holders_of
+from spdist.cluster.revisions import AppRevisions
+from spdist.cluster.state import ManagerState
+from spdist.cluster.status import DeploymentState, deployment_status, deployment_statuses
+from spdist.errors import NotFoundError, NoWorkersError
+
+__all__ = ["AppDesk"]
+
+Json = dict[str, Any]
+#: Puts a question to the mind of a manager that leads; NotLeaderError on a standby.
+Ask = Callable[[Callable[[ManagerState, int], Any]], Any]
+
+
+class AppDesk:
+    """The requests of people about apps. Nothing of them runs in the mind's thread but short looks at its state.
+
+    Parameters
+    ----------
+    ask : callable
+        Asks the leader's mind.
+    plans : Plans
+        Topologies and elements, planned outside this process.
+    revisions : AppRevisions
+        Gives the workers their orders.
+    questions : Questions
+        Reaches the running groups.
+    clock : Clock
+        Names revisions.
+    written_ms : callable
+        Returns when each app was last deployed or updated, ms since epoch.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        plans: Plans,
+        revisions: AppRevisions,
+        questions: Questions,
+        clock: Clock,
+        written_ms: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._ask = ask
+        self._plans = plans
+        self._revisions = revisions
+        self._questions = questions
+        self._clock = clock
+        self._written_ms = written_ms
+
+    def close(self) -> None:
+        """Let go of the topics. May be called twice."""
+        self._questions.close()
+
+    # -------------------------------------------------------------------------------------------------------- revisions
+    def backup(self, app: str) -> str:
+        """Have the state of all groups of `app` kept and return the revision; see `AppRevisions.backup`."""
+        return self._revisions.backup(app, self._hosts(app), self._clock.now_ms())
+
+    def revisions(self, app: str) -> list[str]:
+        """Return the revisions of `app`, oldest first; see `AppRevisions.revisions`."""
+        return self._revisions.revisions(self._hosts(app))
+
+    def restore(self, app: str, revision: str) -> None:
+        """Let all groups of `app` go back to `revision`; see `AppRevisions.restore`."""
+        self._revisions.restore(app, self._hosts(app), revision)
+
+    def clear(self, app: str | None, *, restart: bool) -> list[str]:
+        """Delete the revisions of an app, or of all apps; see `AppRevisions.clear`."""
+        return self._revisions.clear(self._hosts(app), restart=restart)
+
+    def _hosts(self, app: str | None) -> dict[str, str]:
+        """Return for each group instance of `app`, or of all apps, its worker, or any while it waits for one.
+
+        Raises
+        ------
+        NotFoundError
+            The app is not deployed.
+        NoWorkersError
+            No worker has joined.
+        """
+
+        def hosts(state: ManagerState, now_ms: int) -> dict[str, str]:
+            known = deployment_statuses(state, now_ms) if app is None else (deployment_status(state, app, now_ms),)
+            groups = [group for one in known for group in one.groups]
+            workers = [member.report.id for member in state.members if not member.report.leaving]
+            if groups and not workers:
+                raise NoWorkersError(f"no worker has joined that could see to the state of {app or 'the apps'}")
+            return {group.app_name: group.worker or workers[0] for group in groups}
+
+        found: dict[str, str] = self._ask(hosts)
+        return found
+
+    # ----------------------------------------------------------------------------------------------- queries on demand
+    def query(self, app: str, question: Question) -> Answer:
+        """Put a query on demand to the group of an app that keeps what it names.
+
+        Parameters
+        ----------
+        app : str
+            The app, or one of its group instances (WSO2: partial apps).
+        question : Question
+            What is asked.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such app, it keeps nothing of that name, or the group does not run.
+        SpdistError
+            As `Questions.ask`.
+        """
+        element = question.element
+
+        def find(state: ManagerState, now_ms: int) -> tuple[str, str, dict[str, str]]:
+            instance = state.deployments.instances.get(app)
+            parent = app if instance is None else instance.assignment.app
+            status = deployment_status(state, parent, now_ms)
+            waiting = (DeploymentState.WAITING, DeploymentState.FAILED)
+            return parent, status.text, {g.app_name: g.reason for g in status.groups if g.state in waiting}
+
+        parent, text, idle = self._ask(find)
+        holders = holders_of(self._plans.topology(text), element)
+        if app != parent and app not in holders:
+            raise NotFoundError(f"{app} holds no table, window or aggregation {element}", hint=f"ask {parent}")
+        holder = holders[0] if app == parent else app
+        if holder in idle:
+            raise NotFoundError(f"{holder}, which holds {element}, does not run: {idle[holder]}")
+        return self._questions.ask(holder, question.text)
+
+    # ------------------------------------------------------------------------------------------------------- dashboards
+    def elements(self, app: str) -> list[Json]:
+        """Return the edges between the elements of an app; see `spdist.planning.flow.app_flow`."""
+        text = self._ask(lambda state, now_ms: deployment_status(state, app, now_ms).text)
+        return self._plans.flow(text)
+
+    def statistics(self, is_active: bool | None) -> list[Json]:
+        """Return WSO2's list of apps with their ages; see `views.app_statistics`.
+
+        Raises
+        ------
+        NotFoundError
+            No app is deployed.
+        """
+        written, now = self._written_ms(), self._clock.now_ms()
+        apps: list[Json] = self._ask(
+            lambda state, now_ms: [
+                views.app_statistics(status, now - written.get(status.name, now))
+                for status in deployment_statuses(state, now_ms)
+            ]
+        )
+        if not apps:
+            raise NotFoundError("no app is deployed")
+        return [one for one in apps if is_active is None or (one["status"] == "active") is is_active]
+
+    def kafka_details(self, app: str) -> list[Json]:
+        """Return WSO2's list of the topics of each group instance of an app; see `views.topic_details`."""
+        found: list[Json] = self._ask(
+            lambda state, now_ms: views.topic_details(state, deployment_status(state, app, now_ms))
+        )
+        return found

@@ -1,0 +1,112 @@
+"""What a worker does for people besides running groups: queries on demand, elements, ages, clearing of revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from spdist.cluster.group_revisions import GroupRevisions
+from spdist.cluster.keeper import Keeper
+from spdist.cluster.messages import GroupPhase
+from spdist.cluster.plans import flow_text
+from spdist.cluster.questions import Answer, Question, Questions, kept_elements
+from spdist.errors import NotFoundError
+
+__all__ = ["WorkerDesk"]
+
+Json = dict[str, Any]
+
+
+class WorkerDesk:
+    """The requests of people at one worker; apps are its group instances (WSO2: partial apps).
+
+    Parameters
+    ----------
+    keeper : callable
+        Returns the groups.
+    revisions : callable
+        Returns what keeps their revisions.
+    questions : Questions
+        Reaches the groups.
+    """
+
+    def __init__(
+        self, keeper: Callable[[], Keeper], revisions: Callable[[], GroupRevisions], questions: Questions
+    ) -> None:
+        self._keeper = keeper
+        self._revisions = revisions
+        self._questions = questions
+
+    def close(self) -> None:
+        """Let go of the topics. May be called twice."""
+        self._questions.close()
+
+    def query(self, app: str, question: Question) -> Answer:
+        """Put a query on demand to a group that runs here.
+
+        Parameters
+        ----------
+        app : str
+            A group instance, or an app of which groups are here.
+        question : Question
+            What is asked.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing of that app is here, nothing here keeps what the query names, or the group does not run.
+        SpdistError
+            As `Questions.ask`.
+        """
+        element = question.element
+        keeper = self._keeper()
+        states = {report.name: report.state for report in keeper.reports() if app in (report.name, report.app)}
+        if not states:
+            raise NotFoundError(f"no group of {app} is here", hint="a manager knows where it is, and asks there")
+        holders = [name for name in states if element in kept_elements(keeper.group(name).assignment.text)]
+        if not holders:
+            hint = "another worker may have it: ask a manager"
+            raise NotFoundError(f"no group of {app} here holds a table, window or aggregation {element}", hint=hint)
+        running = [name for name in holders if states[name] is GroupPhase.RUNNING]
+        if not running:
+            raise NotFoundError(f"{holders[0]}, which holds {element}, is {states[holders[0]].value}, not RUNNING")
+        return self._questions.ask(running[0], question.text)
+
+    def elements(self, name: str) -> list[Json]:
+        """Return the edges between the elements of a group instance; see `spdist.planning.flow.app_flow`."""
+        return _flow(self._keeper().group(name).assignment.text)
+
+    def statistics(self, is_active: bool | None) -> list[Json]:
+        """Return WSO2's list of apps; ``age`` is how long ago, in ms, each was last told to start here.
+
+        Raises
+        ------
+        NotFoundError
+            No group is here.
+        """
+        keeper = self._keeper()
+        reports = keeper.reports()
+        if not reports:
+            raise NotFoundError("no group is here")
+        return [
+            {
+                "appName": report.name,
+                "status": "active" if report.state is GroupPhase.RUNNING else "inactive",
+                "age": keeper.age_ms(report.name),
+                "isStatEnabled": True,
+            }
+            for report in reports
+            if is_active is None or (report.state is GroupPhase.RUNNING) is is_active
+        ]
+
+    def clear(self, name: str | None, *, restart: bool) -> list[str]:
+        """Delete the revisions of a group instance, or of all that are here; see `GroupRevisions.clear`."""
+        names = [report.name for report in self._keeper().reports()] if name is None else [name]
+        revisions = self._revisions()
+        return sorted({one for each in names for one in revisions.clear(each, restart=restart)})
+
+
+@lru_cache(16)
+def _flow(text: str) -> list[Json]:
+    return flow_text(text, scripts=True)

@@ -1,0 +1,198 @@
+"""The description of the REST interface: it is complete, and what nodes answer is what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from spdist.cluster.api import manager_app, worker_app
+from spdist.cluster.api.description import describe
+from spdist.cluster.api.gate import new_app
+from spdist.cluster.client import ClusterClient
+from spdist.cluster.manager import Manager
+from spdist.cluster.worker import Worker
+from spdist.errors import SpdistError
+from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
+
+Json = dict[str, Any]
+
+APP = """@app:name('Trades') define stream S (k string, v int); define table T (k string, v int);
+@info(name='keep') from S[v > 1] select k, v insert into T;
+partition with (k of S) begin from S select k, sum(v) as total insert into Totals; end;"""
+#: What is asked for by name: an app, an instance of its group, and what may not be a name.
+NAMES = ("Trades", "Trades-default-1", "revisions")
+TEXTS = st.one_of(
+    st.sampled_from([APP, "@app:name('Trades') nonsense", "", "\x00"]),
+    st.integers(1, 9).map(lambda number: APP.replace("Trades", f"Drawn{number}")),
+)
+#: What others would miss: the app is gone, then a worker has drawn a term beyond the leader's.
+LAST = ["DELETE /siddhi-apps/{name}", "POST /resourceManager/heartbeat"]
+#: What no drawn request brings about: without Spark no group has state or answers, and nobody draws a heartbeat.
+NEVER_DONE = {
+    "POST /stores/query",
+    "POST /siddhi-apps/{name}/backup",
+    "POST /siddhi-apps/{name}/restore",
+    "POST /resourceManager/heartbeat",
+}
+DRAWS = settings(
+    max_examples=4,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Manager, Worker]]:
+    """A manager that plans as it does for users, and a worker whose groups need no Spark; an app runs."""
+    home = tmp_path_factory.mktemp("home")
+    manager = Manager(manager_config(home))
+    manager.start()
+    worker = Worker(worker_config(home, [manager.url]), launcher=FakeSpark())
+    try:
+        worker.start()
+        with ClusterClient([manager.url], "admin", PASSWORD) as client:
+            client.deploy(APP).wait(timeout_s=30)
+        yield manager, worker
+    finally:
+        worker.stop()
+        manager.stop()
+
+
+@pytest.fixture(scope="module", params=["worker", "manager"])
+def app(request: pytest.FixtureRequest, nodes: tuple[Manager, Worker]) -> FastAPI:
+    manager, worker = nodes
+    return manager_app(manager) if request.param == "manager" else worker_app(worker)
+
+
+def operations(document: Json) -> Iterator[tuple[str, Json]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield f"{method.upper()} {path}", operation
+
+
+# ------------------------------------------------------------------------------------------------------- completeness
+def test_every_route_says_what_it_does_and_what_may_come_back(app: FastAPI) -> None:
+    document = app.openapi()
+    assert len(document["paths"]) > 15
+    for name, operation in operations(document):
+        assert " " in operation["summary"], f"{name}: its handler has no docstring"
+        done = [status for status in operation["responses"] if status < "300"]
+        assert done, name
+        content = operation["responses"][done[0]]["content"]
+        assert all(one["schema"] for one in content.values()), f"{name}: what it answers is not described"
+        assert ("401" in operation["responses"]) is ("health" not in name), name
+        assert bool(operation.get("security")) is ("health" not in name), name
+        if "{" in name:
+            assert "404" in operation["responses"], name
+
+
+def test_a_permission_is_part_of_the_description(app: FastAPI) -> None:
+    found = {name: operation.get("security") for name, operation in operations(app.openapi())}
+    assert found["GET /siddhi-apps/{name}"] == [{"basic": ["siddhiApp.view"]}]
+    assert found["DELETE /siddhi-apps/revisions"] == [{"basic": ["siddhiApp.manage"]}]
+
+
+def test_routes_that_others_add_are_described_without_their_doing() -> None:
+    app = new_app("test")
+
+    @app.get("/new/{name}")
+    def new(name: str, limit: int = 3) -> list[str]:
+        """Say something new.
+
+        With a word of explanation.
+        """
+        return []
+
+    (operation,) = (one for _, one in operations(describe(app, standby=True)))
+    assert (operation["summary"], operation["description"]) == ("Say something new", "With a word of explanation.")
+    assert set(operation["responses"]) == {"200", "400", "404"}
+
+
+class Page(HTMLParser):
+    """What a page would load or run, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if tag in ("script", "link", "img", "iframe") or "src" in known:
+            self.loads.append(tag)
+        self.links += [known["href"] or ""] if "href" in known else []
+        self.ids |= {known["id"] or ""} if "id" in known else set()
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_shows_every_route_and_needs_nothing_from_outside(nodes: tuple[Manager, Worker]) -> None:
+    for node in nodes:
+        with httpx.Client(base_url=node.url, auth=("admin", PASSWORD), trust_env=False) as http:
+            document, answer = http.get("/openapi.json").json(), http.get("/docs")
+        assert answer.headers["Content-Type"].startswith("text/html")
+        assert "script-src" not in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        page = Page(answer.text)
+        assert page.loads == []
+        assert {link[1:] for link in page.links if link.startswith("#")} <= page.ids
+        assert [link for link in page.links if not link.startswith("#")] == ["openapi.json"]
+        assert all(f"{method.upper()} {path} {one['summary']}" in page.text for method, path, one in (
+            (method, path, one) for path, item in document["paths"].items() for method, one in item.items()
+        ))  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------- conformance
+def statuses(operation: schemathesis.schemas.APIOperation[Any, Any, Any]) -> set[int]:
+    """Make requests that are drawn from the description of an operation, and return the statuses of the answers."""
+    found: set[int] = set()
+    checks = [status_code_conformance, content_type_conformance, response_schema_conformance]
+
+    @DRAWS
+    @given(case=operation.as_strategy(), text=TEXTS)
+    def conforms(name: str, case: schemathesis.Case, text: str) -> None:
+        case.path_parameters = dict.fromkeys(case.path_parameters or {}, name)
+        if case.media_type == "text/plain":
+            case.body = text
+        answer = case.call(auth=("admin", PASSWORD))
+        found.add(answer.status_code)
+        assert answer.status_code < 500 or answer.json()["error"] != SpdistError.code, f"a defect: {answer.text}"
+        case.validate_response(answer, checks=checks)
+
+    for name in NAMES if "{" in operation.path else [""]:
+        conforms(name)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:Do not use the .random. module")
+def test_what_comes_back_is_what_the_description_says(app: FastAPI) -> None:
+    """Requests are drawn from the description; a defect (500) fails, what it does not say does, too."""
+    schema = schemathesis.openapi.from_dict(app.openapi())
+    schema.app = app
+    drawn_from = sorted(
+        (one.ok() for one in schema.get_all_operations()),
+        key=lambda one: LAST.index(one.label) + 1 if one.label in LAST else 0,
+    )
+    found = {one.label: statuses(one) for one in drawn_from}
+    assert set(found) == {name for name, _ in operations(app.openapi())}
+    assert {name for name, seen in found.items() if not {200, 201} & seen} <= NEVER_DONE
