@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
+    from spdist.transports.tls import CertificateFiles
 
 __all__ = ["check", "connect", "explain", "graph", "parse", "plan", "run"]
 
@@ -188,6 +189,7 @@ def connect(
     password: str | None = None,
     *,
     trust_file: Path | None = None,
+    certificate: CertificateFiles | None = None,
 ) -> ClusterClient:
     """Return a client of a running cluster.
 
@@ -201,6 +203,9 @@ def connect(
         By default the environment variable ``SPDIST_PASSWORD``, so that no notebook needs to hold it.
     trust_file : Path, optional
         PEM file with the authorities to trust for https.
+    certificate : path or pair of paths, optional
+        For nodes that ask for one (``sslVerifyClient``): a PEM file with its key, or certificate and key. See
+        ``python -m spdist tls add --user``.
 
     Raises
     ------
@@ -214,4 +219,5 @@ def connect(
         raise UnauthorizedError(
             f"connecting as {username} needs a password", hint="set the environment variable SPDIST_PASSWORD"
         )
-    return ClusterClient([managers] if isinstance(managers, str) else managers, username, secret, trust_file=trust_file)
+    urls = [managers] if isinstance(managers, str) else managers
+    return ClusterClient(urls, username, secret, trust_file=trust_file, certificate=certificate)

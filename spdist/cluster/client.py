@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import tenacity
 
 from spdist.cluster.wire import read_error
 from spdist.errors import ClusterError, NotLeaderError, SiddhiAppError, StoreUnavailableError
+from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment
@@ -58,15 +58,25 @@ class Caller:
         HTTP Basic credentials.
     trust_file : Path, optional
         PEM file with the authorities to trust for https; the system's if not given.
+    certificate : Certificate, path or pair of paths, optional
+        What is shown to nodes that ask for a certificate: a PEM file with its key, or certificate and key.
     timeout_s : float
         For connecting, and for each wait on the network.
     """
 
-    def __init__(self, username: str, password: str, *, trust_file: Path | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        username: str,
+        password: str,
+        *,
+        trust_file: Path | None = None,
+        certificate: CertificateFiles | None = None,
+        timeout_s: float = 5.0,
+    ) -> None:
         self.username = username
         self._http = httpx.Client(
             auth=httpx.BasicAuth(username, password),
-            verify=ssl.create_default_context(cafile=trust_file),
+            verify=client_context(trust_file, certificate),
             timeout=timeout_s,
             # Nodes address each other directly; a proxy for the outside world must not see their passwords.
             trust_env=False,
@@ -97,9 +107,9 @@ class Caller:
         try:
             answer = self._http.request(method, url, content=content, headers=headers, params=params, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise UnreachableNode(f"{url}: {_reason(error)}", sent=False) from error
+            raise UnreachableNode(f"{url}: {_reason(url, error)}", sent=False) from error
         except httpx.TransportError as error:
-            raise UnreachableNode(f"{url}: {_reason(error)}", sent=True) from error
+            raise UnreachableNode(f"{url}: {_reason(url, error)}", sent=True) from error
         try:
             body = answer.json() if answer.content else None
         except ValueError:
@@ -107,9 +117,10 @@ class Caller:
         return Reply(answer.status_code, body, answer.headers.get("Location", ""))
 
 
-def _reason(error: httpx.TransportError) -> str:
-    """Return what went wrong in words: httpx leaves the text of time-outs empty."""
-    return str(error) or type(error).__name__
+def _reason(url: str, error: httpx.TransportError) -> str:
+    """Return what went wrong in words: httpx leaves the text of time-outs empty, OpenSSL has its own words."""
+    hint = refusal_hint(error) if url.startswith("https:") else ""
+    return (str(error) or type(error).__name__) + (f" ({hint})" if hint else "")
 
 
 class ClusterClient:
@@ -123,6 +134,8 @@ class ClusterClient:
         A user of ``auth.configs``.
     trust_file : Path, optional
         PEM file with the authorities to trust for https.
+    certificate : Certificate, path or pair of paths, optional
+        For nodes that ask for one: a PEM file with its key, or certificate and key.
     patience_s : float
         How long a call looks for a leader before it gives up.
 
@@ -138,12 +151,13 @@ class ClusterClient:
         password: str,
         *,
         trust_file: Path | None = None,
+        certificate: CertificateFiles | None = None,
         patience_s: float = 20.0,
     ) -> None:
         if not managers:
             raise ClusterError("a client needs the address of at least one manager, such as http://127.0.0.1:9543")
         self.managers = [_base_url(url) for url in managers]
-        self._caller = Caller(username, password, trust_file=trust_file)
+        self._caller = Caller(username, password, trust_file=trust_file, certificate=certificate)
         self._patience_s = patience_s
 
     def __enter__(self) -> Self:

@@ -25,6 +25,7 @@ from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, Leade
 from spdist.config import Config
 from spdist.errors import ClusterError, UnauthorizedError
 from spdist.planning.topology import Assignment
+from spdist.transports.tls import certificate_of
 
 __all__ = ["LeaderLink", "jittered"]
 
@@ -95,7 +96,7 @@ class LeaderLink:
         }
         self._own = own
         self._callers: dict[tuple[str, str], Caller] = {}
-        self._trust_file = config.http.trust_file
+        self._trust_file, self._certificate = config.http.trust_file, certificate_of(config.listener)
         self._timeout_s = timeout_s
         self._learnt: dict[str, None] = {}
         self._leader: str | None = None
@@ -204,7 +205,9 @@ class LeaderLink:
         credentials = self._credentials.get(url, self._own)
         caller = self._callers.get(credentials)
         if caller is None:
-            caller = self._callers[credentials] = Caller(*credentials, trust_file=self._trust_file)
+            caller = self._callers[credentials] = Caller(
+                *credentials, trust_file=self._trust_file, certificate=self._certificate
+            )
         return caller
 
     # ---------------------------------------------------------------------------------------------------------- answers

@@ -240,6 +240,12 @@ def _check_scheme(config: Config) -> None:
             f"{config.path}: the https listener {listener.id!r} needs certificateFile and keyFile (PEM files)",
             hint="on one machine, scheme http with host 127.0.0.1 needs neither",
         )
+    if listener.ssl_verify_client != "none" and (listener.scheme == "http" or config.http.trust_file is None):
+        raise ConfigError(
+            f"{config.path}: the listener {listener.id!r} has sslVerifyClient: {listener.ssl_verify_client}, which "
+            "needs scheme https, and the authorities of those certificates in wso2.transport.http.trustFile",
+            hint="python -m spdist tls init makes an authority and certificates of it",
+        )
 
 
 def _unused_listeners(config: Config) -> list[str]:

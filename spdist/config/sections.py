@@ -78,7 +78,8 @@ class Carbon:
 class Listener:
     """One of ``wso2.transport.http.listenerConfigurations``: where this node's interface listens.
 
-    Certificate and key are PEM files: Java's key stores cannot be read here. The limits hold for the HTTP sources of
+    Certificate and key are PEM files: Java's key stores cannot be read here. This node shows them where another one
+    asks, too, as this one does of whoever connects by `ssl_verify_client`. The limits hold for the HTTP sources of
     apps on the node, too; `spdist.transports.connections.Limits` explains them. WSO2 waits for two minutes where
     `idle_timeout_ms` is 30 s.
     """
@@ -90,6 +91,7 @@ class Listener:
     certificate_file: Path | None = setting("certificateFile", path, None)
     key_file: Path | None = setting("keyFile", path, None)
     key_password: Secret | None = setting("keyPassword", secret, None)
+    ssl_verify_client: str = setting("sslVerifyClient", choice("none", "optional", "require"), "none")
     header_timeout_ms: int = setting("headerTimeout", duration(100), 10_000)
     idle_timeout_ms: int = setting("socketIdleTimeout", duration(100), 30_000)
     max_header_bytes: int = setting("maxHeaderSize", whole(1024, 1 << 20), 32 << 10)

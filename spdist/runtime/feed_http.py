@@ -39,6 +39,7 @@ from spdist.transports.inlet import Chunk
 from spdist.transports.listening import Listener
 from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
+from spdist.transports.tls import Certificate, server_context
 
 __all__ = ["HttpFeeder"]
 
@@ -85,10 +86,18 @@ class _Address:
             if certificate is None:
                 hint = "write https.keystore.file='…pem', with certificate and key"
                 raise read.wrong("receiver.url", "asks for TLS without a certificate", hint)
-            _check_certificate(read, certificate, password)
         host = "127.0.0.1" if host == "localhost" else host
         # An address without a port means WSO2's.
-        return cls(host, _DEFAULT_PORT if port is None else port, _clean(parts.path), certificate, password)
+        found = cls(host, _DEFAULT_PORT if port is None else port, _clean(parts.path), certificate, password)
+        try:
+            found.tls()
+        except TransportError as error:
+            raise read.wrong("https.keystore.file", f"cannot be used: {error.message}") from error
+        return found
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return what the listener shows; None for plain http."""
+        return None if self.certificate is None else server_context(Certificate(self.certificate, None, self.password))
 
 
 class HttpFeeder:
@@ -284,11 +293,8 @@ class _Server:
         self.address = address
         self.routes: dict[str, _Route] = {}
         self.users = 0
-        tls: dict[str, Any] = {}
-        if address.certificate is not None:
-            tls = {"ssl_certfile": str(address.certificate), "ssl_keyfile_password": address.password or None}
         try:
-            self._listener = Listener(address.host, address.port, tls, limits)
+            self._listener = Listener(address.host, address.port, address.tls(), limits)
         except OSError as error:
             why = error.strerror or str(error)
             raise TransportError(f"cannot listen on {address.host}:{address.port}: {why}") from error
@@ -360,13 +366,6 @@ def _users(read: Options, of_node: Callable[[], Logins | None]) -> Logins | None
 
 def _right(logins: Logins, shown: tuple[str, str]) -> bool | None:
     return logins.verify(*shown) or None
-
-
-def _check_certificate(read: Options, certificate: Path, password: str) -> None:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, password=lambda: password)
-    except (ssl.SSLError, OSError) as error:
-        raise read.wrong("https.keystore.file", f"cannot be used: {error}") from error
 
 
 def _clean(path: str) -> str:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -25,13 +26,14 @@ from aiokafka.errors import (
     PolicyViolationError,
     RecordListTooLargeError,
 )
-from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
 
+from spdist.errors import TransportError
 from spdist.transports.kafka_link import KafkaAccess
 from spdist.transports.kafka_records import Batch, Messages, Part, batches
+from spdist.transports.tls import Certificate, client_context
 
 __all__ = ["KafkaWriter", "Refused"]
 
@@ -58,7 +60,6 @@ _SAME = (
     "sasl_plain_username",
     "security_protocol",
 )
-_FILES = {"ssl_cafile": "cafile", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile", "ssl_password": "password"}
 _END_S = 2.0
 #: How long to look for a topic that may not be there.
 _LOOK_S = 3.0
@@ -144,7 +145,7 @@ class KafkaWriter:
         try:
             producer = await self._connected()
             parts, stopped = await self._parts(producer, messages)
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (KafkaError, OSError, TimeoutError, TransportError) as error:
             await self._dropped()
             return 0, error
         writing = (self._write(producer, *place, own) for place, own in parts.items())
@@ -256,7 +257,11 @@ def _context(options: dict[str, Any]) -> Any:
     """Return what TLS needs, None without it."""
     if "SSL" not in options.get("security_protocol", ""):
         return None
-    context = create_ssl_context(**{name: options[ours] for ours, name in _FILES.items() if ours in options})
+    own = None
+    if "ssl_certfile" in options:
+        files = Path(options["ssl_certfile"]), Path(options["ssl_keyfile"])
+        own = Certificate(*files, options.get("ssl_password", ""))
+    context = client_context(Path(options["ssl_cafile"]) if "ssl_cafile" in options else None, own)
     context.check_hostname = options.get("ssl_check_hostname", True)
     if ciphers := options.get("ssl_ciphers"):
         context.set_ciphers(ciphers)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -33,8 +34,8 @@ class Listener:
         Name or address; IPv6 with or without brackets.
     port : int
         0 lets the system choose.
-    tls : mapping, optional
-        uvicorn's ``ssl_certfile``, ``ssl_keyfile`` and ``ssl_keyfile_password``; without it there is no TLS.
+    tls : SSLContext, optional
+        See `spdist.transports.tls.server_context`; without it there is no TLS.
     limits : Limits, optional
         What those who connect may take.
 
@@ -44,12 +45,10 @@ class Listener:
         The address cannot be listened on: in use, unknown (`socket.gaierror`), not allowed.
     """
 
-    def __init__(
-        self, host: str, port: int, tls: Mapping[str, Any] | None = None, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self._host = host.strip("[]")
-        self._tls = dict(tls or {})
+        self._tls = tls
         family = socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)[0][0]
         self._socket = socket.create_server((self._host, port), family=family, backlog=256)
         self.port: int = self._socket.getsockname()[1]
@@ -96,8 +95,9 @@ class Listener:
             # h11 refuses half of what `Connection` lets pass, with 400, where it comes in pieces.
             h11_max_incomplete_event_size=self._limits.max_header_bytes,
             timeout_graceful_shutdown=_STOP_S,
-            **self._tls,
         )
+        settings.load()
+        settings.ssl = self._tls  # its own would allow less: no minimum version, no renewal
         self._uvicorn = _Uvicorn(settings)
         self._thread = threading.Thread(
             target=self._uvicorn.run, kwargs={"sockets": [self._socket]}, name=f"spdist-http-{self.port}", daemon=True

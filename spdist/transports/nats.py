@@ -14,11 +14,11 @@ import functools
 import logging
 import os
 import re
-import ssl
 import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -27,6 +27,7 @@ from spdist.transports.base import Record
 from spdist.transports.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
 from spdist.transports.names import plain_name
 from spdist.transports.nats_settings import NatsSettings
+from spdist.transports.tls import Certificate, client_context
 from spdist.transports.topics import check_name, check_offset, check_partition, check_partitions, replaced
 
 if TYPE_CHECKING:
@@ -348,12 +349,10 @@ class NatsTransport:
         }
         options: dict[str, Any] = {name: value for name, value in given.items() if value}
         if s.ca_file or s.certificate_file:
-            try:
-                options["tls"] = context = ssl.create_default_context(cafile=s.ca_file or None)
-                if s.certificate_file:
-                    context.load_cert_chain(s.certificate_file, s.key_file or None)
-            except OSError as error:
-                raise TransportError(f"the TLS files for NATS cannot be read: {error}") from error
+            own = None
+            if s.certificate_file:
+                own = Certificate(Path(s.certificate_file), Path(s.key_file) if s.key_file else None)
+            options["tls"] = client_context(Path(s.ca_file) if s.ca_file else None, own)
         return options
 
 

@@ -17,6 +17,7 @@ from nats.errors import Error as NatsError
 
 from spdist.errors import TransportError
 from spdist.transports.options import Options
+from spdist.transports.tls import Certificate, client_context
 
 __all__ = ["NatsLink", "NatsMessage", "NatsSettings"]
 
@@ -193,7 +194,7 @@ class NatsLink:
                     if isinstance(answer, Exception):
                         return done, answer
                     done += 1
-        except (NatsError, OSError, TimeoutError) as error:
+        except (NatsError, OSError, TimeoutError, TransportError) as error:
             await self._dropped()
             return done, error
         return done, None
@@ -250,7 +251,4 @@ async def _quiet(_error: Exception) -> None:
 def _tls(settings: NatsSettings) -> ssl.SSLContext | None:
     if settings.trust is None and settings.certificate is None:
         return None
-    context = ssl.create_default_context(cafile=None if settings.trust is None else str(settings.trust))
-    if settings.certificate is not None:
-        context.load_cert_chain(settings.certificate)
-    return context
+    return client_context(settings.trust, None if settings.certificate is None else Certificate(settings.certificate))

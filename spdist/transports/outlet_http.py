@@ -15,12 +15,14 @@ from urllib.parse import urlsplit
 import httpx
 
 from spdist.config.allowed import SECRET, Allowed
+from spdist.errors import TransportError
 from spdist.language.transport_names import SECRETS
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
+from spdist.transports.tls import Certificate, client_context
 
 __all__ = ["HttpOutlet"]
 
@@ -216,14 +218,16 @@ def _auth(read: Options) -> httpx.Auth | None:
 
 def _trust(read: Options) -> ssl.SSLContext:
     trusted, own = read.pem("https.truststore.file"), read.pem("https.keystore.file")
-    context = ssl.create_default_context(cafile=None if trusted is None else str(trusted))
-    context.check_hostname = read.flag("hostname.verification.enabled", True)
+    certificate = None
     if own is not None:
         password = read.secret("https.keystore.key.password") or read.secret("https.keystore.password")
-        try:
-            context.load_cert_chain(own, password=password or None)
-        except (ssl.SSLError, OSError) as error:
-            raise read.wrong("https.keystore.file", f"cannot be used: {error}") from error
+        certificate = Certificate(own, password=password)
+    try:
+        context = client_context(trusted, certificate)
+    except TransportError as error:
+        wrong = "https.truststore.file" if own is None else "https.keystore.file"
+        raise read.wrong(wrong, f"cannot be used: {error.message}") from error
+    context.check_hostname = read.flag("hostname.verification.enabled", True)
     return context
 
 

@@ -123,7 +123,7 @@ def test_nats_over_tls(certificate: Path, tmp_path: Path) -> None:
             strange.partitions("A.S")
         strange.close()
         nowhere = NatsTransport(NatsSettings(server.url, ca_file=str(certificate / "none.pem")))
-        with pytest.raises(TransportError, match="TLS files") as caught:
+        with pytest.raises(TransportError, match=r"authorities of .*none\.pem") as caught:
             nowhere.partitions("A.S")
         assert not isinstance(caught.value, TransportUnavailableError)
         nowhere.close()

@@ -15,6 +15,7 @@ from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, TransportError
 from spdist.transports.connections import limits_of
 from spdist.transports.listening import Listener, Peer
+from spdist.transports.tls import VERIFY_CLIENT, certificate_of, server_context
 
 __all__ = ["Server", "serve"]
 
@@ -40,17 +41,8 @@ class Server:
 
     def __init__(self, config: Config) -> None:
         listener = config.listener
-        tls: dict[str, str | None] = {}
-        if listener.scheme == "https":
-            password = listener.key_password.reveal() if listener.key_password else None
-            tls = {
-                "ssl_certfile": str(listener.certificate_file),
-                "ssl_keyfile": str(listener.key_file),
-                "ssl_keyfile_password": password,
-            }
-            _check_tls(config, password)
         with _explained(config):
-            self._listener = Listener(listener.host, config.port, tls, limits_of(listener))
+            self._listener = Listener(listener.host, config.port, _tls(config), limits_of(listener))
         self.port = self._listener.port
         self.url = self._listener.url
 
@@ -84,17 +76,16 @@ def serve(app: FastAPI, config: Config) -> Server:
         raise
 
 
-def _check_tls(config: Config, password: str | None) -> None:
-    listener = config.listener
-    assert listener.certificate_file is not None and listener.key_file is not None
+def _tls(config: Config) -> ssl.SSLContext | None:
+    """Return what the listener asks and shows; None where it speaks plain http."""
+    listener, own = config.listener, certificate_of(config.listener)
+    if listener.scheme != "https":
+        return None
+    assert own is not None
     try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(listener.certificate_file, listener.key_file, password or "")
-    except OSError as error:  # ssl.SSLError is one, too
-        raise ConfigError(
-            f"{config.path}: TLS cannot be used with {listener.certificate_file} and {listener.key_file}: {error}",
-            hint="both must be PEM files that belong together; an encrypted key needs keyPassword",
-        ) from error
+        return server_context(own, config.http.trust_file, VERIFY_CLIENT[listener.ssl_verify_client])
+    except TransportError as error:
+        raise ConfigError(f"{config.path}: {error.message}", hint=error.hint) from error
 
 
 @contextmanager
