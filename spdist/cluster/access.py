@@ -49,7 +49,7 @@ class Users:
     Raises
     ------
     ConfigError
-        There is no user: a node that listens has no built-in one.
+        There is no user: a node that listens has no built-in one (see `spdist.cluster.first_password`).
 
     State
     -----

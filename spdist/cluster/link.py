@@ -89,7 +89,8 @@ class LeaderLink:
     def __init__(self, config: Config, timeout_s: float, texts: Callable[[], Mapping[str, Assignment]] = dict) -> None:
         self._texts = texts
         deployment = config.deployment
-        own = (deployment.https_interface.username, deployment.https_interface.password.reveal())
+        interface = deployment.https_interface
+        own = (interface.username, interface.password.reveal() if interface.password else "")
         self._credentials = {
             m.url: (m.username, m.password.reveal()) if m.username and m.password else own
             for m in deployment.resource_managers

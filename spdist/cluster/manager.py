@@ -22,6 +22,7 @@ from spdist.cluster.api import Server, manager_app
 from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.candidate import Candidate
 from spdist.cluster.election import ElectionTiming, LeaderRow
+from spdist.cluster.first_password import with_first_user
 from spdist.cluster.foresight import Foresight
 from spdist.cluster.messages import (
     AnswerHeartbeat,
@@ -110,7 +111,7 @@ class Manager:
     def __init__(
         self, config: Config, *, planner: Callable[[str], Topology] | None = None, clock: Clock | None = None
     ) -> None:
-        self.config = config
+        self.config = config = with_first_user(config)
         self.id = config.carbon.id
         self.group_id = config.cluster.group_id
         self.users = Users(config)

@@ -62,12 +62,16 @@ def read_private(path: Path) -> bytes:
     Raises
     ------
     ConfigError
-        Others may read or write it, or it is no file of its own: a link may lead to what somebody else has made.
+        Others may read or write it, or it belongs to somebody else, who then knows what stands in it.
     OSError
-        It cannot be read.
+        It cannot be read, or is a link.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_mode & _OTHERS:
             raise ConfigError(f"{path} may be read by others than its owner", hint=f"chmod 600 {path}")
+        if status.st_uid != os.geteuid():
+            raise ConfigError(
+                f"{path} belongs to another user than the one of this process", hint="remove it, or chown it"
+            )
         return file.read()

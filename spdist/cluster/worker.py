@@ -18,6 +18,7 @@ from spdist.cluster.access import Users
 from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server, worker_app
 from spdist.cluster.exposition import prometheus_text
+from spdist.cluster.first_password import with_first_user
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store
 from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
@@ -82,7 +83,7 @@ class Worker:
         revisions: RevisionStore | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.config = config
+        self.config = config = with_first_user(config)
         self.id = config.carbon.id
         self.users = Users(config)
         self.url = ""

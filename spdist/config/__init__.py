@@ -27,8 +27,10 @@ from spdist.config.sections import (
     Deployment,
     Files,
     Http,
+    Interface,
     Limits,
     Listener,
+    ResourceManager,
     Script,
     Secrets,
     Spark,
@@ -41,6 +43,11 @@ from spdist.errors import ConfigError
 
 __all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config", "with_role_names"]
 
+#: What to do where users or credentials are missing.
+_LOGIN = (
+    "a password is made only where all nodes are on 127.0.0.1 and none of their files names a user or credentials; "
+    "else name users under auth.configs and their credentials in httpsInterface, with a password such as ${env:NAME}"
+)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
@@ -89,6 +96,13 @@ class Config:
     def port(self) -> int:
         """The port that `listener` opens: its own plus ``wso2.carbon.ports.offset``; 0 lets the system choose."""
         return self.listener.port + self.carbon.ports_offset if self.listener.port else 0
+
+    @property
+    def has_first_user(self) -> bool:
+        """Whether this node's only user is the one that `Auth` speaks of: none is named, and all is on this machine."""
+        nodes: list[Interface | ResourceManager] = [self.deployment.https_interface, *self.deployment.resource_managers]
+        named = self.auth.users or any(one.username or one.password for one in nodes)
+        return not named and _LOOPBACK.issuperset([self.listener.host, *(one.host for one in nodes)])
 
     def explain(self) -> str:
         """Return every setting as a line ``key  value  origin``; passwords are not shown."""
@@ -205,17 +219,27 @@ def _check(config: Config, role: str | None) -> None:
     ):
         if config.transports.default == name and not given:
             raise ConfigError(f"{config.path}: transports.default is {name}, but transports.{name}.{keys} is missing")
+    own = config.deployment.https_interface
+    for key, credential in (("username", own.username), ("password", own.password)):
+        _need(
+            config,
+            bool(credential) or config.has_first_user,
+            f"deployment.config.httpsInterface.{key}",
+            "a node",
+            _LOGIN,
+        )
     if role == "manager":
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")
         _need(config, bool(config.deployment.datasource), "deployment.config.datasource", "a manager")
-        _need(config, bool(config.auth.users), "auth.configs.userManager.userStore.users", "a manager")
+        named = config.auth.users or config.has_first_user
+        _need(config, bool(named), "auth.configs.userManager.userStore.users", "a manager", _LOGIN)
     if role == "worker":
         _need(config, bool(config.deployment.resource_managers), "deployment.config.resourceManagers", "a worker")
 
 
-def _need(config: Config, given: bool, key: str, who: str) -> None:
+def _need(config: Config, given: bool, key: str, who: str, hint: str | None = None) -> None:
     if not given:
-        raise ConfigError(f"{config.path}: {key} is missing, and {who} cannot do without it")
+        raise ConfigError(f"{config.path}: {key} is missing, and {who} cannot do without it", hint=hint)
 
 
 def _check_scheme(config: Config) -> None:

@@ -129,12 +129,15 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """``deployment.config.httpsInterface``: where other nodes reach this one, and the credentials it shows them."""
+    """``deployment.config.httpsInterface``: where other nodes reach this one, and the credentials it shows them.
+
+    Where no credentials are named they are those of the first user: see `Auth`.
+    """
 
     host: str = setting("host", host)
     port: int = setting("port", _PORT)
-    username: str = setting("username", text)
-    password: Secret = setting("password", secret)
+    username: str = setting("username", text, "")
+    password: Secret | None = setting("password", secret, None)
     scheme: str = setting("scheme", choice("https", "http"), "https")
 
     @property
@@ -268,11 +271,14 @@ class Role:
 class Auth:
     """``auth.configs``: who may call this node.
 
-    There is no built-in user: WSO2's ``admin/admin`` is known to everybody.
+    There is no built-in user: WSO2's ``admin/admin`` is known to everybody. Where neither users nor credentials are
+    named, and all nodes are on the loopback, the first one that starts makes a password for ``admin`` and writes it to
+    `first_password_file`; the others read it there (`spdist.cluster.first_password`).
     """
 
     type: str = setting("type", choice("local"), "local")
     admin_role: str = setting("userManager.adminRole", text, "admin")
+    first_password_file: Path = setting("userManager.firstPasswordFile", path, Path("first-password"))
     users: tuple[User, ...] = listing("userManager.userStore.users", User, wrapper="user")
     role_list: tuple[Role, ...] = listing("userManager.userStore.roles", Role, wrapper="role")
 
