@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import ssl
 from pathlib import Path
 
 import pytest
+from kafka.net.transport import KafkaSSLTransport
+from typer.testing import CliRunner
 
 import spdist
+from spdist.__main__ import app
 from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.alone import load_alone
 from spdist.errors import AppValidationError, SiddhiAppError
@@ -85,6 +89,35 @@ def test_a_login_module_is_told_name_and_password_only() -> None:
             app_properties(Options({"optional.configuration": f"sasl.jaas.config:{plain}{more}"}, "it"))
     found = app_properties(Options({"optional.configuration": f"sasl.jaas.config:{plain};"}, "it"))
     assert found == {"sasl.jaas.config": f"{plain};"}
+
+
+def test_the_commands_for_a_cluster_with_tls_run_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = README.partition("## A cluster with TLS")[2].partition("\n## ")[0]
+    commands = [line.split()[3:] for line in section.splitlines() if line.startswith("python -m spdist ")]
+    assert [one[0] for one in commands] == ["tls", "manager", "worker"]
+    done = CliRunner().invoke(app, commands[0])
+    assert done.exit_code == 0, done.output
+    trust, *own = (Path(one) for one in re.findall(r'"(tls/[^"]+)"', section))
+    assert own == [Path("tls/ann.crt"), Path("tls/ann.key")]
+    spdist.connect("https://10.0.0.1:9543", password="x", trust_file=trust, certificate=(own[0], own[1])).close()
+    for said in re.findall(r"`tls (\w+)", section):
+        assert CliRunner().invoke(app, ["tls", said, "--help"]).exit_code == 0, said
+
+
+def test_every_socket_of_ours_gets_its_tls_in_one_place() -> None:
+    assert "version 1.2 at least wherever a socket is ours" in SECURITY
+    makers = re.compile(
+        r"create_default_context|ssl\.SSLContext\(|create_ssl_context|verify=(True|False)|ssl_(cert|key)file="
+    )
+    root = Path(spdist.__file__).parent
+    found = {str(one.relative_to(root)) for one in root.rglob("*.py") if makers.search(one.read_text())}
+    assert found == {"transports/tls.py"}
+
+
+def test_the_context_that_kafkas_client_makes_has_the_same_minimum() -> None:
+    context = KafkaSSLTransport._build_ssl_context(KafkaSSLTransport.DEFAULT_CONFIG)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def test_what_remains_is_said() -> None:
