@@ -1,4 +1,4 @@
-"""The command line: ``check``, ``graph``, ``plan``, ``replay``, ``config``, ``database``, ``tls``; and nodes as processes.
+"""The command line: commands about apps, settings, the database and certificates; and nodes as processes.
 
 Exit codes: 0 for success, 1 where spdist explains what is wrong (on stderr), 2 for a wrong command line.
 """
