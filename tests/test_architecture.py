@@ -25,6 +25,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "sqlalchemy": (
         "spdist/stores/",
         "spdist/cluster/database.py",
+        "spdist/cluster/journal_rows.py",
         "spdist/cluster/migrations/",
         "spdist/cluster/store.py",
         "spdist/runtime/",

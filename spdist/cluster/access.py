@@ -7,6 +7,7 @@ WSO2 any user who can log in can register a node and is then handed apps to run.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from enum import Enum
 from types import MappingProxyType
 
@@ -14,7 +15,10 @@ from spdist.config import Config
 from spdist.errors import ConfigError
 from spdist.transports.logins import Logins
 
-__all__ = ["ROLES", "Permission", "Users"]
+__all__ = ["CALLER", "ROLES", "Permission", "Users"]
+
+#: The user whose request is being handled; empty where none is.
+CALLER: ContextVar[str] = ContextVar("spdist_caller", default="")
 
 
 class Permission(Enum):

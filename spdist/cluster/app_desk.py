@@ -9,10 +9,10 @@ from spdist.clock import Clock
 from spdist.cluster import views
 from spdist.cluster.plans import Plans
 from spdist.cluster.questions import Answer, Question, Questions, holders_of
-from spdist.cluster.revisions import AppRevisions
+from spdist.cluster.revisions import AppRevisions, revision_hosts
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import DeploymentState, deployment_status, deployment_statuses
-from spdist.errors import NotFoundError, NoWorkersError
+from spdist.errors import NotFoundError
 
 __all__ = ["AppDesk"]
 
@@ -75,28 +75,10 @@ class AppDesk:
 
     def clear(self, app: str | None, *, restart: bool) -> list[str]:
         """Delete the revisions of an app, or of all apps; see `AppRevisions.clear`."""
-        return self._revisions.clear(self._hosts(app), restart=restart)
+        return self._revisions.clear(app, self._hosts(app), restart=restart)
 
     def _hosts(self, app: str | None) -> dict[str, str]:
-        """Return for each group instance of `app`, or of all apps, its worker, or any while it waits for one.
-
-        Raises
-        ------
-        NotFoundError
-            The app is not deployed.
-        NoWorkersError
-            No worker has joined.
-        """
-
-        def hosts(state: ManagerState, now_ms: int) -> dict[str, str]:
-            known = deployment_statuses(state, now_ms) if app is None else (deployment_status(state, app, now_ms),)
-            groups = [group for one in known for group in one.groups]
-            workers = [member.report.id for member in state.members if not member.report.leaving]
-            if groups and not workers:
-                raise NoWorkersError(f"no worker has joined that could see to the state of {app or 'the apps'}")
-            return {group.app_name: group.worker or workers[0] for group in groups}
-
-        found: dict[str, str] = self._ask(hosts)
+        found: dict[str, str] = self._ask(lambda state, now_ms: revision_hosts(state, app, now_ms))
         return found
 
     # ----------------------------------------------------------------------------------------------- queries on demand

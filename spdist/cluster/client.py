@@ -223,7 +223,7 @@ class ClusterClient:
 
     # ------------------------------------------------------------------------------------------------------------ nodes
     def nodes(self) -> dict[str, Any]:
-        """Return leader, term, managers, workers and announcements, as ``GET /managers/nodes`` gives them."""
+        """Return leader, term, managers and workers, as ``GET /managers/nodes`` gives them."""
         view: dict[str, Any] = self.call("GET", "/managers/nodes")
         return view
 

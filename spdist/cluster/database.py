@@ -12,19 +12,20 @@ from functools import partial
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, String, Table
+from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, String, Table, UniqueConstraint
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from spdist.cluster.migrations import NEWEST, found_version, statements, upgrade
-from spdist.cluster.migrations.columns import NAME, TEXT
+from spdist.cluster.migrations.columns import NAME, NUMBER, TEXT
 from spdist.errors import ClusterError, StoreUnavailableError
 from spdist.stores.engines import WRITE, may_pass, open_engine
 from spdist.stores.limits import Call, TimeLimit
 
 __all__ = [
     "DEPLOYMENT",
+    "JOURNAL",
     "LEADER",
     "MANAGER",
     "ORIGIN",
@@ -100,6 +101,28 @@ WORKER = Table(
     Column("node_id", NAME, primary_key=True),
     Column("incarnation", NAME, nullable=False),
     Column("registered_ms", BigInteger, nullable=False),
+)
+
+JOURNAL = Table(
+    "spdist_journal",
+    METADATA,
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
+    Column("group_id", NAME, nullable=False),
+    Column("mark", String(64), nullable=False),
+    Column("time_ms", BigInteger, nullable=False),
+    Column("term", BigInteger),
+    Column("node_id", TEXT, nullable=False),
+    Column("kind", String(64), nullable=False),
+    Column("level", String(16), nullable=False),
+    Column("app", NAME, nullable=False),
+    Column("instance", TEXT, nullable=False),
+    Column("worker", TEXT, nullable=False),
+    Column("username", TEXT, nullable=False),
+    Column("reason", TEXT, nullable=False),
+    Column("message", TEXT, nullable=False),
+    UniqueConstraint("mark", name="spdist_journal_mark"),
+    UniqueConstraint("group_id", "time_ms", "id", name="spdist_journal_time"),
+    UniqueConstraint("group_id", "app", "id", name="spdist_journal_app"),
 )
 
 

@@ -67,6 +67,8 @@ class Instance:
         Not to be started before (steady clock).
     failed_on : set of str
         Workers on which it failed since it last ran well; avoided while there are others, until they begin anew.
+    vacated : str
+        Why it has no worker any more; empty where it never had one, or has one.
     """
 
     assignment: Assignment
@@ -78,6 +80,7 @@ class Instance:
     retry_at_ms: int = 0
     failed_on: set[str] = field(default_factory=set)
     fingerprint: str = ""
+    vacated: str = ""
     _counted_on: str | None = None
     _running_since_ms: int | None = None
     _revivals: int = 0
@@ -133,6 +136,7 @@ class Instance:
         self.failed_on.add(worker)
         self.error = lost or (seen.error if seen is not None else "") or "it ended without a reason"
         self.worker = None
+        self.vacated = f"it {'was lost' if lost else 'failed'} on worker {worker}"
         if lost:
             self.losses += 1
             if self.losses == 1:

@@ -1,8 +1,8 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
-A manager process never imports pyspark. Five threads: the mind (`spdist.cluster.mind`), its writer, the election
-(`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), and the interface (`spdist.cluster.api`),
-whose handlers call the methods below.
+A manager process never imports pyspark. Six threads: the mind (`spdist.cluster.mind`), its writer, the election
+(`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), the journal (`spdist.cluster.journal`), and
+the interface (`spdist.cluster.api`), whose handlers call the methods below.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from spdist.clock import Clock, SystemClock
 from spdist.cluster import views
-from spdist.cluster.access import Users
+from spdist.cluster.access import CALLER, Users
 from spdist.cluster.api import Server, manager_app
 from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.candidate import Candidate
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.first_password import with_first_user
 from spdist.cluster.foresight import Foresight
+from spdist.cluster.journal import Journal
 from spdist.cluster.messages import (
+    Announce,
     AnswerHeartbeat,
     Deployment,
     DeployRequested,
@@ -135,12 +137,15 @@ class Manager:
             probing=config.deployment.probe_silent_workers,
         )
         self._foresight = Foresight(self._store, self._plans, config.cluster.event_polling_interval_ms)
-        self._mind = Mind(state, self._store, self._clock)
+        self.journal = self._store.journal
+        kept = {"rows": config.cluster.journal_rows, "days": config.cluster.journal_days}
+        self._journal = Journal(self.journal, self.id, self._clock, self.leads, **kept)
+        self._mind = Mind(state, self._store, self._clock, self._journal.note)
         self._orders = OrderBook()
         self.desk = AppDesk(
             self._ask,
             self._plans,
-            AppRevisions(self._orders),
+            AppRevisions(self._orders, note=self._note),
             Questions(self._topics),
             self._clock,
             self._foresight.written_ms,
@@ -179,6 +184,7 @@ class Manager:
             polling_ms = self.config.cluster.event_polling_interval_ms
             listed_ms = 2 * polling_ms + self._timing.max_age_ms
             self._registry = Registry(self._store, ManagerRow(self.id, self.url, 0), polling_ms, listed_ms)
+            self._journal.start()
             self._mind.start()
             self._candidate.start()
             self._registry.start()
@@ -199,6 +205,7 @@ class Manager:
             self._candidate.resign()
         if self._registry is not None:
             self._registry.stop()
+        self._journal.stop()
         self._foresight.stop()
         self.desk.close()
         self._planner.stop()
@@ -252,7 +259,7 @@ class Manager:
                 return ConflictError(f"app {name} was changed by another request meanwhile", hint="try again")
             return None
 
-        request = DeployRequested(Deployment(name, text, assignments=assignments), uuid.uuid4().hex, ends)
+        request = DeployRequested(Deployment(name, text, assignments=assignments), uuid.uuid4().hex, ends, CALLER.get())
         self._mind.request(request, changed)
         change = None if before is None or before.error else self._plans.change(before.text, text)
         return Deployed(name, created=before is None, change=change)
@@ -267,7 +274,7 @@ class Manager:
         NotLeaderError
             This is a standby.
         """
-        self._mind.request(UndeployRequested(name))
+        self._mind.request(UndeployRequested(name, CALLER.get()))
 
     def apps(self) -> list[Json]:
         """Return all apps as `spdist.cluster.views.app_view` shows them, by name."""
@@ -335,10 +342,9 @@ class Manager:
         return [Address.from_url(manager.url) for manager in self._managers()]
 
     def nodes(self) -> Json:
-        """Return leader, managers, workers and the latest announcements; see `spdist.cluster.views.nodes_view`."""
+        """Return leader, managers and workers; see `spdist.cluster.views.nodes_view`."""
         managers = self._managers()
-        view = self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms))
-        return {**view, "announcements": [asdict(one) for one in list(self._mind.announcements)]}
+        return self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms))
 
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node; see `node_statistics`."""
@@ -367,6 +373,9 @@ class Manager:
             return question(state, now_ms)
 
         return self._mind.ask(asked)
+
+    def _note(self, said: Announce) -> None:
+        self._journal.note(said, self.who_leads()[0])
 
     def _leader_only(self) -> None:
         self._ask(lambda state, now_ms: None)

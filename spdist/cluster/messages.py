@@ -181,12 +181,13 @@ class DeployRequested:
     """A user sent an app: new, or a new version of one that is there.
 
     Where it updates a running app, `update` names that, as no other update is named, and `ends` are those of the topics
-    that an instance newly reads: topic → partition → offset. See `spdist.planning.origin`.
+    that an instance newly reads: topic → partition → offset. See `spdist.planning.origin`. `user` is who sent it.
     """
 
     deployment: Deployment
     update: str = ""
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +195,16 @@ class UndeployRequested:
     """A user wants an app gone."""
 
     name: str
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSaved:
-    """`SaveDeployment` of that version is durable."""
+    """`SaveDeployment` of that version is durable; `user` has asked for it."""
 
     name: str
     version: int
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +315,7 @@ class SaveDeployment:
 
     term: int
     deployment: Deployment
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,24 +366,35 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell operators (log, notebook, monitor).
+    """Something has happened: tell operators, in the log, and write it into the journal.
 
     Parameters
     ----------
     event : str
-        Stable key such as ``worker-removed``.
+        Stable key such as ``worker-lost``: the journal's ``kind``.
     subject : str
         Id or name of the worker, group or app it is about.
     message : str
         The sentence for people.
     level : Level
         How much it matters.
+    app, group, worker : str
+        Names of the app and of the group instance, and id of the worker, that it concerns; empty where there is none.
+    user : str
+        Who has asked for it; empty where nobody did.
+    reason : str
+        Why it happened, where `message` alone does not tell that apart.
     """
 
     event: str
     subject: str
     message: str
     level: Level = Level.INFO
+    app: str = ""
+    group: str = ""
+    worker: str = ""
+    user: str = ""
+    reason: str = ""
 
 
 Instruction = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -41,30 +40,19 @@ from spdist.cluster.probing import Prober
 from spdist.cluster.state import ManagerState
 from spdist.errors import ClusterError, NotLeaderError, SpdistError, StaleTermError, StoreUnavailableError
 
-__all__ = ["Announcement", "DeploymentStore", "Mind"]
+__all__ = ["DeploymentStore", "Mind", "Note"]
 
 T = TypeVar("T")
+#: Takes what has happened, and the term.
+Note = Callable[[Announce, int | None], None]
 Guard = Callable[[ManagerState], SpdistError | None]
 
 _log = logging.getLogger("spdist.cluster.manager")
 _LEVELS = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
 #: How often the mind looks at the time, at most: a worker that is gone is noticed that much later.
 _TICK_MS = 250
-#: Announcements kept for those who look later.
-_KEPT = 200
 #: How long a caller waits for the mind or the database before it is told to try again.
 _PATIENCE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """An `Announce` with the time (ms since epoch) it was made."""
-
-    at_ms: int
-    event: str
-    subject: str
-    message: str
-    level: str
 
 
 class DeploymentStore(Protocol):
@@ -105,15 +93,21 @@ class Mind:
     clock : Clock
         Its steady reading is the time of all events.
 
+    note : callable, optional
+        Is told what has happened, and in which term; it returns without waiting for anything.
+
     State
     -----
-    The last 200 announcements, and whatever waits in the queue.
+    Whatever waits in the queue.
     """
 
-    def __init__(self, state: ManagerState, store: DeploymentStore, clock: Clock) -> None:
+    def __init__(
+        self, state: ManagerState, store: DeploymentStore, clock: Clock, note: Note = lambda said, term: None
+    ) -> None:
         self._state = state
         self._store = store
         self._clock = clock
+        self._note = note
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="spdist-mind", daemon=True)
         self._writer = ThreadPoolExecutor(1, "spdist-store")
@@ -121,7 +115,6 @@ class Mind:
         self.prober = Prober(self.tell)
         self._forgetting: set[tuple[str, int]] = set()
         self._ended = False
-        self.announcements: deque[Announcement] = deque(maxlen=_KEPT)
         #: the last term that this mind held and has given up; the election must not go on renewing it
         self.given_up_term = 0
         #: why the thread ended, if by itself: a defect
@@ -241,7 +234,11 @@ class Mind:
             return
         term = self._state.term
         for instruction in self._state.handle(item.event, now_ms):
-            self._execute(instruction, item.future)
+            if isinstance(instruction, Announce):
+                _log.log(_LEVELS[instruction.level], "%s", instruction.message)
+                self._note(instruction, term if self._state.term is None else self._state.term)
+            else:
+                self._execute(instruction, item.future)
         if term is not None and self._state.term != term:
             self.give_up(term)
 
@@ -261,9 +258,6 @@ class Mind:
                 if (name, version) not in self._forgetting:
                     self._forgetting.add((name, version))
                     self._writer.submit(self._forget, instruction)
-            case Announce(event, subject, message, level):
-                _log.log(_LEVELS[level], "%s", message)
-                self.announcements.append(Announcement(self._clock.now_ms(), event, subject, message, level.value))
 
     # ----------------------------------------------------------------------------------------------- the writing thread
     def _save(self, order: SaveDeployment, caller: Future[Any]) -> None:
@@ -273,7 +267,7 @@ class Mind:
         error: Exception | None = None
         try:
             self._store.save_deployment(order.term, self._state.node_id, order.deployment)
-            event = DeploymentSaved(name, version)
+            event = DeploymentSaved(name, version, order.user)
         except StaleTermError as stale:
             event, error = Deposed(stale.message), NotLeaderError(stale.message, hint="try again in a moment")
         except StoreUnavailableError as unknown:

@@ -43,11 +43,12 @@ def observe(member: Member, deployments: Deployments, now_ms: int, policy: Resta
 
 def _announce(instance: Instance, id: str, policy: RestartPolicy, *, lost: bool) -> Announce:
     name = instance.assignment.name
+    about = {"app": instance.assignment.app, "group": name, "worker": id, "reason": instance.error}
     if lost and not instance.failures:
         text = f"{name} is lost on worker {id} and goes elsewhere: {instance.error}"
-        return Announce("group-lost", name, text, Level.WARNING)
+        return Announce("group-lost", name, text, Level.WARNING, **about)
     after = "it stays so until the app is deployed again or the workers change"
     if not instance.gave_up:
         after = f"restart {instance.failures} of {policy.max_restarts} follows"
     text = f"{name} failed on worker {id}: {instance.error}; {after}"
-    return Announce("group-failed", name, text, Level.ERROR if instance.gave_up else Level.WARNING)
+    return Announce("group-failed", name, text, Level.ERROR if instance.gave_up else Level.WARNING, **about)

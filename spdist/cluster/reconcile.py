@@ -82,8 +82,9 @@ def reconcile(
         if target is not None and kinds.get(target) is not instance.assignment.receiver:
             target = None
         if target != instance.worker:
-            out.append(_announce(instance, target))
-            instance.worker = target
+            said = _announce(instance, target, members)
+            instance.worker, instance.vacated = target, "" if target else said.reason
+            out.append(said)
     return out
 
 
@@ -111,10 +112,18 @@ def _placed(instance: Instance, members: Members) -> PlacedGroup:
     )
 
 
-def _announce(instance: Instance, target: str | None) -> Announce:
-    name = instance.assignment.name
+def _announce(instance: Instance, target: str | None, members: Members) -> Announce:
+    name, before = instance.assignment.name, instance.worker
+    event = "group-waiting" if target is None else "group-placed" if before is None else "group-moved"
     text = f"{name} waits for a worker" if target is None else f"{name} goes to worker {target}"
-    return Announce("group-placed", name, text if instance.worker is None else f"{text} (was on {instance.worker})")
+    reason = instance.vacated
+    if before is not None:
+        member = members.get(before)
+        text += f" (was on {before})"
+        reason = f"worker {before} leaves" if member is None or member.report.leaving else "the load is evened out"
+    return Announce(
+        event, name, text, app=instance.assignment.app, group=name, worker=target or before or "", reason=reason
+    )
 
 
 def check_placed(deployments: Deployments, members: Members) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 
+from spdist.cluster.access import CALLER
+from spdist.cluster.messages import Announce
 from spdist.cluster.orders import Kind, OrderBook
-from spdist.errors import ClusterError, NotFoundError
+from spdist.cluster.state import ManagerState
+from spdist.cluster.status import deployment_status, deployment_statuses
+from spdist.errors import ClusterError, NotFoundError, NoWorkersError
 
-__all__ = ["AppRevisions", "revision_name"]
+__all__ = ["AppRevisions", "revision_hosts", "revision_name"]
 
 _log = logging.getLogger("spdist.cluster.manager")
 
@@ -17,6 +21,24 @@ _log = logging.getLogger("spdist.cluster.manager")
 def revision_name(app: str, at_ms: int) -> str:
     """Return WSO2's name of a revision: ``<millis>__<app>``."""
     return f"{at_ms}__{app}"
+
+
+def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> dict[str, str]:
+    """Return for each group instance of `app`, or of all apps, its worker, or any while it waits for one.
+
+    Raises
+    ------
+    NotFoundError
+        The app is not deployed.
+    NoWorkersError
+        No worker has joined.
+    """
+    known = deployment_statuses(state, now_ms) if app is None else (deployment_status(state, app, now_ms),)
+    groups = [group for one in known for group in one.groups]
+    workers = [member.report.id for member in state.members if not member.report.leaving]
+    if groups and not workers:
+        raise NoWorkersError(f"no worker has joined that could see to the state of {app or 'the apps'}")
+    return {group.app_name: group.worker or workers[0] for group in groups}
 
 
 class AppRevisions:
@@ -30,9 +52,14 @@ class AppRevisions:
         Where orders are given.
     timeout_s : float
         How long the workers may take: a group finishes its batch before it goes back.
+    note : callable
+        Is told what was done.
     """
 
-    def __init__(self, book: OrderBook, timeout_s: float = 90.0) -> None:
+    def __init__(
+        self, book: OrderBook, timeout_s: float = 90.0, note: Callable[[Announce], None] = lambda said: None
+    ) -> None:
+        self._note = note
         self._book = book
         self._timeout_s = timeout_s
 
@@ -57,7 +84,9 @@ class AppRevisions:
         """
         revision = revision_name(app, at_ms)
         self._order("backup", hosts, revision)
-        _log.info("revision %s is kept", revision)
+        message = f"revision {revision} is kept"
+        _log.info("%s", message)
+        self._note(Announce("app-backed-up", app, message, app=app, user=CALLER.get()))
         return revision
 
     def revisions(self, hosts: Mapping[str, str]) -> list[str]:
@@ -80,17 +109,21 @@ class AppRevisions:
             hint = f"its revisions: {', '.join(known) or 'none'}"
             raise NotFoundError(f"{app} has no revision {revision}", hint=hint)
         self._order("restore", hosts, revision)
-        _log.info("%s goes on from revision %s", app, revision)
+        message = f"{app} goes on from revision {revision}"
+        _log.info("%s", message)
+        self._note(Announce("app-restored", app, message, app=app, user=CALLER.get()))
 
-    def clear(self, hosts: Mapping[str, str], *, restart: bool) -> list[str]:
-        """Have all revisions of group instances deleted, and return the names of those that were there.
+    def clear(self, app: str | None, hosts: Mapping[str, str], *, restart: bool) -> list[str]:
+        """Have all revisions of `app`, or of all apps, deleted, and return the names of those that were there.
 
         What runs goes on from its present state, which is none of them.
 
         Parameters
         ----------
+        app : str, optional
+            The app.
         hosts : mapping of str to str
-            For each of the instances the worker that is to do it.
+            For each of the group instances the worker that is to do it.
         restart : bool
             Whether each is stopped before and started again afterwards.
 
@@ -101,7 +134,9 @@ class AppRevisions:
         """
         gone = self._order("clear-stopped" if restart else "clear", hosts).values()
         names = sorted({name for one in gone for name in one}, key=lambda name: (int(name.partition("__")[0]), name))
-        _log.info("revisions are deleted: %s", ", ".join(names) or "there were none")
+        message = f"revisions are deleted: {', '.join(names) or 'there were none'}"
+        _log.info("%s", message)
+        self._note(Announce("app-revisions-deleted", app or "", message, app=app or "", user=CALLER.get()))
         return names
 
     def _order(self, kind: Kind, hosts: Mapping[str, str], revision: str = "") -> dict[str, list[str]]:

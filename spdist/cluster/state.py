@@ -16,19 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spdist.cluster import happenings
 from spdist.cluster.deployments import Deployments
 from spdist.cluster.election import Lease
 from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import (
-    Announce,
     AnswerHeartbeat,
     Deployment,
     DeploymentForgotten,
     DeploymentSaved,
     DeployRequested,
     Deposed,
-    Desired,
     Elected,
     Event,
     ForgetDeployment,
@@ -36,7 +35,6 @@ from spdist.cluster.messages import (
     JoinedState,
     LeaderSeen,
     LeaseRenewed,
-    Level,
     ProbeWorker,
     RedirectHeartbeat,
     Refuse,
@@ -58,6 +56,9 @@ from spdist.errors import ClusterError, NotLeaderError
 from spdist.planning.topology import Assignment
 
 __all__ = ["ManagerState"]
+
+#: Workers of which it is remembered that they were turned away.
+_MOST_REJECTED = 1000
 
 
 class ManagerState:
@@ -111,9 +112,11 @@ class ManagerState:
             WorkerHeartbeat: lambda event: self._on_heartbeat(event.report),
             WorkerGone: self._on_gone,
             DeployRequested: lambda event: self._save(
-                lambda: self.deployments.propose(event.deployment, event.update, event.ends)
+                lambda: self.deployments.propose(event.deployment, event.update, event.ends), event.user
             ),
-            UndeployRequested: lambda event: self._save(lambda: self.deployments.propose_removal(event.name)),
+            UndeployRequested: lambda event: self._save(
+                lambda: self.deployments.propose_removal(event.name), event.user
+            ),
             DeploymentSaved: self._on_saved,
             SaveFailed: self._on_save_failed,
             DeploymentForgotten: self._on_forgotten,
@@ -128,6 +131,7 @@ class ManagerState:
         self.members = Members()
         self._roster = Roster(0, None, 0)
         self._rebalance_from_ms = 0
+        self._rejected: dict[str, str] = {}
 
     @property
     def term(self) -> int | None:
@@ -164,9 +168,7 @@ class ManagerState:
         self.deployments.load(event.deployments, self._rebalance_from_ms)
         if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
             self.deployments.release()
-        return [
-            self._announce("elected", f"leads in term {event.lease.term} with {len(event.deployments)} deployments")
-        ]
+        return [happenings.elected(self.node_id, event.lease.term, len(event.deployments))]
 
     def _on_lease_renewed(self, event: LeaseRenewed) -> list[Instruction]:
         if self.lease is None:
@@ -187,25 +189,24 @@ class ManagerState:
             return []
         term = self.lease.term
         self._clear()
-        return [self._announce("deposed", f"no longer leads in term {term}: {reason}", Level.WARNING)]
+        return [happenings.deposed(self.node_id, term, reason)]
 
     # ------------------------------------------------------------------------------------------------------ deployments
-    def _save(self, propose: Callable[[], Deployment | ClusterError]) -> list[Instruction]:
+    def _save(self, propose: Callable[[], Deployment | ClusterError], user: str) -> list[Instruction]:
         """Have a deployment written first: what is not durable must not run."""
         if self.lease is None:
             return [self._not_leader()]
         proposed = propose()
         if isinstance(proposed, ClusterError):
             return [Refuse(proposed)]
-        return [SaveDeployment(self.lease.term, proposed)]
+        return [SaveDeployment(self.lease.term, proposed, user)]
 
     def _on_saved(self, event: DeploymentSaved) -> list[Instruction]:
+        before = self.deployments.running(event.name)
         saved = self.deployments.settle(event.name, event.version, written=True)
         if saved is None:
             return []
-        what = "deployed" if saved.desired is Desired.RUNNING else "undeployed"
-        text = f"{saved.name} is {what} (version {saved.version}, {len(saved.assignments)} groups)"
-        return [Announce(f"app-{what}", saved.name, text), *self._reconcile()]
+        return [happenings.changed(saved, before, event.user), *self._reconcile()]
 
     def _on_save_failed(self, event: SaveFailed) -> list[Instruction]:
         self.deployments.settle(event.name, event.version, written=False)
@@ -222,10 +223,9 @@ class ManagerState:
             return [*out, RedirectHeartbeat(None)]
         if self.lease is None:
             return [RedirectHeartbeat(self.seen.at(self._now_ms))]
-        objection = self.members.objection(report)
-        if objection:
+        if objection := self.members.objection(report):
             answer = self._answer(report, JoinedState.REJECTED, None, objection)
-            return [Announce("worker-rejected", report.id, objection, Level.WARNING), answer]
+            return [*self._reject(report.id, objection), answer]
         if self.members.overtaken(report):
             return [RedirectHeartbeat(None)]  # nobody waits for this answer any more
         known = self.members.get(report.id)
@@ -246,13 +246,19 @@ class ManagerState:
         out += [*self._reconcile(), *self._roster.save(self.members, self._now_ms)]
         return [*out, self._answer(report, joined, member)]
 
+    def _reject(self, id: str, objection: str) -> list[Instruction]:
+        """Say why a worker is turned away; once, not with each of its heartbeats."""
+        if self._rejected.get(id) == objection:
+            return []
+        if len(self._rejected) >= _MOST_REJECTED:
+            self._rejected.clear()
+        self._rejected[id] = objection
+        return [happenings.rejected(id, objection)]
+
     def _greet(self, report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:
         if restarted:
-            return [Announce("worker-restarted", report.id, f"worker {report.id} was restarted", Level.WARNING)]
-        if joined is JoinedState.EXISTS:
-            return []
-        kind = "receiver" if report.is_receiver else "worker"
-        return [Announce("worker-joined", report.id, f"{kind} {report.id} joined from {report.url}")]
+            return [happenings.restarted(report.id)]
+        return [] if joined is JoinedState.EXISTS else [happenings.joined(report)]
 
     def _on_ready(self, member: Member) -> list[Instruction]:
         """Take note that a worker's Spark has come up, for the first time or anew: it is given groups from now on."""
@@ -260,7 +266,7 @@ class ManagerState:
         settle_ms = self._now_ms + 2 * self.timing.heartbeat_interval_ms
         self._rebalance_from_ms = max(self._rebalance_from_ms, settle_ms)
         self.deployments.retry(self._now_ms, self._restarts, anew=member.report.id)
-        return [Announce("worker-ready", member.report.id, f"worker {member.report.id} is ready")]
+        return [happenings.ready(member.report.id)]
 
     def _see_off(self, id: str, why: str = "left") -> list[Instruction]:
         if why == "left":
@@ -269,11 +275,9 @@ class ManagerState:
             self.members.lose(id, self._now_ms, why)
         orphans = [i for i in self.deployments.instances.values() if i.worker == id]
         for instance in orphans:
-            instance.worker = None
+            instance.worker, instance.vacated = None, f"worker {id} {why}"
         self.deployments.retry(self._now_ms, self._restarts)
-        level = Level.INFO if why == "left" else Level.WARNING
-        text = f"worker {id} {why}; {len(orphans)} groups go elsewhere"
-        return [Announce("worker-removed", id, text, level), *self._reconcile()]
+        return [happenings.gone(id, why, len(orphans)), *self._reconcile()]
 
     def _on_gone(self, event: WorkerGone) -> list[Instruction]:
         """Remove a worker whose process is gone before the deadline at which it would have stopped by itself."""
@@ -350,9 +354,6 @@ class ManagerState:
         url = None if leader is None else leader.url
         text = f"manager {self.node_id} does not lead"
         return Refuse(NotLeaderError(text, leader=url, hint=f"ask {url}" if url else "try again in a moment"))
-
-    def _announce(self, event: str, text: str, level: Level = Level.INFO) -> Announce:
-        return Announce(event, self.node_id, f"manager {self.node_id} {text}", level)
 
     def check_invariants(self) -> None:
         """Raise `AssertionError` if this mind contradicts itself. For tests: after every event and at teardown."""

@@ -29,6 +29,7 @@ from spdist.cluster.database import (
     database_now,
 )
 from spdist.cluster.election import LeaderRow
+from spdist.cluster.journal_rows import JournalRows
 from spdist.cluster.members import LONGEST_ID
 from spdist.cluster.messages import Deployment, Desired
 from spdist.errors import ClusterError, StaleTermError
@@ -101,6 +102,8 @@ class CoordinationStore:
     ) -> None:
         self.group_id = group_id
         self._database = Transactions(url, username, password, timeout_ms)
+        #: what has happened
+        self.journal = JournalRows(self._database, group_id)
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""

@@ -117,7 +117,8 @@ class Http:
 class Cluster:
     """``cluster.config``: the group of managers, and how it elects its leader in a database.
 
-    A leader is replaced when its last heartbeat is older than `heartbeat_interval_ms` × `heartbeat_max_retry`.
+    A leader is replaced when its last heartbeat is older than `heartbeat_interval_ms` × `heartbeat_max_retry`. Of the
+    journal (ours) the newest `journal_rows` entries are kept, and none that is older than `journal_days`.
     """
 
     group_id: str = setting("groupId", word, "sp")
@@ -125,6 +126,8 @@ class Cluster:
     heartbeat_interval_ms: int = setting("strategyConfig.heartbeatInterval", duration(50), 1000)
     heartbeat_max_retry: int = setting("strategyConfig.heartbeatMaxRetry", whole(1, 1000), 2)
     event_polling_interval_ms: int = setting("strategyConfig.eventPollingInterval", duration(50), 1000)
+    journal_rows: int = setting("journal.rows", whole(100, 100_000_000), 100_000)
+    journal_days: int = setting("journal.days", whole(1, 36_500), 90)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _DRIVERS = {
     "mariadb": "mysql+pymysql",
     "mysql": "mysql+pymysql",
 }
-_FILES = ("test_store.py", "test_database.py", "test_migrations.py", "test_election.py")
+_FILES = ("test_store.py", "test_database.py", "test_migrations.py", "test_journal.py", "test_election.py")
 
 
 def mysql_url() -> str:

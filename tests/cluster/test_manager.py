@@ -46,7 +46,7 @@ def report(
 
 
 def says(manager: Manager, event: str) -> list[str]:
-    return [one.message for one in manager._mind.announcements if one.event == event]
+    return [one.message for one in manager.journal.read(kinds=[event])]
 
 
 # ------------------------------------------------------------------------------------------------------------- topics

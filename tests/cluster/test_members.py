@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spdist.cluster.messages import (
+    Announce,
     AnswerHeartbeat,
     ForgetDeployment,
     JoinedState,
@@ -33,7 +34,11 @@ class TestWorkers:
         assert leader.told("w1") == ["A-g-1"]
         leader.pass_time(TIMING.remove_after_ms - 1)
         assert leader.told("w2") == []
-        assert "worker-removed" in announced(leader.pass_time(1))
+        out = leader.pass_time(1)
+        lost, placed = [i for i in out if isinstance(i, Announce)]
+        assert (lost.event, lost.worker, placed.event, placed.group) == ("worker-lost", "w1", "group-placed", "A-g-1")
+        assert placed.worker == "w2"
+        assert placed.reason == "worker w1 was silent for 5.0 s and is removed"
         assert leader.told("w2") == ["A-g-1"]
 
     def test_a_worker_that_leaves_hands_over_when_it_has_stopped(self, leader: Leader) -> None:
@@ -44,9 +49,13 @@ class TestWorkers:
         assert leader.told("w1", "A-g-1", leaving=True) == []
         assert leader.told("w2") == [], "it still runs on the leaving worker"
         out = leader.handle(WorkerHeartbeat(leader.report("w1", leaving=True)))
-        assert announced(out) == ["worker-removed"]
+        assert announced(out) == ["worker-left"]
         assert leader.told("w2") == ["A-g-1"]
         assert announced(leader.handle(WorkerHeartbeat(leader.report("w1", leaving=True)))) == []
+
+    def test_a_worker_that_is_turned_away_is_spoken_of_once(self, leader: Leader) -> None:
+        wrong = [leader.handle(WorkerHeartbeat(leader.report("w" * 300))) for _ in range(5)]
+        assert [announced(out) for out in wrong] == [["worker-rejected"], [], [], [], []]
 
     def test_a_worker_that_leaves_is_given_nothing(self, leader: Leader) -> None:
         leader.told("w1", seen("X-g-1"), leaving=True)
@@ -99,7 +108,7 @@ class TestWorkers:
         leader.told("w1")
         leader.pass_time(TIMING.remove_after_ms - 1)
         leader.handle(WorkerHeartbeat(late))
-        assert "worker-removed" in announced(leader.pass_time(1))
+        assert "worker-lost" in announced(leader.pass_time(1))
 
     def test_groups_that_nobody_wants_are_stopped(self, leader: Leader) -> None:
         assert leader.told("w1", "Unknown-g-1") == []

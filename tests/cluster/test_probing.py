@@ -138,7 +138,7 @@ def test_a_worker_whose_heartbeat_is_overdue_is_probed_and_one_that_is_gone_is_r
     probe = only(leader.pass_time(1), ProbeWorker)
     assert probe == ProbeWorker("w1", "http://w1", "w1-1", 3)
     out = leader.handle(WorkerGone("w1", probe.incarnation, probe.sequence))
-    assert announced(out)[0] == "worker-removed"
+    assert announced(out)[0] == "worker-lost"
     assert leader.told("w2") == ["A-g-1"], "long before the deadline"
     (lost,) = leader.state.members.lost
     assert "http://w1 refuses connections" in lost.reason

@@ -199,7 +199,9 @@ def client(manager: Manager, worker: Worker) -> Iterator[ClusterClient]:
         yield one
 
 
-def test_an_app_is_kept_and_goes_back(client: ClusterClient, spark: FakeSpark, store: FakeStore) -> None:
+def test_an_app_is_kept_and_goes_back(
+    client: ClusterClient, spark: FakeSpark, store: FakeStore, manager: Manager, eventually: Eventually
+) -> None:
     app = client.deploy(APP).wait(timeout_s=20)
     revision = app.backup()
     assert revision.endswith("__Trades")
@@ -211,6 +213,11 @@ def test_an_app_is_kept_and_goes_back(client: ClusterClient, spark: FakeSpark, s
     app.wait(timeout_s=20)
     assert [g.failures for g in app.status().groups] == [0, 0, 0]
     assert len(spark.runtimes) == 6, "each group was started again"
+    kinds = ["app-backed-up", "app-restored"]
+    restored, kept = eventually(lambda: (found := manager.journal.read(kinds=kinds))[1:] and found, "it is written")
+    assert (restored.kind, kept.kind) == ("app-restored", "app-backed-up")
+    assert {(e.app, e.user, e.term) for e in (restored, kept)} == {("Trades", "admin", 1)}
+    assert revision in restored.message
 
 
 def test_a_revision_that_is_not_there_changes_nothing(client: ClusterClient, store: FakeStore) -> None:

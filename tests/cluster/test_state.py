@@ -339,6 +339,8 @@ class TestFailures:
         (announcement,) = [i for i in out if isinstance(i, Announce)]
         assert (announcement.event, announcement.level) == ("group-failed", Level.ERROR)
         assert "division by zero" in announcement.message
+        assert (announcement.app, announcement.group, announcement.worker) == ("A", "A-g-1", "w1")
+        assert announcement.reason == "division by zero"
         running.told("w1")
         for _ in range(100):
             running.pass_time(1_000)

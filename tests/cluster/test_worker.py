@@ -102,7 +102,7 @@ def test_a_worker_runs_what_is_deployed_and_says_goodbye(
         worker.stop()
     assert all(runtime.told == ["start", "stop"] for runtime in spark.runtimes)
     assert nodes(manager) == []
-    assert not any("silent" in one.message for one in manager._mind.announcements)
+    assert not any("silent" in one.message for one in manager.journal.read())
 
 
 def test_workers_go_over_to_the_new_leader_and_go_on(tmp_path: Path, eventually: Eventually) -> None:

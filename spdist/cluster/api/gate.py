@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
-from spdist.cluster.access import Permission, Users
+from spdist.cluster.access import CALLER, Permission, Users
 from spdist.cluster.wire import MAX_BODY_BYTES, error_body
 from spdist.errors import (
     BusyError,
@@ -109,6 +109,7 @@ class Gate:
                 )
             request.state.username, request.state.granted = username, granted
             self.check(request, permission)
+            CALLER.set(username)
             return username
 
         # The scope is for the description: who reads it sees which permission a route asks for.

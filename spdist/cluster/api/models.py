@@ -24,6 +24,7 @@ __all__ = [
     "GroupRecord",
     "GroupTopics",
     "Health",
+    "JournalEntries",
     "LeaderNamed",
     "NodeStatistics",
     "Nodes",
@@ -194,6 +195,29 @@ class Records(_Described):
     """The rows of an answer; name and type of each attribute where ``details`` were asked for."""
 
     records: list[list[Any]]
+
+
+class JournalLine(BaseModel):
+    """Something that has happened in the cluster; texts are empty where they do not apply."""
+
+    id: int
+    time: int
+    term: int | None
+    node: str
+    kind: str
+    app: str
+    group: str
+    worker: str
+    user: str
+    reason: str
+    level: str
+    message: str
+
+
+class JournalEntries(BaseModel):
+    """What has happened, the newest first."""
+
+    entries: list[JournalLine]
 
 
 class ThisManager(_Described):

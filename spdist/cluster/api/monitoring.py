@@ -1,0 +1,41 @@
+"""The routes through which a node tells of itself: its cluster's journal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from spdist.cluster.access import Permission
+from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.models import JournalEntries, answers
+
+if TYPE_CHECKING:
+    from spdist.cluster.journal_rows import JournalRows
+
+__all__ = ["journal_routes"]
+
+Json = dict[str, Any]
+_Time = Annotated[int | None, Query(ge=0, lt=1 << 53)]
+_Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def journal_routes(journal: JournalRows, gate: Gate) -> APIRouter:
+    """Return what asks the journal; every manager answers from the database."""
+    router = APIRouter(tags=["cluster"])
+
+    @router.get("/managers/journal", dependencies=[gate.asks(Permission.VIEW)], **answers(JournalEntries))
+    def read_journal(
+        app: Annotated[str | None, Query(max_length=255)] = None,
+        kind: Annotated[list[Annotated[str, Query(max_length=64)]] | None, Query(max_length=50)] = None,
+        since: _Time = None,
+        until: _Time = None,
+        before: _Time = None,
+        limit: _Limit = 100,
+    ) -> Json:
+        """Return what has happened in the cluster, the newest first; `before` the last one's id asks for the next."""
+        found = journal.read(app=app, kinds=kind or (), since_ms=since, until_ms=until, before=before, limit=limit)
+        return {"entries": [asdict(one) for one in found]}
+
+    return router

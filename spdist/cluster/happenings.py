@@ -1,0 +1,57 @@
+"""What a leader says has happened to leaders, apps and workers: the sentences, and what each is about. Pure.
+
+What happens to groups is said where it is decided: `spdist.cluster.observing` and `spdist.cluster.reconcile`.
+"""
+
+from __future__ import annotations
+
+from spdist.cluster.messages import Announce, Deployment, Desired, Level, WorkerReport
+
+__all__ = ["changed", "deposed", "elected", "gone", "joined", "ready", "rejected", "restarted"]
+
+
+def elected(node_id: str, term: int, deployments: int) -> Announce:
+    """Return that a manager leads from now on."""
+    return Announce("elected", node_id, f"manager {node_id} leads in term {term} with {deployments} deployments")
+
+
+def deposed(node_id: str, term: int, reason: str) -> Announce:
+    """Return that a manager leads no longer."""
+    text = f"manager {node_id} no longer leads in term {term}: {reason}"
+    return Announce("deposed", node_id, text, Level.WARNING, reason=reason)
+
+
+def changed(saved: Deployment, before: Deployment | None, user: str) -> Announce:
+    """Return that a user has deployed, updated or undeployed an app; `before` is what was running of it."""
+    what = "undeployed" if saved.desired is Desired.REMOVED else "updated" if before else "deployed"
+    text = f"{saved.name} is {what} (version {saved.version}, {len(saved.assignments)} groups)"
+    return Announce(f"app-{what}", saved.name, text, app=saved.name, user=user)
+
+
+def joined(report: WorkerReport) -> Announce:
+    """Return that a worker has joined."""
+    kind = "receiver" if report.is_receiver else "worker"
+    return Announce("worker-joined", report.id, f"{kind} {report.id} joined from {report.url}", worker=report.id)
+
+
+def restarted(id: str) -> Announce:
+    """Return that a worker is another process than before."""
+    return Announce("worker-restarted", id, f"worker {id} was restarted", Level.WARNING, worker=id)
+
+
+def ready(id: str) -> Announce:
+    """Return that a worker's Spark is up."""
+    return Announce("worker-ready", id, f"worker {id} is ready", worker=id)
+
+
+def rejected(id: str, objection: str) -> Announce:
+    """Return that a worker was turned away."""
+    return Announce("worker-rejected", id, objection, Level.WARNING, worker=id, reason=objection)
+
+
+def gone(id: str, why: str, orphans: int) -> Announce:
+    """Return that a worker has left, or was lost for another reason; its `orphans` groups go elsewhere."""
+    text = f"worker {id} {why}; {orphans} groups go elsewhere"
+    if why == "left":
+        return Announce("worker-left", id, text, worker=id)
+    return Announce("worker-lost", id, text, Level.WARNING, worker=id, reason=why)
