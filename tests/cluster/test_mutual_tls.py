@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pytest
 
 import spdist
-from spdist.cluster.authority import Authority
 from spdist.cluster.client import Caller, ClusterClient
 from spdist.cluster.link import LeaderLink
 from spdist.cluster.manager import Manager
@@ -22,7 +21,7 @@ from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
 from spdist.errors import ClusterError, ConfigError, TransportError, UnauthorizedError
 from tests.cluster.shells import APP, CONF, PASSWORD, FakeSpark, running_manager, settings
-from tests.transports.certificates import authority
+from tests.transports.certificates import authority, foreign_client, greeted, old
 
 Eventually = Callable[..., Any]
 
@@ -120,19 +119,20 @@ def test_a_password_alone_does_not_let_a_user_in_and_a_certificate_alone_neither
         ClusterClient([manager.url], "admin", PASSWORD, certificate=keys / "no-such.crt")
 
 
-def test_a_running_node_shows_a_renewed_certificate_to_who_connects_next(
+def test_a_running_node_refuses_tls_1_1_and_shows_a_renewed_certificate_to_who_connects_next(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     made = authority(tmp_path / "tls")
     config = secured(tmp_path, tmp_path / "tls", "manager", "manager-1", verify="none")
     with running_manager(config) as manager:
         place = "127.0.0.1", manager.me.https_interface.port
+        with pytest.raises(ssl.SSLError, match=r"(?i)protocol.version|EOF"):
+            greeted(old(foreign_client(tmp_path / "tls")), place[1])
         assert ssl.get_server_certificate(place).strip() == (tmp_path / "tls/node.crt").read_text().strip()
         before = (tmp_path / "tls/node.crt").read_text()
         made.renew("node", datetime.now(UTC), 9)
         after = (tmp_path / "tls/node.crt").read_text().strip()
         assert ssl.get_server_certificate(place).strip() == after != before.strip()
-        assert Authority.open(tmp_path / "tls")
 
 
 def test_asking_for_certificates_needs_https_and_whom_to_trust(tmp_path: Path, keys: Path) -> None:

@@ -1,10 +1,11 @@
-"""What the tests of TLS share: an authority with certificates for this machine, and a server that says hello."""
+"""What the tests of TLS share: certificates for this machine, a server that says hello, and others than ours."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -70,3 +71,18 @@ def greeted(context: ssl.SSLContext, port: int) -> str:
         context.wrap_socket(raw, server_hostname=HERE) as one,
     ):
         return one.recv(100).decode()
+
+
+def old(context: ssl.SSLContext, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_1) -> ssl.SSLContext:
+    """Let a context speak TLS 1.1 and nothing newer; OpenSSL 3 does so only without its security levels."""
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = version
+        context.maximum_version = version
+    return context
+
+
+def foreign_client(made: Path) -> ssl.SSLContext:
+    """A client that is not ours."""
+    return ssl.create_default_context(cafile=made / "ca.crt")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,28 +13,13 @@ from cryptography.hazmat.primitives import serialization
 from spdist.cluster.authority import Authority, Subject
 from spdist.errors import TransportError
 from spdist.transports.tls import VERIFY_CLIENT, Certificate, client_context, refusal_hint, server_context
-from tests.transports.certificates import answering, authority, certificate, expired, greeted
+from tests.transports.certificates import answering, authority, certificate, expired, foreign_client, greeted, old
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     authority(tmp_path / "tls")
     return tmp_path / "tls"
-
-
-def old(context: ssl.SSLContext, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_1) -> ssl.SSLContext:
-    """Let a context speak TLS 1.1 and nothing newer; OpenSSL 3 does so only without its security levels."""
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        context.minimum_version = version
-        context.maximum_version = version
-    return context
-
-
-def foreign_client(made: Path) -> ssl.SSLContext:
-    """A client that is not ours."""
-    return ssl.create_default_context(cafile=made / "ca.crt")
 
 
 def foreign_server(made: Path) -> ssl.SSLContext:
@@ -156,6 +140,9 @@ def test_renewed_certificates_are_taken_over_without_a_restart(made: Path, caplo
         (made / "node.crt").write_text("no certificate")
         assert [greeted(client, port) for _ in range(2)] == ["TLSv1.3"] * 2
         assert len([one for one in caplog.records if "cannot be used" in one.message]) == 1
+        # Half of a pair, too, until the other half is there.
+        (made / "node.crt").write_bytes((made / "ann.crt").read_bytes())
+        assert greeted(client, port) == "TLSv1.3"
         (made / "node.crt").unlink()
         assert greeted(client, port) == "TLSv1.3"
 
