@@ -1,4 +1,4 @@
-"""What runs on a node as Prometheus text: one sample per group instance and figure."""
+"""What nodes tell Prometheus: a worker of its group instances, a manager of the cluster."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client import CollectorRegistry, generate_latest, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from spdist.cluster.figures import ClusterFigures
 from spdist.cluster.messages import GroupPhase, GroupReport
 from spdist.errors import EngineError, TransportError
 from spdist.transports.listening import Listener
 
-__all__ = ["CONTENT_TYPE", "prometheus_text", "serve_metrics"]
+__all__ = ["CONTENT_TYPE", "manager_text", "prometheus_text", "serve_metrics"]
 
 #: Of the text, for those who send it over HTTP.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,6 +32,8 @@ _FIGURES = {
 }
 #: With a stream behind it: a figure for each stream.
 _REJECTED = "rejected."
+#: Kinds of the journal that are told from the beginning, so that the first one is seen as an increase.
+_KINDS = ("elected", "deposed", "worker-lost", "group-failed", "group-lost", "group-moved", "group-placed")
 _MILLISECONDS = {"batchMs", "clock", "lastRevision"}
 
 
@@ -47,6 +50,66 @@ def prometheus_text(groups: Iterable[GroupReport], node: Mapping[str, float]) ->
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(tuple(groups), node))
     return generate_latest(registry).decode("utf-8")
+
+
+def manager_text(
+    figures: ClusterFigures, *, heartbeats: int, noted: Mapping[str, int], lost: int, planner_waiting: int
+) -> str:
+    """Return the figures of a manager in Prometheus' text format.
+
+    Parameters
+    ----------
+    figures : ClusterFigures
+        What its mind knows.
+    heartbeats : int
+        Heartbeats of workers that came in.
+    noted : mapping of str to int
+        Kind → what has happened of it, as this manager has noted it in the journal.
+    lost : int
+        Entries of the journal that were not written.
+    planner_waiting : int
+        Texts that wait to be planned.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(_manager_families(figures, heartbeats, noted, lost, planner_waiting)))
+    return generate_latest(registry).decode("utf-8")
+
+
+def _manager_families(
+    figures: ClusterFigures, heartbeats: int, noted: Mapping[str, int], lost: int, planner_waiting: int
+) -> Iterator[Metric]:
+    yield GaugeMetricFamily("spdist_manager_leads", "1 on the leader, 0 on a standby", float(figures.leads))
+    yield GaugeMetricFamily("spdist_manager_term", "Term in which this manager leads, 0 on a standby", figures.term)
+    yield CounterMetricFamily("spdist_heartbeats_received_total", "Heartbeats of workers that came in", heartbeats)
+    ages = GaugeMetricFamily("spdist_heartbeat_age_seconds", "Since the last heartbeat of a worker", labels=["worker"])
+    for worker, age_ms in figures.heartbeat_age_ms.items():
+        ages.add_metric([worker], age_ms / 1000)
+    yield ages
+    apps = GaugeMetricFamily("spdist_apps", "Deployed apps in a state", labels=["state"])
+    for state, number in figures.apps.items():
+        apps.add_metric([state], number)
+    yield apps
+    yield GaugeMetricFamily("spdist_groups_waiting", "Group instances without a worker", figures.groups_waiting)
+    yield GaugeMetricFamily("spdist_groups_failed", "Group instances that failed for good", figures.groups_failed)
+    entries = CounterMetricFamily(
+        "spdist_journal_entries_total", "What has happened, by its kind in the journal", labels=["kind"]
+    )
+    for kind, number in sorted({**dict.fromkeys(_KINDS, 0), **noted}.items()):
+        entries.add_metric([kind], number)
+    yield entries
+    yield CounterMetricFamily("spdist_journal_lost_total", "Entries of the journal that were not written", lost)
+    yield GaugeMetricFamily("spdist_planner_waiting", "Texts that wait to be planned", planner_waiting)
+
+
+class _Families:
+    """Gives a registry families that are made already."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them."""
+        return self._families
 
 
 def serve_metrics(port: int, look: Callable[[], GroupReport]) -> Callable[[], None]:

@@ -22,6 +22,8 @@ from spdist.cluster.api import Server, manager_app
 from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.candidate import Candidate
 from spdist.cluster.election import ElectionTiming, LeaderRow
+from spdist.cluster.exposition import manager_text
+from spdist.cluster.figures import cluster_figures
 from spdist.cluster.first_password import with_first_user
 from spdist.cluster.foresight import Foresight
 from spdist.cluster.journal import Journal
@@ -349,6 +351,16 @@ class Manager:
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node; see `node_statistics`."""
         return node_statistics("Active" if self.leads() else "Passive", self.group_id)
+
+    def metrics(self) -> str:
+        """Return the figures of this manager in Prometheus' text format."""
+        return manager_text(
+            self._mind.ask(cluster_figures),
+            heartbeats=self._mind.heartbeats,
+            noted=self._journal.noted.copy(),
+            lost=self._journal.lost,
+            planner_waiting=self._planner.waiting,
+        )
 
     def node_details(self) -> list[Json]:
         """Return WSO2's list of workers that are no receivers."""

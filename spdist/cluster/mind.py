@@ -34,6 +34,7 @@ from spdist.cluster.messages import (
     SaveFailed,
     SaveWorkers,
     Tick,
+    WorkerHeartbeat,
     WorkersSaved,
 )
 from spdist.cluster.probing import Prober
@@ -117,6 +118,8 @@ class Mind:
         self._ended = False
         #: the last term that this mind held and has given up; the election must not go on renewing it
         self.given_up_term = 0
+        #: heartbeats that came in
+        self.heartbeats = 0
         #: why the thread ended, if by itself: a defect
         self.failure: BaseException | None = None
 
@@ -228,6 +231,7 @@ class Mind:
                 item.future.set_exception(error)
             return
         assert item.event is not None
+        self.heartbeats += isinstance(item.event, WorkerHeartbeat)
         objection = item.guard(self._state) if item.guard else None
         if objection is not None:
             item.future.set_exception(objection)

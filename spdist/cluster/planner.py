@@ -90,6 +90,9 @@ class Planner:
         self._settings = settings
         self._child: _Child | None = None
         self._turn = threading.Lock()
+        self._counting = threading.Lock()
+        #: texts that wait for their turn
+        self.waiting = 0
         self._stopped = False
 
     def warm(self) -> None:
@@ -161,7 +164,14 @@ class Planner:
             "wants": wants,
             "time_s": time_s,
         }
-        if not self._turn.acquire(timeout=time_s):
+        with self._counting:
+            self.waiting += 1
+        try:
+            begun = self._turn.acquire(timeout=time_s)
+        finally:
+            with self._counting:
+                self.waiting -= 1
+        if not begun:
             raise PlannerBusyError("the manager is planning another app", hint="try again in a moment")
         try:
             answer = self._asked(json.dumps(request).encode() + b"\n", time_s)

@@ -1,19 +1,36 @@
-"""What nodes tell of themselves over REST: the journal of the cluster."""
+"""What nodes tell of themselves over REST: the journal of the cluster, and figures for Prometheus."""
 
 from __future__ import annotations
 
+import json
+import re
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from spdist.cluster.manager import Manager
 from spdist.cluster.messages import WorkerReport
+from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
-from tests.cluster.shells import APP, CONF, PASSWORD, manager_config, running_manager, settings, with_users
+from tests.cluster.shells import (
+    APP,
+    CONF,
+    PASSWORD,
+    FakeSpark,
+    manager_config,
+    running_manager,
+    settings,
+    with_users,
+    worker_config,
+)
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 Eventually = Callable[..., Any]
 TEXT = {"Content-Type": "text/plain"}
 
@@ -89,3 +106,64 @@ def test_what_cannot_be_asked_is_said(query: str, asked: httpx.Client) -> None:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with running_manager(manager_config(tmp_path_factory.mktemp("home"))) as manager, client(manager) as http:
         yield http
+
+
+# ------------------------------------------------------------------------------------------------------------- figures
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a leader, a standby and a worker with groups tell Prometheus."""
+    home = tmp_path_factory.mktemp("home")
+    with (
+        running_manager(manager_config(home)) as leader,
+        client(leader) as http,
+        running_manager(manager_config(home, "manager-2")) as standby,
+        client(standby) as other,
+    ):
+        worker = Worker(worker_config(home, [leader.url]), launcher=FakeSpark())
+        worker.start()
+        try:
+            wait_until(lambda: leader.leads() and not standby.leads())
+            leader.deploy(APP, replace=False)
+            wait_until(lambda: leader.app_status("Trades")["state"] == "RUNNING")
+            with httpx.Client(base_url=worker.url, auth=("admin", PASSWORD), trust_env=False) as third:
+                return {
+                    name: asked.get("/metrics").text
+                    for name, asked in {"leader": http, "standby": other, "worker": third}.items()
+                }
+        finally:
+            worker.stop()
+
+
+def wait_until(look: Callable[[], object]) -> None:
+    pace, deadline = threading.Event(), time.monotonic() + 20
+    while not look():
+        assert time.monotonic() < deadline
+        pace.wait(0.02)
+
+
+def test_a_leader_tells_what_the_cluster_is_like(told: dict[str, str]) -> None:
+    lines = dict(line.rsplit(" ", 1) for line in told["leader"].splitlines() if not line.startswith("#"))
+    assert (lines["spdist_manager_leads"], lines["spdist_manager_term"]) == ("1.0", "1.0")
+    assert float(lines["spdist_heartbeats_received_total"]) > 1
+    assert 0 <= float(lines['spdist_heartbeat_age_seconds{worker="worker-1"}']) < 20
+    assert lines['spdist_apps{state="RUNNING"}'] == "1.0"
+    assert lines['spdist_apps{state="WAITING"}'] == lines["spdist_groups_waiting"] == "0.0"
+    assert lines['spdist_journal_entries_total{kind="group-placed"}'] == "3.0"
+    assert lines['spdist_journal_entries_total{kind="group-moved"}'] == "0.0"
+    assert lines["spdist_journal_lost_total"] == lines["spdist_planner_waiting"] == "0.0"
+    assert "spdist_manager_leads 0.0" in told["standby"]
+    assert "spdist_manager_term 0.0" in told["standby"]
+
+
+def test_dashboard_and_alerts_ask_for_what_nodes_tell(told: dict[str, str]) -> None:
+    known = {line.split()[2] for text in told.values() for line in text.splitlines() if line.startswith("# TYPE")}
+    alerts = yaml.safe_load((DEPLOY / "prometheus-alerts.yaml").read_text())
+    rules = [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    shown = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert min(len(rules), len(shown)) > 5
+    assert set(re.findall(r"spdist_\w+", " ".join(rules + shown))) <= known
+    kinds = set(re.findall(r'kind="([^"]+)"', " ".join(rules)))
+    assert kinds <= set(re.findall(r'kind="([^"]+)"', told["leader"]))
+    labels = {"spdist_heartbeat_age_seconds": "worker", "spdist_apps": "state"}
+    assert all(f"{name}{{{label}=" in told["leader"] for name, label in labels.items())

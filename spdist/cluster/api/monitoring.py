@@ -1,20 +1,23 @@
-"""The routes through which a node tells of itself: its cluster's journal."""
+"""The routes through which a node tells of itself: the cluster's journal, and figures for Prometheus."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Gate
 from spdist.cluster.api.models import JournalEntries, answers
+from spdist.cluster.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from spdist.cluster.journal_rows import JournalRows
 
-__all__ = ["journal_routes"]
+__all__ = ["journal_routes", "metrics_routes"]
 
 Json = dict[str, Any]
 _Time = Annotated[int | None, Query(ge=0, lt=1 << 53)]
@@ -37,5 +40,17 @@ def journal_routes(journal: JournalRows, gate: Gate) -> APIRouter:
         """Return what has happened in the cluster, the newest first; `before` the last one's id asks for the next."""
         found = journal.read(app=app, kinds=kind or (), since_ms=since, until_ms=until, before=before, limit=limit)
         return {"entries": [asdict(one) for one in found]}
+
+    return router
+
+
+def metrics_routes(metrics: Callable[[], str], gate: Gate) -> APIRouter:
+    """Return what Prometheus asks."""
+    router = APIRouter(tags=["node"])
+
+    @router.get("/metrics", dependencies=[gate.asks(Permission.VIEW)], response_class=PlainTextResponse)
+    def tell_metrics() -> PlainTextResponse:
+        """Tell the figures of this node as Prometheus reads them."""
+        return PlainTextResponse(metrics(), media_type=CONTENT_TYPE)
 
     return router

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.responses import PlainTextResponse
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
 from spdist.cluster.api.models import AppState, Content, Done, Revision, answers
+from spdist.cluster.api.monitoring import metrics_routes
 from spdist.cluster.api.node import node_routes
-from spdist.cluster.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from spdist.cluster.worker import Worker
@@ -31,12 +30,7 @@ def worker_app(worker: Worker) -> FastAPI:
     app.include_router(app_routes(worker.desk, worker.app_text, gate))
     app.include_router(_apps(worker, gate))
     app.include_router(_revisions(worker, gate))
-
-    @app.get("/metrics", dependencies=[gate.asks(Permission.VIEW)], response_class=PlainTextResponse, tags=["node"])
-    def metrics() -> PlainTextResponse:
-        """Tell the figures of groups and node as Prometheus reads them."""
-        return PlainTextResponse(worker.metrics(), media_type=CONTENT_TYPE)
-
+    app.include_router(metrics_routes(worker.metrics, gate))
     publish(app, gate, standby=False)
     return app
 
