@@ -47,7 +47,7 @@ class Candidate:
         The group's times.
     load : callable
         Reads and plans all deployments, and reads the list of workers that the term before the one it is given has
-        left; called once for each term taken, while the lease is being renewed.
+        left, and the cordons; called once for each term taken, while the lease is being renewed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Candidate:
         url: str,
         clock: Clock,
         timing: ElectionTiming,
-        load: Callable[[int], tuple[tuple[Deployment, ...], Mapping[str, str] | None]],
+        load: Callable[[int], tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]],
     ) -> None:
         self._store = store
         self._mind = mind
@@ -138,14 +138,14 @@ class Candidate:
     def _take_office(self, term: int) -> None:
         """Load what is stored, then act; the rounds go on meanwhile and keep the lease."""
         try:
-            deployments, workers = self._load(term)
+            deployments, workers, cordons = self._load(term)
         except Exception as error:  # a defect, too, must not keep the cluster without a leader
             _log.error("the deployments cannot be loaded, so this manager does not lead: %s", error)
             self._mind.give_up(term)
             return
         lease = self._lease
         if lease is not None and lease.term == term:
-            self._mind.tell(Elected(lease, deployments, workers))
+            self._mind.tell(Elected(lease, deployments, workers, cordons))
             self._acting_term = term
 
     def _note_contact(self) -> None:

@@ -24,6 +24,7 @@ from spdist.stores.engines import WRITE, may_pass, open_engine
 from spdist.stores.limits import Call, TimeLimit
 
 __all__ = [
+    "CORDON",
     "DEPLOYMENT",
     "JOURNAL",
     "LEADER",
@@ -123,6 +124,16 @@ JOURNAL = Table(
     UniqueConstraint("mark", name="spdist_journal_mark"),
     UniqueConstraint("group_id", "time_ms", "id", name="spdist_journal_time"),
     UniqueConstraint("group_id", "app", "id", name="spdist_journal_app"),
+)
+
+# Apart from the list of workers, which each leader writes anew: a cordon holds for a worker that is away, too.
+CORDON = Table(
+    "spdist_cordon",
+    METADATA,
+    Column("group_id", NAME, primary_key=True),
+    Column("node_id", NAME, primary_key=True),
+    Column("drain", Integer, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
 )
 
 

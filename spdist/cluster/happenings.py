@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from spdist.cluster.messages import Announce, Deployment, Desired, Level, WorkerReport
 
-__all__ = ["changed", "deposed", "elected", "gone", "joined", "ready", "rejected", "restarted"]
+__all__ = ["Rejections", "changed", "deposed", "elected", "gone", "joined", "ready", "restarted"]
+
+#: Workers of which it is remembered that they were turned away.
+_MOST_REJECTED = 1000
 
 
 def elected(node_id: str, term: int, deployments: int) -> Announce:
@@ -44,9 +47,25 @@ def ready(id: str) -> Announce:
     return Announce("worker-ready", id, f"worker {id} is ready", worker=id)
 
 
-def rejected(id: str, objection: str) -> Announce:
-    """Return that a worker was turned away."""
-    return Announce("worker-rejected", id, objection, Level.WARNING, worker=id, reason=objection)
+class Rejections:
+    """Says why workers are turned away; once, not with each of their heartbeats.
+
+    State
+    -----
+    The last objection to each of `_MOST_REJECTED` workers.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def say(self, id: str, objection: str) -> list[Announce]:
+        """Return that a worker was turned away, if that is news."""
+        if self._said.get(id) == objection:
+            return []
+        if len(self._said) >= _MOST_REJECTED:
+            self._said.clear()
+        self._said[id] = objection
+        return [Announce("worker-rejected", id, objection, Level.WARNING, worker=id, reason=objection)]
 
 
 def gone(id: str, why: str, orphans: int) -> Announce:

@@ -69,6 +69,8 @@ class Instance:
         Workers on which it failed since it last ran well; avoided while there are others, until they begin anew.
     vacated : str
         Why it has no worker any more; empty where it never had one, or has one.
+    came_from : str, optional
+        The worker from which it was moved to this one, at `moved_ms` (steady clock).
     """
 
     assignment: Assignment
@@ -79,6 +81,8 @@ class Instance:
     gave_up: bool = False
     retry_at_ms: int = 0
     failed_on: set[str] = field(default_factory=set)
+    came_from: str | None = None
+    moved_ms: int = 0
     fingerprint: str = ""
     vacated: str = ""
     _counted_on: str | None = None
@@ -87,6 +91,11 @@ class Instance:
 
     def __post_init__(self) -> None:
         self.fingerprint = fingerprint(self.assignment)
+
+    def goes_to(self, worker: str | None, now_ms: int) -> None:
+        """Give it another worker, or none."""
+        self.came_from, self.moved_ms = self.worker, now_ms
+        self.worker = worker
 
     def failed_in(self, seen: GroupReport | None) -> bool:
         """Return True if a worker's report shows that this version ended by itself there."""

@@ -41,6 +41,7 @@ from spdist.cluster.messages import (
 from spdist.cluster.mind import Mind
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderBook
+from spdist.cluster.placement import allocation_algorithm
 from spdist.cluster.planner import Planner, PlannerSettings
 from spdist.cluster.plans import Plans
 from spdist.cluster.process import advertised, tell_notes, times_doubt, wait_for_end
@@ -51,6 +52,7 @@ from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
 from spdist.cluster.store import CoordinationStore, ManagerRow
 from spdist.cluster.topics import check_topics, topic_ends
+from spdist.cluster.upkeep import Upkeep
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, SiddhiAppError, StoreUnavailableError
@@ -136,6 +138,7 @@ class Manager:
             self.id,
             workers,
             config.deployment.min_resource_count,
+            algorithm=allocation_algorithm(config.deployment.allocation_algorithm),
             probing=config.deployment.probe_silent_workers,
         )
         self._foresight = Foresight(self._store, self._plans, config.cluster.event_polling_interval_ms)
@@ -143,6 +146,7 @@ class Manager:
         kept = {"rows": config.cluster.journal_rows, "days": config.cluster.journal_days}
         self._journal = Journal(self.journal, self.id, self._clock, self.leads, **kept)
         self._mind = Mind(state, self._store, self._clock, self._journal.note)
+        self.upkeep = Upkeep(self._mind, self._ask)
         self._orders = OrderBook()
         self.desk = AppDesk(
             self._ask,
@@ -214,9 +218,9 @@ class Manager:
         self._store.close()
         _log.info("manager %s has stopped", self.id)
 
-    def _stored(self, term: int) -> tuple[tuple[Deployment, ...], Mapping[str, str] | None]:
-        """Return what the leader of `term` finds: the deployments, planned, and the list of workers."""
-        return self._foresight.deployments(), self._store.workers(term)
+    def _stored(self, term: int) -> tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]:
+        """Return what the leader of `term` finds: the deployments, planned, the list of workers, and the cordons."""
+        return self._foresight.deployments(), self._store.workers(term), self._store.cordons()
 
     # ------------------------------------------------------------------------------------------------------------- apps
     def deploy(self, text: str, *, replace: bool) -> Deployed:

@@ -40,6 +40,9 @@ from spdist.planning.topology import Assignment
 __all__ = [
     "Announce",
     "AnswerHeartbeat",
+    "AnswerRebalance",
+    "CordonRequested",
+    "CordonSaved",
     "DeployRequested",
     "Deployment",
     "DeploymentForgotten",
@@ -57,9 +60,12 @@ __all__ = [
     "LeaseRenewed",
     "Level",
     "MemoryReport",
+    "Move",
     "ProbeWorker",
+    "RebalanceRequested",
     "RedirectHeartbeat",
     "Refuse",
+    "SaveCordon",
     "SaveDeployment",
     "SaveFailed",
     "SaveWorkers",
@@ -122,12 +128,14 @@ class Deployment:
 class Elected:
     """A term was taken; `deployments` is everything stored, read **after** the term was taken, and planned.
 
-    So are `workers`: those for which the leader waits, id to incarnation; None if the term before has left no list.
+    So are `workers`: those for which the leader waits, id to incarnation; None if the term before has left no list. And
+    `cordons`: the workers that are given nothing new, True for those that are drained.
     """
 
     lease: Lease
     deployments: tuple[Deployment, ...]
     workers: Mapping[str, str] | None = None
+    cordons: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,30 @@ class UndeployRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class CordonRequested:
+    """A user wants a worker to be given nothing new (`drain` False), to be emptied (True), or neither (None)."""
+
+    worker: str
+    drain: bool | None
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CordonSaved:
+    """`SaveCordon` is durable; `user` has asked for it."""
+
+    term: int
+    worker: str
+    drain: bool | None
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceRequested:
+    """A user wants the load evened out now, however lately workers have joined."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentSaved:
     """`SaveDeployment` of that version is durable; `user` has asked for it."""
 
@@ -249,6 +281,9 @@ Event = (
     | WorkerGone
     | DeployRequested
     | UndeployRequested
+    | CordonRequested
+    | CordonSaved
+    | RebalanceRequested
     | DeploymentSaved
     | SaveFailed
     | DeploymentForgotten
@@ -287,6 +322,34 @@ class AnswerHeartbeat:
     assignments: tuple[Assignment, ...]
     timing: WorkerTiming
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An instance that goes from one worker to another.
+
+    Parameters
+    ----------
+    group : str
+        The instance.
+    source, target : str, optional
+        Ids of workers; None for an instance that has none, or waits for one.
+    reason : str
+        Why, in words.
+    """
+
+    group: str
+    source: str | None
+    target: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRebalance:
+    """Answer the request that is being handled: what is moved from now on, in this `term`."""
+
+    term: int
+    moves: tuple[Move, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +413,19 @@ class SaveWorkers:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveCordon:
+    """Write under `term` that a worker is cordoned, drained or (None) neither, then send `CordonSaved`.
+
+    Where it is not known whether it was written, the caller is told, and what was in force remains so.
+    """
+
+    term: int
+    worker: str
+    drain: bool | None
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
     """The request that is being handled is refused: raise `error` to who sent it."""
 
@@ -399,8 +475,10 @@ class Announce:
 
 Instruction = (
     AnswerHeartbeat
+    | AnswerRebalance
     | RedirectHeartbeat
     | ProbeWorker
+    | SaveCordon
     | SaveDeployment
     | ForgetDeployment
     | SaveWorkers

@@ -19,6 +19,8 @@ from spdist.clock import Clock
 from spdist.cluster.messages import (
     Announce,
     AnswerHeartbeat,
+    AnswerRebalance,
+    CordonSaved,
     Deployment,
     DeploymentForgotten,
     DeploymentSaved,
@@ -30,6 +32,7 @@ from spdist.cluster.messages import (
     ProbeWorker,
     RedirectHeartbeat,
     Refuse,
+    SaveCordon,
     SaveDeployment,
     SaveFailed,
     SaveWorkers,
@@ -65,6 +68,10 @@ class DeploymentStore(Protocol):
 
     def save_workers(self, term: int, node_id: str, workers: Mapping[str, str]) -> None:
         """Write the list of workers under `term`."""
+        ...
+
+    def save_cordon(self, term: int, node_id: str, worker: str, drain: bool | None) -> None:
+        """Write that a worker is cordoned, drained, or neither, under `term`."""
         ...
 
     def forget_deployment(self, term: int, node_id: str, name: str, version: int) -> None:
@@ -156,8 +163,8 @@ class Mind:
 
         Returns
         -------
-        AnswerHeartbeat, RedirectHeartbeat or Deployment
-            For a deployment: what was durably written.
+        AnswerHeartbeat, AnswerRebalance, RedirectHeartbeat or Deployment
+            For a deployment: what was durably written. None for a cordon, which was written, too.
 
         Raises
         ------
@@ -248,7 +255,7 @@ class Mind:
 
     def _execute(self, instruction: Instruction, caller: Future[Any]) -> None:
         match instruction:
-            case AnswerHeartbeat() | RedirectHeartbeat():
+            case AnswerHeartbeat() | AnswerRebalance() | RedirectHeartbeat():
                 caller.set_result(instruction)
             case Refuse(error):
                 caller.set_exception(error)
@@ -256,6 +263,8 @@ class Mind:
                 self.prober.probe(instruction)
             case SaveDeployment():
                 self._writer.submit(self._save, instruction, caller)
+            case SaveCordon():
+                self._writer.submit(self._save_cordon, instruction, caller)
             case SaveWorkers():
                 self._writer.submit(self._save_workers, instruction)
             case ForgetDeployment(_, name, version):
@@ -287,6 +296,21 @@ class Mind:
         else:
             # Through the queue, so that whoever asks next already sees it.
             self._queue.put(_Item(question=lambda state, now_ms: caller.set_result(order.deployment)))
+
+    def _save_cordon(self, order: SaveCordon, caller: Future[Any]) -> None:
+        """Write a cordon, let the state know, and only then the caller."""
+        try:
+            self._store.save_cordon(order.term, self._state.node_id, order.worker, order.drain)
+        except StaleTermError as stale:
+            self.tell(Deposed(stale.message))
+            caller.set_exception(NotLeaderError(stale.message, hint="try again in a moment"))
+        except Exception as error:
+            if not isinstance(error, ClusterError):
+                _log.exception("writing the cordon of %s failed", order.worker)
+            caller.set_exception(error)
+        else:
+            self.tell(CordonSaved(order.term, order.worker, order.drain, order.user))
+            self._queue.put(_Item(question=lambda state, now_ms: caller.set_result(None)))
 
     def _save_workers(self, order: SaveWorkers) -> None:
         """Write the list of workers; where that fails the state tries again, and gives new ones nothing meanwhile."""

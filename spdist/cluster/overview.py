@@ -100,6 +100,8 @@ class WorkerStatus:
         READY, STARTING (its Spark is not up), LEAVING, UNREACHABLE (silent for a heartbeat), LOST (removed).
     reason : str
         Why it is not ready, or how it was lost.
+    cordon : str
+        ``cordoned`` where it is given nothing new, ``drained`` where its groups go elsewhere, too; empty otherwise.
     """
 
     id: str
@@ -110,10 +112,15 @@ class WorkerStatus:
     groups: tuple[tuple[str, str], ...]
     state: str = "READY"
     reason: str = ""
+    cordon: str = ""
 
     @property
     def told(self) -> str:
         """Its state in words."""
+        return f"{self.cordon}, {self._state}" if self.cordon else self._state
+
+    @property
+    def _state(self) -> str:
         heard = f"heard {self.silent_ms / 1000:.1f} s ago"
         words = {"READY": heard, "LEAVING": "leaves", "UNREACHABLE": f"UNREACHABLE, {heard}"}
         return words.get(self.state) or f"{self.state}: {self.reason}"
@@ -145,6 +152,7 @@ class ClusterStatus:
                 groups=tuple((g["name"], g["state"]) for g in w["groups"]),
                 state=w["state"],
                 reason=w["reason"],
+                cordon="drained" if w["drained"] else "cordoned" if w["cordoned"] else "",
             )
             for w in nodes["workers"]
         )

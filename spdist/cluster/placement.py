@@ -1,15 +1,21 @@
 """Which worker runs which group instance: desired placement from what is there. Pure and deterministic.
 
-Three wishes, in this order: an instance that runs well stays where it is; workers carry equally many instances (they
-differ by one at most); the instances of one group sit on different workers. A join therefore moves only as many
-instances as the new worker lacks, a leave moves only what the leaver held.
+Three wishes, in this order: an instance that runs well stays where it is; the work is spread evenly over the workers;
+the instances of one group sit on different workers. What is even is what the two algorithms differ in:
 
-Nothing is moved onto a worker that is not ready, has no room, or on which the instance has failed: there is nothing to
-be won that would be worth what runs. Only what has no place goes, if there is no better one, where it failed before or
-where Spark has yet to come up.
+* **round robin** counts instances: workers differ by one at most. A join therefore moves only as many instances as the
+  new worker lacks, a leave moves only what the leaver held;
+* **by load** adds up what each instance was seen to need (`spdist.cluster.loads`). What runs is moved only where that
+  relieves the fuller of two workers by a fifth of what a worker carries on average, and only where its load is well
+  known: what fluctuates less moves nothing, and what was moved stays for a while.
+
+Nothing is moved onto a worker that is not ready, has no room, is cordoned, or on which the instance has failed: there
+is nothing to be won that would be worth what runs. Only what has no place goes, if there is no better one, where it
+failed before or where Spark has yet to come up; to a worker that is cordoned goes nothing at all.
 
 Source: WSO2 SP 4.x ``ResourceAllocationAlgorithm`` (round robin is its default; the class can be configured), which
-never rebalances and forgets healthy instances when capacity is short.
+never rebalances and forgets healthy instances when capacity is short. Its two algorithms that look at load are one
+here: ``MetricsBasedAllocationAlgorithm``, and ``CPUBasedAllocationAlgorithm``, which there prefers the busiest worker.
 """
 
 from __future__ import annotations
@@ -28,7 +34,13 @@ __all__ = [
     "Request",
     "allocation_algorithm",
     "decide_placement",
+    "decide_placement_by_load",
 ]
+
+#: What a move must win, in hundredths of what a worker carries on average.
+_GAIN = 20
+#: The load of an instance where none is known.
+_UNKNOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,10 @@ class PlacedGroup:
         Workers on which it has failed: only chosen if there is no other.
     waits : bool
         The worker it is on has no memory to start it: it moves, even without `Request.rebalance`, where there is room.
+    load : int, optional
+        What it takes, in thousandths of a core, or of a worker's memory if that is more; None where nobody knows.
+    steady : bool
+        It has run on its worker for long enough to be moved because of its load.
     """
 
     name: str
@@ -55,6 +71,8 @@ class PlacedGroup:
     receiver: bool = False
     avoid: frozenset[str] = frozenset()
     waits: bool = False
+    load: int | None = None
+    steady: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,10 @@ class PlacementWorker:
         Its Spark is up, and it has reported within a heartbeat.
     room : int, optional
         How many more instances its memory allows; None where that is not known.
+    cordoned : bool
+        It is given nothing that it does not have.
+    gives_up : int, optional
+        How many of its instances go elsewhere now, as it is drained; None where it is not.
     """
 
     id: str
@@ -80,6 +102,8 @@ class PlacementWorker:
     metrics: Mapping[str, float] = field(default_factory=dict, compare=False)
     ready: bool = True
     room: int | None = None
+    cordoned: bool = False
+    gives_up: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +134,29 @@ PlacementAlgorithm = Callable[[Request], dict[str, str]]
 def decide_placement(request: Request) -> dict[str, str]:
     """Return the worker of every instance that can be placed (round robin; the default algorithm).
 
-    Instances that are missing from the result must wait: there is no worker of their kind, none has room, or (receiver
-    groups) each already holds an instance of the group. The same request gives the same answer, and asking again with
-    the answer as `current` moves nothing.
+    Instances that are missing from the result must wait: there is no worker of their kind, none has room, all are
+    cordoned, or (receiver groups) each already holds an instance of the group. The same request gives the same answer,
+    and asking again with the answer as `current` moves nothing, except off workers that are drained.
     """
+    return _decide(request, _Board)
+
+
+def decide_placement_by_load(request: Request) -> dict[str, str]:
+    """Return the worker of every instance that can be placed, so that workers carry about the same load.
+
+    Otherwise as `decide_placement`. An instance whose load is not known counts like the average of the others. Where
+    nothing is new, no worker carries more afterwards than the one that carried most before.
+    """
+    return _decide(request, _LoadBoard)
+
+
+def _decide(request: Request, kind: type[_Board]) -> dict[str, str]:
     out: dict[str, str] = {}
     for receiver in (False, True):
         workers = sorted((w for w in request.workers if w.receiver is receiver), key=lambda w: w.id)
         groups = [g for g in request.groups if g.receiver is receiver]
         if workers:
-            out |= _Board(workers, groups, request.current).fill(request.rebalance)
+            out |= kind(workers, groups, request.current).fill(request.rebalance)
     return out
 
 
@@ -129,8 +166,11 @@ class _Board:
     def __init__(self, workers: list[PlacementWorker], groups: list[PlacedGroup], current: Mapping[str, str]) -> None:
         self._groups = {g.name: g for g in groups}
         self._ready = {w.id for w in workers if w.ready}
+        self._cordoned = {w.id for w in workers if w.cordoned}
+        self._gives_up = {w.id: w.gives_up for w in workers if w.gives_up is not None}
         self._room = {w.id: w.room for w in workers if w.room is not None}
         self._held: dict[str, list[PlacedGroup]] = {w.id: [] for w in workers}
+        self._weights = dict.fromkeys(self._held, 0)
         self._siblings: Counter[tuple[str, str]] = Counter()
         self._kept: set[str] = set()
         for group in groups:
@@ -140,7 +180,7 @@ class _Board:
                 self._kept.add(group.name)
 
     def fill(self, rebalance: bool) -> dict[str, str]:
-        """Place what has no worker; then, with `rebalance`, move from fullest to emptiest while they differ by two."""
+        """Place what has no worker, empty those that are drained; then, with `rebalance`, even out the load."""
         for group in self._groups.values():
             if group.name not in self._kept:
                 choice = self._choose(group, self._held)
@@ -148,16 +188,29 @@ class _Board:
                     self._add(group, choice)
             elif group.waits:
                 self._find_room(group)
+        for worker, count in self._gives_up.items():
+            self._drain(worker, count)
         while rebalance and self._move_one():
             pass
         return {g.name: worker for worker, groups in self._held.items() for g in groups}
 
-    def _find_room(self, group: PlacedGroup) -> None:
+    def _find_room(self, group: PlacedGroup) -> bool:
+        """Move an instance to the best of the other workers; False if none takes it."""
         source = next(worker for worker, held in self._held.items() if group in held)
         choice = self._choose(group, [w for w in self._held if w != source and self._may_move(group, w)])
         if choice is not None:
             self._take(group, source)
             self._add(group, choice)
+        return choice is not None
+
+    def _drain(self, worker: str, count: int) -> None:
+        for group in list(self._held[worker]):
+            if count > 0 and self._find_room(group):
+                count -= 1
+
+    def _weight(self, group: PlacedGroup) -> int:
+        """Return what an instance adds to its worker."""
+        return 1
 
     def _add(self, group: PlacedGroup, worker: str) -> None:
         """Put it where it was not before."""
@@ -167,17 +220,20 @@ class _Board:
 
     def _put(self, group: PlacedGroup, worker: str) -> None:
         self._held[worker].append(group)
+        self._weights[worker] += self._weight(group)
         self._siblings[worker, group.group] += 1
 
     def _take(self, group: PlacedGroup, worker: str) -> None:
         self._held[worker].remove(group)
+        self._weights[worker] -= self._weight(group)
         self._siblings[worker, group.group] -= 1
 
     def _clashes(self, worker: str, group: PlacedGroup) -> bool:
         return group.receiver and self._siblings[worker, group.group] > 0
 
     def _admits(self, worker: str, group: PlacedGroup) -> bool:
-        return not self._clashes(worker, group) and self._room.get(worker, 1) > 0
+        open_to_it = worker not in self._cordoned and self._room.get(worker, 1) > 0
+        return open_to_it and not self._clashes(worker, group)
 
     def _may_move(self, group: PlacedGroup, target: str) -> bool:
         return target in self._ready and target not in group.avoid and self._admits(target, group)
@@ -185,22 +241,26 @@ class _Board:
     def _choose(self, group: PlacedGroup, among: Collection[str]) -> str | None:
         def cost(worker: str) -> tuple[bool, bool, int, int, str]:
             unfit = worker not in self._ready, worker in group.avoid
-            return *unfit, self._siblings[worker, group.group], len(self._held[worker]), worker
+            return *unfit, self._siblings[worker, group.group], self._weights[worker], worker
 
         return min((w for w in among if self._admits(w, group)), key=cost, default=None)
 
+    def _sources(self) -> list[str]:
+        """Return the workers that may give something away to even out the load: what is drained has its own pace."""
+        return [worker for worker in self._held if worker not in self._gives_up]
+
     def _move_one(self) -> bool:
         """Make the one move that evens out the load at the least cost; False if there is none."""
-        loads = {worker: len(held) for worker, held in self._held.items()}
-        levels = sorted(set(loads.values()))
+        sources = self._sources()
+        levels = sorted(set(self._weights.values()))
         for full in reversed(levels):
             for empty in (level for level in levels if level <= full - 2):
                 moves = [
                     (self._reluctance(group, source, target), source, target, group)
-                    for source in self._held
-                    if loads[source] == full
+                    for source in sources
+                    if self._weights[source] == full
                     for target in self._held
-                    if loads[target] == empty
+                    if self._weights[target] == empty
                     for group in self._held[source]
                     if self._may_move(group, target)
                 ]
@@ -217,7 +277,52 @@ class _Board:
         return group.name in self._kept, closer, group.name
 
 
-_ALGORITHMS: dict[str, PlacementAlgorithm] = {"roundRobin": decide_placement}
+class _LoadBoard(_Board):
+    """A board on which instances weigh what they take. Weights are whole numbers, so that sums do not depend on order.
+
+    A move from a worker with weight s to one with weight t changes the larger of the two to max(s - x, t + x). What
+    that wins is positive, so the sum of the squares of all weights falls with each move, and moving comes to an end.
+    """
+
+    def __init__(self, workers: list[PlacementWorker], groups: list[PlacedGroup], current: Mapping[str, str]) -> None:
+        known = [group.load for group in groups if group.load is not None]
+        self._average = max(1, sum(known) // len(known)) if known else _UNKNOWN
+        super().__init__(workers, groups, current)
+
+    def _weight(self, group: PlacedGroup) -> int:
+        return self._average if group.load is None else max(1, group.load)
+
+    def _move_one(self) -> bool:
+        """Make the move that wins most; False if none wins enough."""
+        least = -(-_GAIN * sum(self._weights.values()) // (100 * len(self._held)))
+        moves = [
+            (group.name in self._kept, -gain, self._reluctance(group, source, target), source, target, group)
+            for source in self._sources()
+            for target in self._held
+            if (gap := self._weights[source] - self._weights[target]) >= 2 * least  # no move wins more than half of it
+            for group in self._held[source]
+            if (gain := min(self._weight(group), gap - self._weight(group))) >= max(1, least)
+            and (group.steady or group.name not in self._kept)
+            and self._may_move(group, target)
+        ]
+        if not moves:
+            return False
+        *_, source, target, group = min(moves, key=lambda move: move[:5])
+        self._take(group, source)
+        self._add(group, target)
+        return True
+
+
+_ALGORITHMS: dict[str, PlacementAlgorithm] = {
+    "roundRobin": decide_placement,
+    "load": decide_placement_by_load,
+}
+_WSO2 = "org.wso2.carbon.sp.jobmanager.core.allocation."
+_WSO2_CLASSES: dict[str, PlacementAlgorithm] = {
+    "RoundRobinAllocationAlgorithm": decide_placement,
+    "CPUBasedAllocationAlgorithm": decide_placement_by_load,
+    "MetricsBasedAllocationAlgorithm": decide_placement_by_load,
+}
 
 
 def allocation_algorithm(name: str | None) -> PlacementAlgorithm:
@@ -226,7 +331,8 @@ def allocation_algorithm(name: str | None) -> PlacementAlgorithm:
     Parameters
     ----------
     name : str, optional
-        ``roundRobin`` (also if None or empty), or the path ``package.module.function`` of a `PlacementAlgorithm`.
+        ``roundRobin`` (also if None or empty), ``load``, WSO2's name of a class, with or without its package, or the
+        path ``package.module.function`` of a `PlacementAlgorithm`.
 
     Raises
     ------
@@ -235,20 +341,18 @@ def allocation_algorithm(name: str | None) -> PlacementAlgorithm:
     """
     if not name:
         return decide_placement
-    if name in _ALGORITHMS:
-        return _ALGORITHMS[name]
+    known = _ALGORITHMS.get(name) or _WSO2_CLASSES.get(name.removeprefix(_WSO2))
+    if known is not None:
+        return known
+    hint = f"use one of {', '.join(_ALGORITHMS)}, or the path package.module.function of a function"
     module, _, attribute = name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute) if module else None
     except (ImportError, AttributeError) as error:
         raise ConfigError(
-            f"deployment.config.allocationAlgorithm: {name} cannot be loaded: {error}",
-            hint=f"use one of {', '.join(_ALGORITHMS)}, or the path package.module.function of a function",
+            f"deployment.config.allocationAlgorithm: {name} cannot be loaded: {error}", hint=hint
         ) from error
     if not callable(found):
-        raise ConfigError(
-            f"deployment.config.allocationAlgorithm: {name} is not an algorithm",
-            hint=f"use one of {', '.join(_ALGORITHMS)}, or the path package.module.function of a function",
-        )
+        raise ConfigError(f"deployment.config.allocationAlgorithm: {name} is not an algorithm", hint=hint)
     algorithm: PlacementAlgorithm = found
     return algorithm

@@ -7,36 +7,36 @@ heartbeats are answered (`ManagerState`).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from spdist.cluster.deployments import Deployments
 from spdist.cluster.instances import Instance
+from spdist.cluster.loads import Loads
 from spdist.cluster.members import Member, Members
-from spdist.cluster.messages import Announce
+from spdist.cluster.messages import Announce, Move
 from spdist.cluster.placement import PlacedGroup, PlacementAlgorithm, PlacementWorker, Request
 
-__all__ = ["check_placed", "reconcile"]
+__all__ = ["Situation", "check_placed", "plan_moves", "reconcile"]
+
+#: An instance that has left a drained worker and does not run elsewhere after that long keeps the next one no more.
+_DRAIN_PATIENCE_MS = 60_000
 
 
-def reconcile(
-    deployments: Deployments,
-    members: Members,
-    algorithm: PlacementAlgorithm,
-    *,
-    now_ms: int,
-    min_resource_count: int,
-    suspect_after_ms: int,
-    rebalance: bool,
-) -> list[Announce]:
-    """Choose the worker of every instance, and say what changed.
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is to be placed, and where that can be.
 
     Parameters
     ----------
     deployments : Deployments
-        Its instances are given their `Instance.worker`; None where one has to wait.
+        What shall run.
     members : Members
         The workers.
-    algorithm : PlacementAlgorithm
-        Proposes; what it says about workers that are not there, or of the other kind, is not taken.
+    loads : Loads
+        What each instance takes.
+    cordons : mapping of str to bool
+        Workers that are given nothing new; True for those that are to be emptied.
     now_ms : int
         The steady clock.
     min_resource_count : int
@@ -46,46 +46,145 @@ def reconcile(
     rebalance : bool
         Whether instances may be moved to even out the load.
     """
-    enough = len(members.available(receiver=False)) >= min_resource_count
+
+    deployments: Deployments
+    members: Members
+    loads: Loads
+    cordons: Mapping[str, bool]
+    now_ms: int
+    min_resource_count: int
+    suspect_after_ms: int
+    rebalance: bool
+
+
+def reconcile(situation: Situation, algorithm: PlacementAlgorithm) -> list[Announce]:
+    """Choose the worker of every instance (`Instance.worker`; None where one has to wait), and say what changed.
+
+    A worker that is drained gives up one instance after the other: the next one when that runs elsewhere.
+    """
+    out = []
+    for move in _moves(situation, algorithm, paced=True):
+        instance = situation.deployments.instances[move.group]
+        instance.goes_to(move.target, situation.now_ms)
+        instance.vacated = "" if move.target else move.reason
+        out.append(_announce(instance, move))
+    return out
+
+
+def _announce(instance: Instance, move: Move) -> Announce:
+    name, app, worker = move.group, instance.assignment.app, move.target or move.source or ""
+    event = "group-waiting" if move.target is None else "group-placed" if move.source is None else "group-moved"
+    text = f"{name} waits for a worker" if move.target is None else f"{name} goes to worker {move.target}"
+    before = f" (was on {move.source})" if move.source is not None else ""
+    return Announce(
+        event, name, f"{text}{before}: {move.reason}", app=app, group=name, worker=worker, reason=move.reason
+    )
+
+
+def plan_moves(situation: Situation, algorithm: PlacementAlgorithm) -> tuple[Move, ...]:
+    """Return what would be moved, all of what drained workers have included; nothing is changed."""
+    return tuple(_moves(situation, algorithm, paced=False))
+
+
+def _moves(situation: Situation, algorithm: PlacementAlgorithm, *, paced: bool) -> list[Move]:
+    """Return the instances whose worker is to be another one, in the order of apps, groups and instances.
+
+    What the algorithm says about workers that are not there, of the other kind, or cordoned, is not taken.
+    """
+    deployments, members = situation.deployments, situation.members
+    enough = len(members.available(receiver=False)) >= situation.min_resource_count
 
     def placeable(instance: Instance) -> bool:
         if instance.gave_up or instance.worker is not None:
             return not instance.gave_up
-        held = deployments.held(instance.assignment.app, now_ms)
+        held = deployments.held(instance.assignment.app, situation.now_ms)
         return not held and (instance.assignment.receiver or enough)
 
     instances = [i for i in deployments.instances.values() if placeable(i)]
-    unreported = _unreported(deployments, members)
-    workers = [
+    request = Request(
+        groups=[_placed(i, situation) for i in instances],
+        workers=_workers(situation, paced=paced),
+        current={i.assignment.name: i.worker for i in instances if i.worker is not None},
+        rebalance=situation.rebalance,
+    )
+    placement = algorithm(request)
+    workers = {w.id: w for w in request.workers}
+    out = []
+    for instance in instances:
+        name, source = instance.assignment.name, instance.worker
+        target = placement.get(name)
+        if target is not None and target != source:
+            worker = workers.get(target)
+            if worker is None or worker.receiver is not instance.assignment.receiver:
+                target = None
+            elif worker.cordoned:
+                target = source
+        if target != source:
+            out.append(Move(name, source, target, _reason(situation, instance, target)))
+    return out
+
+
+def _workers(situation: Situation, *, paced: bool) -> list[PlacementWorker]:
+    unreported = _unreported(situation.deployments, situation.members)
+    return [
         PlacementWorker(
             m.report.id,
             m.report.is_receiver,
             m.report.metrics,
-            ready=m.ready and m.silent_ms(now_ms) <= suspect_after_ms,
+            ready=m.ready and m.silent_ms(situation.now_ms) <= situation.suspect_after_ms,
             room=_room(m, unreported[m.report.id]),
+            cordoned=m.report.id in situation.cordons,
+            gives_up=_gives_up(situation, m.report.id, paced=paced),
         )
-        for m in members
+        for m in situation.members
         if not m.report.leaving
     ]
-    placement = algorithm(
-        Request(
-            groups=[_placed(i, members) for i in instances],
-            workers=workers,
-            current={i.assignment.name: i.worker for i in instances if i.worker is not None},
-            rebalance=rebalance,
-        )
-    )
-    kinds = {w.id: w.receiver for w in workers}
-    out = []
-    for instance in instances:
-        target = placement.get(instance.assignment.name)
-        if target is not None and kinds.get(target) is not instance.assignment.receiver:
-            target = None
-        if target != instance.worker:
-            said = _announce(instance, target, members)
-            instance.worker, instance.vacated = target, "" if target else said.reason
-            out.append(said)
-    return out
+
+
+def _gives_up(situation: Situation, worker: str, *, paced: bool) -> int | None:
+    """Return how many instances a worker gives up now, None if it is not drained."""
+    if not situation.cordons.get(worker, False):
+        return None
+    instances = situation.deployments.instances.values()
+    if not paced:
+        return len(instances)
+    return 0 if any(_under_way(situation, instance, worker) for instance in instances) else 1
+
+
+def _under_way(situation: Situation, instance: Instance, source: str) -> bool:
+    """Return True if an instance has left a worker lately, and its new one has not reported it RUNNING."""
+    if instance.came_from != source or instance.worker is None:
+        return False
+    member = situation.members.get(instance.worker)
+    runs = member is not None and instance.runs_in(member.groups.get(instance.assignment.name))
+    return not runs and situation.now_ms - instance.moved_ms < _DRAIN_PATIENCE_MS
+
+
+def _reason(situation: Situation, instance: Instance, target: str | None) -> str:
+    """Return in words why an instance goes from its worker to `target`."""
+    source = instance.worker
+    if source is None:
+        if instance.error:
+            return f"it starts again after a failure: {instance.error}"
+        return instance.vacated or "it has no worker yet"
+    member = situation.members.get(source)
+    if member is None:
+        return f"worker {source} is not there any more"
+    if member.report.leaving:
+        return f"worker {source} is shutting down"
+    if target is None:
+        return f"the allocation algorithm leaves it on no worker; {source} had it"
+    if situation.cordons.get(source, False):
+        return f"worker {source} is drained"
+    if _placed(instance, situation).waits:
+        return f"worker {source} has no memory to start it: {member.report.memory}"
+    return f"it evens out the load: {_carries(situation, source)}, {_carries(situation, target)}"
+
+
+def _carries(situation: Situation, worker: str) -> str:
+    names = [name for name, i in situation.deployments.instances.items() if i.worker == worker]
+    known = [load.share for name in names if (load := situation.loads.of(name)) is not None]
+    return f"{worker} has {len(names)} groups" + (f" with a load of {sum(known):.2f}" if known else "")
 
 
 def _unreported(deployments: Deployments, members: Members) -> Counter[str]:
@@ -99,31 +198,19 @@ def _room(member: Member, unreported: int) -> int | None:
     return None if memory is None else max(0, memory.room - unreported)
 
 
-def _placed(instance: Instance, members: Members) -> PlacedGroup:
+def _placed(instance: Instance, situation: Situation) -> PlacedGroup:
     assignment = instance.assignment
-    member = None if instance.worker is None else members.get(instance.worker)
+    member = None if instance.worker is None else situation.members.get(instance.worker)
     full = member is not None and member.report.memory is not None and member.report.memory.full
-    return PlacedGroup(
+    placed = PlacedGroup(
         assignment.name,
         assignment.group,
         assignment.receiver,
         avoid=frozenset(instance.failed_on),
         waits=full and member is not None and instance.waits_in(member.groups.get(assignment.name)),
     )
-
-
-def _announce(instance: Instance, target: str | None, members: Members) -> Announce:
-    name, before = instance.assignment.name, instance.worker
-    event = "group-waiting" if target is None else "group-placed" if before is None else "group-moved"
-    text = f"{name} waits for a worker" if target is None else f"{name} goes to worker {target}"
-    reason = instance.vacated
-    if before is not None:
-        member = members.get(before)
-        text += f" (was on {before})"
-        reason = f"worker {before} leaves" if member is None or member.report.leaving else "the load is evened out"
-    return Announce(
-        event, name, text, app=instance.assignment.app, group=name, worker=target or before or "", reason=reason
-    )
+    load = situation.loads.of(assignment.name)
+    return placed if load is None else replace(placed, load=round(load.share * 1000), steady=load.steady)
 
 
 def check_placed(deployments: Deployments, members: Members) -> None:

@@ -23,6 +23,9 @@ from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import (
     AnswerHeartbeat,
+    AnswerRebalance,
+    CordonRequested,
+    CordonSaved,
     Deployment,
     DeploymentForgotten,
     DeploymentSaved,
@@ -36,6 +39,7 @@ from spdist.cluster.messages import (
     LeaderSeen,
     LeaseRenewed,
     ProbeWorker,
+    RebalanceRequested,
     RedirectHeartbeat,
     Refuse,
     SaveDeployment,
@@ -50,15 +54,13 @@ from spdist.cluster.messages import (
 )
 from spdist.cluster.observing import observe
 from spdist.cluster.placement import PlacementAlgorithm, decide_placement
-from spdist.cluster.reconcile import check_placed, reconcile
+from spdist.cluster.placing import Placing
+from spdist.cluster.reconcile import check_placed
 from spdist.cluster.roster import Roster
 from spdist.errors import ClusterError, NotLeaderError
 from spdist.planning.topology import Assignment
 
 __all__ = ["ManagerState"]
-
-#: Workers of which it is remembered that they were turned away.
-_MOST_REJECTED = 1000
 
 
 class ManagerState:
@@ -98,8 +100,7 @@ class ManagerState:
         self.node_id = node_id
         self.timing = timing
         self.min_resource_count = min_resource_count
-        #: the other manager that leads, as far as is known
-        self.seen = LeaderSeen(None)
+        self.seen = LeaderSeen(None)  #: the other manager that leads, as far as is known
         self._restarts = restarts or RestartPolicy()
         self._algorithm = algorithm
         self._probing = probing
@@ -121,6 +122,9 @@ class ManagerState:
             SaveFailed: self._on_save_failed,
             DeploymentForgotten: self._on_forgotten,
             WorkersSaved: lambda event: self._roster.saved(event),
+            CordonRequested: self._on_cordon_requested,
+            CordonSaved: self._on_cordon_saved,
+            RebalanceRequested: lambda _: self._on_rebalance(),
             Tick: lambda _: self._on_tick(),
         }
         self._clear()
@@ -129,9 +133,9 @@ class ManagerState:
         self.lease: Lease | None = None
         self.deployments = Deployments()
         self.members = Members()
+        self.placing = Placing(self._algorithm, self.timing, self.min_resource_count, self.deployments, self.members)
         self._roster = Roster(0, None, 0)
-        self._rebalance_from_ms = 0
-        self._rejected: dict[str, str] = {}
+        self._rejections = happenings.Rejections()
 
     @property
     def term(self) -> int | None:
@@ -163,9 +167,10 @@ class ManagerState:
         self._clear()
         self.lease, self.seen = event.lease, LeaderSeen(None)
         # Whoever has not yet reported may still be running what an earlier leader gave it, until it has fenced itself.
-        self._rebalance_from_ms = self._now_ms + self.timing.remove_after_ms
-        self._roster = Roster(event.lease.term, event.workers, self._rebalance_from_ms)
-        self.deployments.load(event.deployments, self._rebalance_from_ms)
+        until_ms = self._now_ms + self.timing.remove_after_ms
+        self.placing.begin(event.cordons, until_ms)
+        self._roster = Roster(event.lease.term, event.workers, until_ms)
+        self.deployments.load(event.deployments, until_ms)
         if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
             self.deployments.release()
         return [happenings.elected(self.node_id, event.lease.term, len(event.deployments))]
@@ -214,6 +219,7 @@ class ManagerState:
 
     def _on_forgotten(self, event: DeploymentForgotten) -> list[Instruction]:
         self.deployments.forget(event.name, event.version)
+        self.placing.loads.keep(self.deployments.instances)
         return []
 
     # ---------------------------------------------------------------------------------------------------------- workers
@@ -225,7 +231,7 @@ class ManagerState:
             return [RedirectHeartbeat(self.seen.at(self._now_ms))]
         if objection := self.members.objection(report):
             answer = self._answer(report, JoinedState.REJECTED, None, objection)
-            return [*self._reject(report.id, objection), answer]
+            return [*self._rejections.say(report.id, objection), answer]
         if self.members.overtaken(report):
             return [RedirectHeartbeat(None)]  # nobody waits for this answer any more
         known = self.members.get(report.id)
@@ -235,36 +241,22 @@ class ManagerState:
             return [self._answer(report, JoinedState.EXISTS, None)]  # it says nothing about who is here under that id
         member, joined, restarted = self.members.record(report, self._now_ms, self.timing.remove_after_ms)
         self._roster.hear(report)
+        self.placing.loads.note(report, self._now_ms)
         if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
             self.deployments.release()
         if done and not member.inherited:
             return [*self._see_off(report.id), self._answer(report, joined, None)]
-        out = self._greet(report, joined, restarted)
+        out = _greet(report, joined, restarted)
         out += observe(member, self.deployments, self._now_ms, self._restarts)
         if member.ready and member.life != before:
             out += self._on_ready(member)
         out += [*self._reconcile(), *self._roster.save(self.members, self._now_ms)]
         return [*out, self._answer(report, joined, member)]
 
-    def _reject(self, id: str, objection: str) -> list[Instruction]:
-        """Say why a worker is turned away; once, not with each of its heartbeats."""
-        if self._rejected.get(id) == objection:
-            return []
-        if len(self._rejected) >= _MOST_REJECTED:
-            self._rejected.clear()
-        self._rejected[id] = objection
-        return [happenings.rejected(id, objection)]
-
-    def _greet(self, report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:
-        if restarted:
-            return [happenings.restarted(report.id)]
-        return [] if joined is JoinedState.EXISTS else [happenings.joined(report)]
-
     def _on_ready(self, member: Member) -> list[Instruction]:
         """Take note that a worker's Spark has come up, for the first time or anew: it is given groups from now on."""
         # Workers that are started together arrive one by one: do not move groups to and fro between the first of them.
-        settle_ms = self._now_ms + 2 * self.timing.heartbeat_interval_ms
-        self._rebalance_from_ms = max(self._rebalance_from_ms, settle_ms)
+        self.placing.wait(self._now_ms + 2 * self.timing.heartbeat_interval_ms)
         self.deployments.retry(self._now_ms, self._restarts, anew=member.report.id)
         return [happenings.ready(member.report.id)]
 
@@ -336,17 +328,21 @@ class ManagerState:
         forget = [ForgetDeployment(self.lease.term, d.name, d.version) for d in removable]
         return [*out, *self._reconcile(), *self._roster.save(self.members, self._now_ms), *forget]
 
+    # ------------------------------------------------- placement: choices; `_may_start` sees to it that moves are safe
     def _reconcile(self) -> Sequence[Instruction]:
-        """Choose the worker of every instance; `_may_start` sees to it that moves are safe."""
-        return reconcile(
-            self.deployments,
-            self.members,
-            self._algorithm,
-            now_ms=self._now_ms,
-            min_resource_count=self.min_resource_count,
-            suspect_after_ms=self.timing.suspect_after_ms,
-            rebalance=self._now_ms >= self._rebalance_from_ms,
-        )
+        return self.placing.reconcile(self._now_ms)
+
+    def _on_rebalance(self) -> list[Instruction]:
+        if self.lease is None:
+            return [self._not_leader()]
+        answer = AnswerRebalance(self.lease.term, self.placing.plan(self._now_ms))
+        return [answer, *self.placing.reconcile(self._now_ms, rebalance=True)]
+
+    def _on_cordon_requested(self, event: CordonRequested) -> list[Instruction]:
+        return [self._not_leader() if self.lease is None else self.placing.propose_cordon(event, self.lease.term)]
+
+    def _on_cordon_saved(self, event: CordonSaved) -> list[Instruction]:
+        return [self.placing.note_cordon(event), *self._reconcile()] if self.term == event.term else []
 
     # ----------------------------------------------------------------------------------------------------------- checks
     def _not_leader(self) -> Refuse:
@@ -361,3 +357,9 @@ class ManagerState:
         assert self.lease is not None or known == 0, "a standby keeps what it knew as leader"
         self.deployments.check_invariants()
         check_placed(self.deployments, self.members)
+
+
+def _greet(report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:
+    if restarted:
+        return [happenings.restarted(report.id)]
+    return [] if joined is JoinedState.EXISTS else [happenings.joined(report)]

@@ -194,6 +194,8 @@ def _why_unplaced(state: ManagerState, instance: Instance, now_ms: int) -> str:
         return "it needs a receiver worker (isReceiverNode: true), and none has joined"
     if not receiver and not ready:
         return "no worker has joined"
+    if all(m.report.id in state.placing.cordons for m in state.members.available(receiver=receiver)):
+        return f"all {'receiver ' if receiver else ''}workers are cordoned; one is to be given groups again"
     if full := _why_no_room(state, receiver=receiver):
         return full
     if receiver:
@@ -205,7 +207,8 @@ def _why_unplaced(state: ManagerState, instance: Instance, now_ms: int) -> str:
 
 def _why_no_room(state: ManagerState, *, receiver: bool) -> str:
     """Return how full all workers of a kind are; empty if one has room."""
-    workers = [(m.report.id, m.report.memory) for m in state.members.available(receiver=receiver)]
+    members = state.members.available(receiver=receiver)
+    workers = [(m.report.id, m.report.memory) for m in members if m.report.id not in state.placing.cordons]
     full = [f"{id}: {memory}" for id, memory in workers if memory is not None and not memory.room]
     return f"waits for memory: no worker has room ({'; '.join(full)})" if len(full) == len(workers) else ""
 
@@ -223,10 +226,16 @@ def _on_worker(state: ManagerState, instance: Instance, member: Member, now_ms: 
     """Return how an instance is doing on a worker that reports."""
     seen = member.groups.get(instance.assignment.name)
     if seen is not None and instance.runs_in(seen):
-        return DeploymentState.RUNNING, seen.error
+        return DeploymentState.RUNNING, seen.error or _why_it_stays(state, member)
     if seen is not None and instance.waits_in(seen):
         return DeploymentState.WAITING, f"worker {member.report.id}: it {seen.error}"
     return DeploymentState.DEPLOYING, _why_not_running(state, instance, member, now_ms)
+
+
+def _why_it_stays(state: ManagerState, member: Member) -> str:
+    """Return what is to become of an instance that runs on a drained worker."""
+    drained = state.placing.cordons.get(member.report.id, False)
+    return f"worker {member.report.id} is drained: it goes when another worker takes it, in its turn" if drained else ""
 
 
 def _why_not_running(state: ManagerState, instance: Instance, member: Member, now_ms: int) -> str:

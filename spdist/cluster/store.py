@@ -19,6 +19,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from spdist.cluster.database import (
+    CORDON,
     DEPLOYMENT,
     LEADER,
     MANAGER,
@@ -230,7 +231,7 @@ class CoordinationStore:
         mine, c = WORKER.c.group_id == self.group_id, WORKER.c
 
         def work(connection: Connection) -> None:
-            self._fence(connection, term, node_id)
+            _fence(connection, self.group_id, term, node_id)
             known = {r.node_id: r.incarnation for r in connection.execute(select(c.node_id, c.incarnation).where(mine))}
             for id in known.keys() - workers.keys():
                 connection.execute(delete(WORKER).where(mine & (c.node_id == id)))
@@ -243,6 +244,34 @@ class CoordinationStore:
             header = update(WORKER_LIST).where(WORKER_LIST.c.group_id == self.group_id).values(term=term)
             if connection.execute(header).rowcount == 0:
                 connection.execute(insert(WORKER_LIST).values(group_id=self.group_id, term=term))
+
+        self._database.write(work)
+
+    def cordons(self) -> dict[str, bool]:
+        """Return the workers that are given nothing new; True for those that are drained."""
+        query = select(CORDON.c.node_id, CORDON.c.drain).where(CORDON.c.group_id == self.group_id)
+        return self._database.read(
+            lambda connection: {row.node_id: bool(row.drain) for row in connection.execute(query)}
+        )
+
+    def save_cordon(self, term: int, node_id: str, worker: str, drain: bool | None) -> None:
+        """Write that a worker is cordoned, drained or (None) neither. Durable on return.
+
+        Raises
+        ------
+        StaleTermError
+            The leadership is over; nothing was written.
+        StoreUnavailableError
+            It is not known whether it was written; doing it again does no harm.
+        """
+        mine = (CORDON.c.group_id == self.group_id) & (CORDON.c.node_id == worker)
+
+        def work(connection: Connection) -> None:
+            _fence(connection, self.group_id, term, node_id)
+            connection.execute(delete(CORDON).where(mine))
+            if drain is not None:
+                row = {"drain": int(drain), "since_ms": database_now()}
+                connection.execute(insert(CORDON).values(group_id=self.group_id, node_id=worker, **row))
 
         self._database.write(work)
 
@@ -291,7 +320,7 @@ class CoordinationStore:
             )
 
         def work(connection: Connection) -> None:
-            self._fence(connection, term, node_id)
+            _fence(connection, self.group_id, term, node_id)
             mine = (DEPLOYMENT.c.group_id == self.group_id) & (DEPLOYMENT.c.name == deployment.name)
             # Asked once: PostgreSQL reads its clock each time that a statement names it.
             now = connection.scalar(select(database_now()))
@@ -335,7 +364,7 @@ class CoordinationStore:
         )
 
         def work(connection: Connection) -> None:
-            self._fence(connection, term, node_id)
+            _fence(connection, self.group_id, term, node_id)
             if connection.execute(row).rowcount:
                 connection.execute(delete(ORIGIN).where(self._origins(name)))
 
@@ -344,13 +373,14 @@ class CoordinationStore:
     def _origins(self, name: str) -> Any:
         return (ORIGIN.c.group_id == self.group_id) & (ORIGIN.c.name == name)
 
-    def _fence(self, connection: Connection, term: int, node_id: str) -> None:
-        """Hold the leader row until the transaction ends, so that nobody takes over in between; raise if it changed."""
-        query = select(LEADER.c.term, LEADER.c.node_id).where(LEADER.c.group_id == self.group_id).with_for_update()
-        row = connection.execute(query).one_or_none()
-        if row is None or (row.term, row.node_id) != (term, node_id):
-            now = "nobody leads" if row is None else f"{row.node_id} leads in term {row.term}"
-            raise StaleTermError(f"manager {node_id} no longer leads in term {term}: {now}")
+
+def _fence(connection: Connection, group_id: str, term: int, node_id: str) -> None:
+    """Hold the leader row until the transaction ends, so that nobody takes over in between; raise if it changed."""
+    query = select(LEADER.c.term, LEADER.c.node_id).where(LEADER.c.group_id == group_id).with_for_update()
+    row = connection.execute(query).one_or_none()
+    if row is None or (row.term, row.node_id) != (term, node_id):
+        now = "nobody leads" if row is None else f"{row.node_id} leads in term {row.term}"
+        raise StaleTermError(f"manager {node_id} no longer leads in term {term}: {now}")
 
 
 def _inserted(connection: Connection, row: Any) -> bool:

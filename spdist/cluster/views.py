@@ -166,6 +166,8 @@ def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: st
                 "receiver": member.report.is_receiver,
                 "leaving": member.report.leaving,
                 "ready": member.report.ready,
+                "cordoned": member.report.id in state.placing.cordons,
+                "drained": state.placing.cordons.get(member.report.id, False),
                 "state": _state_of(state, member, now_ms),
                 "reason": member.report.reason,
                 "silentMs": member.silent_ms(now_ms),
@@ -175,6 +177,7 @@ def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: st
             }
             for member in state.members
         ],
+        "cordoned": sorted(state.placing.cordons),
         "lostWorkers": [
             {
                 "id": one.id,

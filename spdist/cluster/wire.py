@@ -50,6 +50,7 @@ __all__ = [
     "HeartbeatRequest",
     "Leader",
     "LeaderClaim",
+    "Message",
     "OrderMessage",
     "OutcomeMessage",
     "error_body",

@@ -41,7 +41,6 @@ IGNORED: dict[str, str] = {
     "cluster.config.coordinationStrategyClass": _PLUG,
     "cluster.config.strategyConfig.queries": _SQL,
     "deployment.config.queries": _SQL,
-    "deployment.config.allocationAlgorithm": _PLUG,
     "deployment.config.appCreatorClass": _PLUG,
     "deployment.config.bootstrapURLs": _TOPICS,
     "deployment.config.zooKeeperConfig": _TOPICS,

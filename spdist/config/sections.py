@@ -199,6 +199,7 @@ class Deployment:
     heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)
     probe_silent_workers: bool = setting("probeSilentWorkers", boolean, True)
     min_resource_count: int = setting("minResourceCount", whole(1, 10_000), 1)
+    allocation_algorithm: str = setting("allocationAlgorithm", text, "roundRobin")
     datasource: str = setting("datasource", text, "")
     is_receiver_node: bool = setting("isReceiverNode", boolean, False)
     leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 500)

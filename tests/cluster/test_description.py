@@ -40,12 +40,15 @@ TEXTS = st.one_of(
 )
 #: What others would miss: the app is gone, then a worker has drawn a term beyond the leader's.
 LAST = ["DELETE /siddhi-apps/{name}", "POST /resourceManager/heartbeat"]
-#: What no drawn request brings about: without Spark no group has state or answers, and nobody draws a heartbeat.
+#: What no drawn request brings about: without Spark no group has state or answers, and nobody draws a heartbeat, so no
+#: worker joins.
 NEVER_DONE = {
     "POST /stores/query",
     "POST /siddhi-apps/{name}/backup",
     "POST /siddhi-apps/{name}/restore",
     "POST /resourceManager/heartbeat",
+    "PUT /resourceClusterWorkers/{id}/cordon",
+    "DELETE /resourceClusterWorkers/{id}/cordon",
 }
 DRAWS = settings(
     max_examples=4,

@@ -167,6 +167,20 @@ class CoordinationStoreContract:
             store.save_workers(1, "manager-1", {})
         assert store.workers(2) == {"w1": "life-1"}
 
+    def test_cordons_are_found_again_and_written_only_under_the_term(self, store: CoordinationStore) -> None:
+        store.try_take(None, "manager-1", "http://1")
+        assert store.cordons() == {}
+        store.save_cordon(1, "manager-1", "w1", False)
+        store.save_cordon(1, "manager-1", "W1", False)
+        store.save_cordon(1, "manager-1", "w1", True)
+        assert store.cordons() == {"w1": True, "W1": False}
+        store.try_take(self.row(store), "manager-2", "http://2")
+        with pytest.raises(StaleTermError):
+            store.save_cordon(1, "manager-1", "w1", None)
+        store.save_cordon(2, "manager-2", "w1", None)
+        store.save_cordon(2, "manager-2", "w9", None)
+        assert store.cordons() == {"W1": False}
+
     # ----------------------------------------------------------------------------------------------------- deployments
     def test_a_deployment_is_found_again_with_its_term(self, opened: Open) -> None:
         store = opened()

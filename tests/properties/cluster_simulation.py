@@ -19,6 +19,7 @@ from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     Announce,
     AnswerHeartbeat,
+    CordonRequested,
     Deployment,
     DeployRequested,
     Instruction,
@@ -252,6 +253,9 @@ class World:
         runs = [w.name for w in self.workers.values() if name in w.queries and w.queries[name].report.state.alive]
         if len(runs) > 1:
             raise Violation(f"{name} runs on {runs} at the same time")
+        receivers = [w.name for w in self.workers.values() if w.receiver]
+        if runs and (runs[0] in receivers) is not ("-passthrough-" in name):
+            raise Violation(f"{name} runs on {runs}, but {receivers} are the receivers")
 
     def leader(self) -> Manager | None:
         return next((m for m in self.managers.values() if m.alive and m.state.leads(m.steady())), None)
@@ -266,6 +270,11 @@ class World:
         leader = self.leader()
         if leader is not None:
             leader.handle(UndeployRequested(app))
+
+    def cordon(self, worker: str, drain: bool | None) -> None:
+        leader = self.leader()
+        if leader is not None:
+            leader.handle(CordonRequested(worker, drain))
 
     def toggle(self, node: Manager | Worker) -> None:
         """Crash a node that is alive, start one that is not."""
@@ -307,6 +316,11 @@ class World:
         leader = self.leader()
         if leader is None:
             raise Violation("nobody leads though nothing is wrong")
+        if leader.state.placing.cordons:
+            self.check_drained(leader)
+            for worker in dict(leader.state.placing.cordons):
+                leader.handle(CordonRequested(worker, None))
+            self.advance(4_000)
         statuses = deployment_statuses(leader.state, leader.steady())
         for status in statuses:
             receivers = any(w.receiver for w in self.workers.values())
@@ -323,6 +337,21 @@ class World:
         loads = [sum(q.report.state.alive for q in w.queries.values()) for w in ordinary]
         if max(loads) - min(loads) > 1:
             raise Violation(f"load is uneven: {loads}")
+
+    def check_drained(self, leader: Manager) -> None:
+        """Workers that are drained give up everything while there is another, and it goes on running."""
+        cordons = dict(leader.state.placing.cordons)
+        if cordons != self.database.cordons:
+            raise Violation(f"{self.database.cordons} is stored, but {cordons} is in force")
+        if all(w.name in cordons for w in self.workers.values() if w.alive and not w.receiver):
+            return
+        drained = [w for w in self.workers.values() if w.alive and not w.receiver and cordons.get(w.name, False)]
+        left = 40
+        while any(w.queries for w in drained):
+            self.advance(500)
+            left -= 1
+            if not left:
+                raise Violation(f"drained workers still run {[list(w.queries) for w in drained]}")
 
     def _can_run(self, assignment: Assignment) -> bool:
         return not assignment.receiver or any(w.receiver for w in self.workers.values())
@@ -361,6 +390,7 @@ def random_schedule(world: World, steps: int = 25) -> None:
         lambda: world.toggle_link(*rng.choice(world.links())),
         lambda: world.leave(rng.choice(list(world.workers.values()))),
         lambda: setattr(world.database, "up", not world.database.up),
+        lambda: world.cordon(rng.choice(list(world.workers)), rng.choice((True, False, None))),
         world.fail_group,
         world.heal,
     ]

@@ -18,6 +18,7 @@ from spdist.cluster.election import ElectionTiming, Follow, LeaderRow, Lease, Re
 from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     AnswerHeartbeat,
+    CordonSaved,
     Deployment,
     DeploymentForgotten,
     DeploymentSaved,
@@ -33,6 +34,7 @@ from spdist.cluster.messages import (
     LeaseRenewed,
     ProbeWorker,
     RedirectHeartbeat,
+    SaveCordon,
     SaveDeployment,
     SaveWorkers,
     Tick,
@@ -129,6 +131,7 @@ class Database:
         #: the list of workers, and the term that wrote it
         self.workers: dict[str, str] = {}
         self.workers_term = 0
+        self.cordons: dict[str, bool] = {}
 
     def read_leader(self) -> tuple[LeaderRow | None, int]:
         return self.leader, self.clock()
@@ -164,6 +167,14 @@ class Database:
         if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
             return False
         self.workers, self.workers_term = dict(workers), term
+        return True
+
+    def save_cordon(self, term: int, node: str, worker: str, drain: bool | None) -> bool:
+        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
+            return False
+        self.cordons = {id: known for id, known in self.cordons.items() if id != worker}
+        if drain is not None:
+            self.cordons[worker] = drain
         return True
 
     def known_workers(self, term: int) -> Mapping[str, str] | None:
@@ -239,7 +250,8 @@ class Manager:
         if before is None or before.term != term:
             deployments = yield database.deployments
             workers = yield lambda: self.world.known_workers(term)
-            self.handle(Elected(self.lease, deployments, workers))
+            cordons = yield lambda: database.cordons
+            self.handle(Elected(self.lease, deployments, workers, cordons))
         else:
             self.handle(LeaseRenewed(self.lease))
         if self.state.term is None:
@@ -263,6 +275,8 @@ class Manager:
                 self.world.spawn(self, self.forget(instruction))
             elif isinstance(instruction, SaveWorkers):
                 self.world.spawn(self, self.save_workers(instruction))
+            elif isinstance(instruction, SaveCordon):
+                self.world.spawn(self, self.save_cordon(instruction))
             elif isinstance(instruction, ProbeWorker):
                 self.world.probe(self, instruction)
         if acted and self.state.term is None and self.lease is not None:
@@ -284,6 +298,11 @@ class Manager:
         except Unreachable:
             written = False
         self.handle(WorkersSaved(order.term, order.version, written=written))
+
+    def save_cordon(self, order: SaveCordon) -> Generator[Any, Any, None]:
+        with contextlib.suppress(Unreachable):
+            if (yield lambda: self.world.database.save_cordon(order.term, self.name, order.worker, order.drain)):
+                self.handle(CordonSaved(order.term, order.worker, order.drain))
 
     def forget(self, order: ForgetDeployment) -> Generator[Any, Any, None]:
         with contextlib.suppress(Unreachable):

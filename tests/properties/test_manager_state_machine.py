@@ -7,6 +7,7 @@ lacks one rule of the protocol, must be caught by schedules that the real cluste
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from spdist.cluster.election import LeaderRow, Lease
 from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.members import Member, Members
-from spdist.cluster.messages import Elected, GroupReport, Instruction, SaveWorkers, WorkerTiming
+from spdist.cluster.messages import Elected, GroupReport, Instruction, SaveWorkers, WorkerReport, WorkerTiming
 from spdist.cluster.roster import Roster
 from spdist.cluster.state import ManagerState
 from spdist.cluster.worker_state import WorkerInstruction, WorkerState
@@ -24,6 +25,8 @@ from tests.properties.cluster_simulation import APPS, World, random_schedule, tr
 from tests.properties.simulated_nodes import ELECTION, WORKERS, Manager, Violation, Worker, with_roster
 
 SCHEDULES = 60
+#: Every defect must be seen within so many; most are within a few.
+MUTANT_SCHEDULES = 1000
 
 
 class Cluster(RuleBasedStateMachine):
@@ -72,6 +75,10 @@ class Cluster(RuleBasedStateMachine):
     @rule()
     def lose_or_regain_the_database(self) -> None:
         self.world.database.up = not self.world.database.up
+
+    @rule(data=st.data(), drain=st.sampled_from([True, False, None]))
+    def cordon_or_drain_a_worker(self, data: st.DataObject, drain: bool | None) -> None:
+        self.world.cordon(data.draw(st.sampled_from(list(self.world.workers))), drain)
 
     @rule()
     def fail_a_group(self) -> None:
@@ -176,7 +183,7 @@ class MovesAtOnce(World):
         class Mover(ManagerState):
             def _clear(self) -> None:
                 super()._clear()
-                self.members = Blind()
+                self.members.__class__ = Blind
 
         return Mover(name, WORKERS, restarts=POLICY)
 
@@ -202,6 +209,28 @@ class Forgetful(World):
             return save(roster, members, 2**62)
 
         return with_roster(name, POLICY, save=saves)
+
+
+class ForgetsCordons(World):
+    """A new leader gives work to workers that were cordoned under the one before."""
+
+    def make_manager(self, name: str) -> ManagerState:
+        class Forgetting(ManagerState):
+            def _on_elected(self, event: Elected) -> list[Instruction]:
+                return super()._on_elected(replace(event, cordons={}))
+
+        return Forgetting(name, WORKERS, restarts=POLICY)
+
+
+class TakesReceiversForWorkers(World):
+    """Receivers are given what others should run, and nobody what they should."""
+
+    def make_manager(self, name: str) -> ManagerState:
+        class Alike(ManagerState):
+            def _on_heartbeat(self, report: WorkerReport) -> list[Instruction]:
+                return super()._on_heartbeat(replace(report, is_receiver=False))
+
+        return Alike(name, WORKERS, restarts=POLICY)
 
 
 class TakesSilenceForDeath(World):
@@ -232,12 +261,14 @@ def test_probes_remove_workers_that_have_crashed_long_before_the_deadline() -> N
         MovesAtOnce,
         NeverStopsItself,
         Forgetful,
+        ForgetsCordons,
+        TakesReceiversForWorkers,
     ],
     ids=lambda m: m.__name__,
 )
 def test_a_mutant_is_caught(mutant: type[World]) -> None:
     with pytest.raises(Violation):
-        for seed in range(SCHEDULES):
+        for seed in range(MUTANT_SCHEDULES):
             random_schedule(make_world(mutant, seed))
 
 

@@ -32,6 +32,7 @@ from spdist.cluster.api.models import (
 )
 from spdist.cluster.api.monitoring import journal_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
+from spdist.cluster.api.placement import placement_routes
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import AnswerHeartbeat
 from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim
@@ -56,7 +57,7 @@ def manager_app(manager: Manager) -> FastAPI:
     -----
     Handlers are plain functions, run in threads: each asks the manager's mind and waits for what it says.
     Source: WSO2 SP 4.x, manager and worker REST APIs. Ours: ``/managers/topology/{app}``, ``/managers/nodes``,
-    ``/resourceManager/leader``.
+    ``/managers/rebalance``, ``/resourceClusterWorkers/{id}/cordon``, ``/resourceManager/leader``.
     """
     app = new_app("spdist manager")
     gate = Gate(manager.users)
@@ -70,6 +71,7 @@ def manager_app(manager: Manager) -> FastAPI:
     app.include_router(_heartbeats(manager, gate))
     app.include_router(journal_routes(manager.journal, gate))
     app.include_router(metrics_routes(manager.metrics, gate))
+    app.include_router(placement_routes(manager, gate))
     publish(app, gate, standby=True)
     return app
 

@@ -18,6 +18,7 @@ __all__ = [
     "AppStatistics",
     "Cleared",
     "Content",
+    "Cordon",
     "Done",
     "Edge",
     "ErrorBody",
@@ -26,6 +27,7 @@ __all__ = [
     "Health",
     "JournalEntries",
     "LeaderNamed",
+    "Moves",
     "NodeStatistics",
     "Nodes",
     "OnDemandQuery",
@@ -101,6 +103,12 @@ class OnDemandQuery(_Checked):
     app_name: Annotated[str, Field(max_length=500, examples=["Trades"])] = ""
     query: Annotated[str, Field(examples=["from Prices select *"])] = ""
     details: bool = False
+
+
+class Cordon(_Checked):
+    """What is asked of a worker: to be given nothing new, and with ``drain`` to be emptied."""
+
+    drain: Annotated[bool, Field(strict=True)] = False
 
 
 class StatisticsSetting(_Checked):
@@ -218,6 +226,23 @@ class JournalEntries(BaseModel):
     """What has happened, the newest first."""
 
     entries: list[JournalLine]
+
+
+class Moved(BaseModel):
+    """A group instance that goes to another worker; null where it has none."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    group: str
+    source: Annotated[str | None, Field(alias="from")]
+    to: str | None
+    reason: str
+
+
+class Moves(BaseModel):
+    """Which group instances go where."""
+
+    moves: list[Moved]
 
 
 class ThisManager(_Described):

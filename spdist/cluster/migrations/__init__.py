@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["NEWEST", "VERSION_TABLE", "found_version", "statements", "upgrade"]
 
 #: The version that this spdist works with.
-NEWEST = "0003"
+NEWEST = "0004"
 VERSION_TABLE = "spdist_schema"
 
 _log = logging.getLogger("spdist.cluster.manager")
