@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from spdist.cluster.client import Caller, Reply, UnreachableNode, may_follow
+from spdist.cluster.known_managers import MOST_MANAGERS, KnownManagers
 from spdist.cluster.messages import AnswerHeartbeat
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, OrderMessage, parse_message
@@ -32,8 +33,6 @@ __all__ = ["LeaderLink", "jittered"]
 _log = logging.getLogger("spdist.cluster.worker")
 _HEARTBEAT = "/resourceManager/heartbeat"
 _LEADER = "/resourceManager/leader"
-#: Managers remembered besides the configured ones; one that was replaced makes room.
-_LEARNT = 20
 #: How long the question who leads may take on its way; a manager is asked again only after that.
 _QUESTION_S = 1.0
 #: How long a heartbeat waits for its answer before other managers are asked as well, and between such questions.
@@ -79,6 +78,8 @@ class LeaderLink:
         How long a heartbeat may take.
     texts : callable, optional
         Returns the assignments that are here already, by their digests: an answer may leave their text out.
+    known : KnownManagers, optional
+        Where the managers that the leader names are kept for the next start.
 
     State
     -----
@@ -86,8 +87,15 @@ class LeaderLink:
     and the heartbeats that were given up and have not yet run into their time limit.
     """
 
-    def __init__(self, config: Config, timeout_s: float, texts: Callable[[], Mapping[str, Assignment]] = dict) -> None:
+    def __init__(
+        self,
+        config: Config,
+        timeout_s: float,
+        texts: Callable[[], Mapping[str, Assignment]] = dict,
+        known: KnownManagers | None = None,
+    ) -> None:
         self._texts = texts
+        self._kept = known
         deployment = config.deployment
         interface = deployment.https_interface
         own = (interface.username, interface.password.reveal() if interface.password else "")
@@ -99,7 +107,10 @@ class LeaderLink:
         self._callers: dict[tuple[str, str], Caller] = {}
         self._trust_file, self._certificate = config.http.trust_file, certificate_of(config.listener)
         self._timeout_s = timeout_s
-        self._learnt: dict[str, None] = {}
+        stored = () if known is None else known.read()
+        # Where all settings speak of TLS, a file does not talk us into showing the password without.
+        may = [url for url in stored if any(may_follow(manager, url) for manager in self._credentials)]
+        self._learnt: dict[str, None] = dict.fromkeys(url for url in may if url not in self._credentials)
         self._leader: str | None = None
         self._term = 0
         self._silent: set[str] = set()
@@ -271,6 +282,8 @@ class LeaderLink:
             _log.error("manager %s: %s", url, error)
             return None
         self._learn(url, (address.url for address in message.connected_managers))
+        if self._kept is not None:
+            self._kept.write(self._learnt)
         return answer, message.orders
 
     def _read_leader(self, url: str, reply: Reply) -> str | None:
@@ -289,7 +302,7 @@ class LeaderLink:
             if url not in self._credentials and may_follow(source, url):
                 self._learnt.pop(url, None)
                 self._learnt[url] = None
-        while len(self._learnt) > _LEARNT:
+        while len(self._learnt) > MOST_MANAGERS:  # one that was replaced makes room
             del self._learnt[next(iter(self._learnt))]
 
     def _refusal(self, url: str, reply: Reply) -> UnauthorizedError:

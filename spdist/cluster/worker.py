@@ -22,6 +22,7 @@ from spdist.cluster.first_password import with_first_user
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store
 from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
+from spdist.cluster.known_managers import KnownManagers
 from spdist.cluster.launcher import SparkLauncher
 from spdist.cluster.link import LeaderLink, jittered
 from spdist.cluster.memory import worker_memory
@@ -94,7 +95,12 @@ class Worker:
         self._spark: SparkLauncher | None = None
         self._store = revisions
         self._desk = OrderDesk(lambda order: self._known_revisions().perform(order), self._beat_now.set)
-        self._link = LeaderLink(config, _call_timeout_s(_own_timing(config)), lambda: self._known_keeper().texts())
+        self._link = LeaderLink(
+            config,
+            _call_timeout_s(_own_timing(config)),
+            lambda: self._known_keeper().texts(),
+            KnownManagers(config.state_persistence.location / "workers", self.id),
+        )
         questions = Questions(transport_settings(config.transports))
         self.desk = WorkerDesk(self._known_keeper, self._known_revisions, questions)
         self._keeper: Keeper | None = None
