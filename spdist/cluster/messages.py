@@ -416,7 +416,7 @@ class SaveWorkers:
 class SaveCordon:
     """Write under `term` that a worker is cordoned, drained or (None) neither, then send `CordonSaved`.
 
-    Where it is not known whether it was written, the caller is told, and what was in force remains so.
+    In the order in which they are given. Where it is not known whether it was written, send `Deposed` instead.
     """
 
     term: int

@@ -304,6 +304,9 @@ class Mind:
         except StaleTermError as stale:
             self.tell(Deposed(stale.message))
             caller.set_exception(NotLeaderError(stale.message, hint="try again in a moment"))
+        except StoreUnavailableError as unknown:
+            self.tell(Deposed(f"it is not known whether the cordon of {order.worker} was written: {unknown.message}"))
+            caller.set_exception(unknown)
         except Exception as error:
             if not isinstance(error, ClusterError):
                 _log.exception("writing the cordon of %s failed", order.worker)

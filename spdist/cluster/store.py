@@ -262,7 +262,7 @@ class CoordinationStore:
         StaleTermError
             The leadership is over; nothing was written.
         StoreUnavailableError
-            It is not known whether it was written; doing it again does no harm.
+            It is not known whether it was written: give up the term, so that the next leader reads what is there.
         """
         mine = (CORDON.c.group_id == self.group_id) & (CORDON.c.node_id == worker)
 

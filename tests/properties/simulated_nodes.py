@@ -10,6 +10,7 @@ import contextlib
 import random
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 from unittest.mock import patch
 
@@ -208,6 +209,7 @@ class Manager:
         self.alive = True
         self.state = self.world.make_manager(self.name)
         self.lease: Lease | None = None
+        self.cordons: list[SaveCordon] = []
         self.world.spawn(self, self.elections())
         self.world.spawn(self, self.ticks())
 
@@ -276,7 +278,9 @@ class Manager:
             elif isinstance(instruction, SaveWorkers):
                 self.world.spawn(self, self.save_workers(instruction))
             elif isinstance(instruction, SaveCordon):
-                self.world.spawn(self, self.save_cordon(instruction))
+                self.cordons.append(instruction)
+                if len(self.cordons) == 1:
+                    self.world.spawn(self, self.save_cordons())
             elif isinstance(instruction, ProbeWorker):
                 self.world.probe(self, instruction)
         if acted and self.state.term is None and self.lease is not None:
@@ -299,10 +303,16 @@ class Manager:
             written = False
         self.handle(WorkersSaved(order.term, order.version, written=written))
 
-    def save_cordon(self, order: SaveCordon) -> Generator[Any, Any, None]:
-        with contextlib.suppress(Unreachable):
-            if (yield lambda: self.world.database.save_cordon(order.term, self.name, order.worker, order.drain)):
-                self.handle(CordonSaved(order.term, order.worker, order.drain))
+    def save_cordons(self) -> Generator[Any, Any, None]:
+        """Write one after the other, as the writing thread does."""
+        while self.cordons:
+            one = self.cordons[0]
+            try:
+                written = yield partial(self.world.database.save_cordon, one.term, self.name, one.worker, one.drain)
+            except Unreachable:
+                written = False
+            self.handle(CordonSaved(one.term, one.worker, one.drain) if written else Deposed("the outcome is unknown"))
+            del self.cordons[0]
 
     def forget(self, order: ForgetDeployment) -> Generator[Any, Any, None]:
         with contextlib.suppress(Unreachable):
