@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases fuzz ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -59,6 +59,9 @@ databases: .venv/.installed ## test the coordination database on SQLite, Postgre
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz
+
+chaos-sim: .venv/.installed ## 100,000 schedules of the election and 10,000 of the cluster in virtual time, on all cores
+	@$(VENV) -m tests.properties.chaos_sim
 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
 	@$(VENV) tests/bench/run.py

@@ -209,7 +209,7 @@ class Manager:
         self.alive = True
         self.state = self.world.make_manager(self.name)
         self.lease: Lease | None = None
-        self.cordons: list[SaveCordon] = []
+        self.unwritten: list[SaveWorkers | SaveCordon] = []
         self.world.spawn(self, self.elections())
         self.world.spawn(self, self.ticks())
 
@@ -275,12 +275,10 @@ class Manager:
                 self.world.spawn(self, self.save(instruction))
             elif isinstance(instruction, ForgetDeployment):
                 self.world.spawn(self, self.forget(instruction))
-            elif isinstance(instruction, SaveWorkers):
-                self.world.spawn(self, self.save_workers(instruction))
-            elif isinstance(instruction, SaveCordon):
-                self.cordons.append(instruction)
-                if len(self.cordons) == 1:
-                    self.world.spawn(self, self.save_cordons())
+            elif isinstance(instruction, SaveWorkers | SaveCordon):
+                self.unwritten.append(instruction)
+                if len(self.unwritten) == 1:
+                    self.world.spawn(self, self.write())
             elif isinstance(instruction, ProbeWorker):
                 self.world.probe(self, instruction)
         if acted and self.state.term is None and self.lease is not None:
@@ -296,23 +294,25 @@ class Manager:
         done = DeploymentSaved(deployment.name, deployment.version)
         self.handle(done if written else Deposed("the outcome of a write is unknown"))
 
-    def save_workers(self, order: SaveWorkers) -> Generator[Any, Any, None]:
-        try:
-            written = yield lambda: self.world.database.save_workers(order.term, self.name, order.workers)
-        except Unreachable:
-            written = False
-        self.handle(WorkersSaved(order.term, order.version, written=written))
+    def write(self) -> Generator[Any, Any, None]:
+        """Write one after the other, as the writing thread does: what was given up is never written after the next."""
+        while self.unwritten:
+            match self.unwritten[0]:
+                case SaveWorkers(term, version, workers):
+                    work = partial(self.world.database.save_workers, term, self.name, workers)
+                    written = yield from self.outcome(work)
+                    self.handle(WorkersSaved(term, version, written=written))
+                case SaveCordon(term, worker, drain):
+                    work = partial(self.world.database.save_cordon, term, self.name, worker, drain)
+                    written = yield from self.outcome(work)
+                    self.handle(CordonSaved(term, worker, drain) if written else Deposed("the outcome is unknown"))
+            del self.unwritten[0]
 
-    def save_cordons(self) -> Generator[Any, Any, None]:
-        """Write one after the other, as the writing thread does."""
-        while self.cordons:
-            one = self.cordons[0]
-            try:
-                written = yield partial(self.world.database.save_cordon, one.term, self.name, one.worker, one.drain)
-            except Unreachable:
-                written = False
-            self.handle(CordonSaved(one.term, one.worker, one.drain) if written else Deposed("the outcome is unknown"))
-            del self.cordons[0]
+    def outcome(self, work: Callable[[], bool]) -> Generator[Any, Any, bool]:
+        try:
+            return bool((yield work))
+        except Unreachable:
+            return False
 
     def forget(self, order: ForgetDeployment) -> Generator[Any, Any, None]:
         with contextlib.suppress(Unreachable):

@@ -8,14 +8,15 @@ rule runs a group twice. Random schedules hardly meet them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
 
 from spdist.cluster.election import ElectionTiming
 from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.messages import AnswerHeartbeat, WorkerHeartbeat, WorkerReport
+from spdist.cluster.members import Member
+from spdist.cluster.messages import AnswerHeartbeat, SaveWorkers, WorkerHeartbeat, WorkerReport
 from spdist.cluster.roster import Roster
 from spdist.cluster.state import ManagerState
 from spdist.cluster.timing import LOST_RETRY_MS, WorkerTiming
@@ -155,6 +156,18 @@ class AnyProcess(World):
         return with_roster(name, POLICY, hear=hear)
 
 
+class Forgetful(World):
+    """A new leader writes a list without the workers that it still waits for itself."""
+
+    def make_manager(self, name: str) -> ManagerState:
+        save = Roster.save
+
+        def saves(roster: Roster, members: Iterable[Member], now_ms: int) -> list[SaveWorkers]:
+            return save(roster, members, 2**62)
+
+        return with_roster(name, POLICY, save=saves)
+
+
 RULES = [
     (Unlisted, joins_while_the_database_is_away),
     (AnyList, leads_without_a_list),
@@ -168,6 +181,17 @@ def test_what_may_still_run_is_not_started_and_without_the_rule_it_is(mutant: ty
     schedule(made(World))
     with pytest.raises(Violation, match="at the same time"):
         schedule(made(mutant))
+
+
+@pytest.mark.parametrize(("kind", "kept"), [(World, True), (Forgetful, False)], ids=["real", "Forgetful"])
+def test_whom_a_leader_still_waits_for_stays_on_its_list(kind: type[World], kept: bool) -> None:
+    """Otherwise the next leader, a moment later, would not wait for them, and start what they may still run."""
+    world = made(kind)
+    run_somewhere(world, world.workers["worker-1"])
+    lose_the_leader(world, world.workers["worker-1"])
+    while world.database.workers_term != 2:
+        world.advance(1)
+    assert ("worker-1" in world.database.workers) is kept
 
 
 # ----------------------------------------------------------------------------------------------------- shipped times
