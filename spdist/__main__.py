@@ -364,22 +364,26 @@ def services_list() -> None:
 def manager(conf: Conf) -> None:
     """Run a manager until it is told to stop (SIGTERM or Ctrl-C)."""
     from spdist.cluster.manager import Manager
+    from spdist.cluster.process import start_logging
     from spdist.config import load_config
 
     with _explained(), stop_signal() as stop:
-        _log_to_stderr()
-        Manager(load_config(conf, role="manager")).run(stop)
+        config = load_config(conf, role="manager")
+        start_logging(config)
+        Manager(config).run(stop)
 
 
 @app.command()
 def worker(conf: Conf) -> None:
     """Run a worker until it is told to stop (SIGTERM or Ctrl-C)."""
+    from spdist.cluster.process import start_logging
     from spdist.cluster.worker import Worker
     from spdist.config import load_config
 
     with _explained(), stop_signal() as stop:
-        _log_to_stderr()
-        Worker(load_config(conf, role="worker")).run(stop)
+        config = load_config(conf, role="worker")
+        start_logging(config)
+        Worker(config).run(stop)
 
 
 @app.command()
@@ -412,7 +416,7 @@ def run(
     from spdist.config.alone import load_alone
 
     with _explained(), stop_signal() as stop:
-        _log_to_stderr()
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         config = load_alone(conf, directory, files=files or ())
         if master:
             config = replace(config, spark=replace(config.spark, master=master))
@@ -472,10 +476,6 @@ def _told(progress: Progress) -> str:
     if status.last_revision:
         told += f", revision {status.last_revision}"
     return f"{told}; {status.waiting}" if status.waiting else told
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 if __name__ == "__main__":

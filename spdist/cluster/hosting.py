@@ -11,6 +11,7 @@ from typing import Protocol
 from spdist.cluster.messages import GroupPhase, GroupReport
 from spdist.cluster.worker_state import StartGroup
 from spdist.errors import SpdistError
+from spdist.logs import about
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 
@@ -180,6 +181,11 @@ class HostedGroup:
         return self.assignment.name
 
     @property
+    def about(self) -> dict[str, str]:
+        """What records of the log say of it."""
+        return {"app": self.assignment.app, "group": self.name}
+
+    @property
     def to_be_started(self) -> bool:
         """True until `start` or an order to end it."""
         return not self._started and not self._ending
@@ -205,7 +211,7 @@ class HostedGroup:
         try:
             status = runtime.status()
         except Exception as error:
-            _log.exception("group %s does not tell how it is", self.name)
+            _log.exception("group %s does not tell how it is", self.name, extra=self.about)
             return GroupPhase.FAILED, _sentence(error), {}
         metrics = metrics_of(status)
         if status.state == "STOPPED":
@@ -260,7 +266,11 @@ class HostedGroup:
 
     # ---------------------------------------------------------------------------------------------------------- threads
     def _in_thread(self, what: str, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=f"spdist-{what}-{self.name}", daemon=True).start()
+        def act() -> None:
+            with about(**self.about):
+                work()
+
+        threading.Thread(target=act, name=f"spdist-{what}-{self.name}", daemon=True).start()
 
     def _start(self) -> None:
         try:

@@ -146,7 +146,7 @@ class Keeper:
             case StartGroup(assignment):
                 self._groups[assignment.name] = HostedGroup(instruction, self._launcher, self._changed)
             case StopGroup(name):
-                _log.info("group %s is stopped", name)
+                _log.info("group %s is stopped", name, extra=self._groups[name].about)
                 self._groups[name].stop()
             case KillGroup(name):
                 self._groups[name].kill()
@@ -167,7 +167,7 @@ class Keeper:
                 continue
             group.waits = "" if self._policy is None else why_not_yet(starting, memory, self._policy, now_ms)
             if not group.waits:
-                _log.info("group %s is started", name)
+                _log.info("group %s is started", name, extra=group.about)
                 self._started_ms[name] = now_ms
                 starting.append(Starting(now_ms))
                 group.start()
@@ -255,7 +255,8 @@ class Keeper:
         deadline_ms = self._clock.steady_ms() + int(timeout_s * 1000)
         for group in groups:
             if not group.ended(max(0, deadline_ms - self._clock.steady_ms()) / 1000):
-                _log.warning("group %s did not finish its batch in %g s and is killed", group.name, timeout_s)
+                text = "group %s did not finish its batch in %g s and is killed"
+                _log.warning(text, group.name, timeout_s, extra=group.about)
                 group.kill()
         for group in groups:
             group.ended(2)

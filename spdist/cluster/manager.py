@@ -44,7 +44,7 @@ from spdist.cluster.orders import OrderBook
 from spdist.cluster.placement import allocation_algorithm
 from spdist.cluster.planner import Planner, PlannerSettings
 from spdist.cluster.plans import Plans
-from spdist.cluster.process import advertised, tell_notes, times_doubt, wait_for_end
+from spdist.cluster.process import advertised, kept_log, tell_notes, times_doubt, wait_for_end
 from spdist.cluster.questions import Questions
 from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
@@ -156,6 +156,7 @@ class Manager:
             self._clock,
             self._foresight.written_ms,
         )
+        self.log = kept_log(config)
         self._server: Server | None = None
         self._candidate: Candidate | None = None
         self._registry: Registry | None = None
@@ -181,6 +182,7 @@ class Manager:
         """Take the port, then take part; returns when the interface answers. The database may still be away."""
         self._server = Server(self.config)
         try:
+            self.log.attach()
             with contextlib.suppress(StoreUnavailableError):  # the election goes on trying
                 self._store.prepare()
             self.url = advertised(self.config, self._server.port)
@@ -217,6 +219,7 @@ class Manager:
         self._planner.stop()
         self._store.close()
         _log.info("manager %s has stopped", self.id)
+        self.log.detach()
 
     def _stored(self, term: int) -> tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]:
         """Return what the leader of `term` finds: the deployments, planned, the list of workers, and the cordons."""
@@ -244,7 +247,7 @@ class Manager:
         NotLeaderError
             This is a standby.
         """
-        self._leader_only()  # before the work of planning
+        self._ask(lambda state, now_ms: None)  # only a leader: before the work of planning
         topology = self._plans.topology(text, new=True)
         # Only for the line that an error names, the manager itself reads a text: none that takes long.
         check_topics(topology, text if len(text) <= _SHORT else "", self._topics)
@@ -392,9 +395,6 @@ class Manager:
 
     def _note(self, said: Announce) -> None:
         self._journal.note(said, self.who_leads()[0])
-
-    def _leader_only(self) -> None:
-        self._ask(lambda state, now_ms: None)
 
 
 def _plans(planner: Planner) -> Plans:

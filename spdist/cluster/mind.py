@@ -43,6 +43,7 @@ from spdist.cluster.messages import (
 from spdist.cluster.probing import Prober
 from spdist.cluster.state import ManagerState
 from spdist.errors import ClusterError, NotLeaderError, SpdistError, StaleTermError, StoreUnavailableError
+from spdist.logs import about
 
 __all__ = ["DeploymentStore", "Mind", "Note"]
 
@@ -246,12 +247,16 @@ class Mind:
         term = self._state.term
         for instruction in self._state.handle(item.event, now_ms):
             if isinstance(instruction, Announce):
-                _log.log(_LEVELS[instruction.level], "%s", instruction.message)
-                self._note(instruction, term if self._state.term is None else self._state.term)
+                self._tell(instruction, term if self._state.term is None else self._state.term)
             else:
                 self._execute(instruction, item.future)
         if term is not None and self._state.term != term:
             self.give_up(term)
+
+    def _tell(self, said: Announce, term: int | None) -> None:
+        with about(app=said.app, group=said.group, worker=said.worker, user=said.user, term=term):
+            _log.log(_LEVELS[said.level], "%s", said.message)
+        self._note(said, term)
 
     def _execute(self, instruction: Instruction, caller: Future[Any]) -> None:
         match instruction:

@@ -1,21 +1,22 @@
-"""What managers and workers have in common as processes: where others reach them, their times, when they end."""
+"""What managers and workers have in common as processes: where others reach them, their times and logs, their end."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 
 import psutil
 
 from spdist.cluster.election import ElectionTiming
 from spdist.cluster.timing import WorkerTiming, failover_doubt
-from spdist.config import Config
+from spdist.config import Config, Secret
 from spdist.errors import ClusterError, SpdistError
+from spdist.logs import JsonFormatter, Mask, RecordRing, TextFormatter
 
-__all__ = ["END_WITH", "advertised", "times_doubt", "wait_for_end"]
+__all__ = ["END_WITH", "advertised", "kept_log", "start_logging", "times_doubt", "wait_for_end"]
 
 #: Environment variable with the id of a process that a node shall not outlive.
 END_WITH = "SPDIST_END_WITH"
@@ -28,6 +29,33 @@ def advertised(config: Config, port: int) -> str:
     """Return the base URL at which others reach this node: ``httpsInterface``, with the real `port` for its 0."""
     interface = config.deployment.https_interface
     return (interface if interface.port else replace(interface, port=port)).url
+
+
+def start_logging(config: Config) -> None:
+    """Log to standard error from here on, as ``logging.format`` says, unless this process logs elsewhere already."""
+    mask = Mask(_secrets(config))
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonFormatter(config.carbon.id, mask) if config.logging.format == "json" else TextFormatter(mask)
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def kept_log(config: Config) -> RecordRing:
+    """Return what keeps the last records of a node; it is not attached yet."""
+    return RecordRing(config.carbon.id, Mask(_secrets(config)), config.logging.kept)
+
+
+def _secrets(of: object) -> Iterator[str]:
+    """Yield all secrets in settings."""
+    if isinstance(of, Secret):
+        yield of.reveal()
+    elif is_dataclass(of):
+        for one in fields(of):
+            yield from _secrets(getattr(of, one.name))
+    elif isinstance(of, tuple | Mapping):
+        for value in of.values() if isinstance(of, Mapping) else of:
+            yield from _secrets(value)
 
 
 def tell_notes(config: Config) -> None:

@@ -29,7 +29,7 @@ from spdist.cluster.memory import worker_memory
 from spdist.cluster.messages import GroupPhase, WorkerTiming
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderDesk
-from spdist.cluster.process import advertised, tell_notes, wait_for_end
+from spdist.cluster.process import advertised, kept_log, tell_notes, wait_for_end
 from spdist.cluster.questions import Questions
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatRequest
@@ -104,6 +104,7 @@ class Worker:
         questions = Questions(transport_settings(config.transports))
         self.desk = WorkerDesk(self._known_keeper, self._known_revisions, questions)
         self._keeper: Keeper | None = None
+        self.log = kept_log(config)
         self._server: Server | None = None
         self._threads: list[threading.Thread] = []
         self._look_now = threading.Event()
@@ -136,6 +137,7 @@ class Worker:
         self._server = Server(self.config)
         try:
             self.url = advertised(self.config, self._server.port)
+            self.log.attach()
             state = WorkerState(self.id, self.url, self.config.deployment.is_receiver_node, self.incarnation)
             self._keeper = self._keep(state)
             self._server.start(worker_app(self))
@@ -171,6 +173,7 @@ class Worker:
         self.desk.close()
         self._link.close()
         _log.info("worker %s has stopped", self.id)
+        self.log.detach()
 
     def _begin(self, name: str, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=self._guarded, args=(work,), name=f"spdist-{name}", daemon=True)

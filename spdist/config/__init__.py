@@ -30,6 +30,7 @@ from spdist.config.sections import (
     Interface,
     Limits,
     Listener,
+    Logging,
     ResourceManager,
     Script,
     Secrets,
@@ -60,7 +61,7 @@ class Config:
     path : Path
         The file they come from.
     carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, limits
-        Its sections; see `spdist.config.sections`.
+        Its sections, and so is `logging`; see `spdist.config.sections`.
     datasources : mapping of str to Datasource
         The databases by name.
     notes : tuple of str
@@ -83,6 +84,7 @@ class Config:
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)
     limits: Limits = field(default_factory=Limits)
+    logging: Logging = field(default_factory=Logging)
     notes: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = field(default=(), repr=False)
 

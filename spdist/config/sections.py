@@ -47,6 +47,7 @@ __all__ = [
     "Limits",
     "Listener",
     "Log",
+    "Logging",
     "Nats",
     "ResourceManager",
     "Role",
@@ -417,6 +418,17 @@ class Limits:
     planning_time_ms: int = setting("planningTime", duration(100), 20_000)
 
 
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """``logging`` (ours): what a node logs to its standard error, and keeps for ``GET /logs``.
+
+    `format` is ``text`` for people, or ``json``: one object a line. The last `kept` records are kept in memory.
+    """
+
+    format: str = setting("format", choice("text", "json"), "text")
+    kept: int = setting("kept", whole(0, 100_000), 1000)
+
+
 #: Field of Config → section of the file, and its class.
 SECTIONS: dict[str, tuple[str, type]] = {
     "carbon": ("wso2.carbon", Carbon),
@@ -432,4 +444,5 @@ SECTIONS: dict[str, tuple[str, type]] = {
     "secrets": ("siddhi.secrets", Secrets),
     "files": ("siddhi.files", Files),
     "limits": ("siddhi.limits", Limits),
+    "logging": ("logging", Logging),
 }

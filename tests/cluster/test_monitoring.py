@@ -1,4 +1,4 @@
-"""What nodes tell of themselves over REST: the journal of the cluster, and figures for Prometheus."""
+"""What nodes tell of themselves over REST: the journal of the cluster, their log, figures for Prometheus."""
 
 from __future__ import annotations
 
@@ -167,3 +167,30 @@ def test_dashboard_and_alerts_ask_for_what_nodes_tell(told: dict[str, str]) -> N
     assert kinds <= set(re.findall(r'kind="([^"]+)"', told["leader"]))
     labels = {"spdist_heartbeat_age_seconds": "worker", "spdist_apps": "state"}
     assert all(f"{name}{{{label}=" in told["leader"] for name, label in labels.items())
+
+
+# ---------------------------------------------------------------------------------------------------------------- logs
+def test_every_node_tells_what_it_has_logged_lately(tmp_path: Path, eventually: Eventually) -> None:
+    with running_manager(manager_config(tmp_path)) as manager, client(manager) as http:
+        eventually(manager.leads, "it leads")
+        worker = Worker(worker_config(tmp_path, [manager.url]), launcher=FakeSpark())
+        worker.start()
+        try:
+            http.post("/siddhi-apps", content=APP, headers=TEXT)
+            eventually(lambda: manager.app_status("Trades")["state"] == "RUNNING", "it runs")
+
+            def logs(of: httpx.Client, **query: Any) -> list[dict[str, Any]]:
+                records: list[dict[str, Any]] = of.get("/logs", params=query).json()["records"]
+                return records
+
+            (deployed,) = [one for one in logs(http, app="Trades") if "deployed" in one["message"]]
+            assert (deployed["node"], deployed["term"], deployed["user"]) == ("manager-1", 1, "admin")
+            assert logs(http, app="Nobody") == logs(http, level="CRITICAL") == []
+            (placed,) = [one for one in logs(http, group="Trades-filter-1") if "goes to" in one["message"]]
+            assert (placed["app"], placed["worker"]) == ("Trades", "worker-1")
+            with httpx.Client(base_url=worker.url, auth=("admin", PASSWORD), trust_env=False) as other:
+                started = [one for one in logs(other, group="Trades-filter-1") if "is started" in one["message"]]
+                assert [(one["app"], one["node"]) for one in started] == [("Trades", "worker-1")]
+            assert http.get("/logs?level=LOUD").status_code == http.get("/logs?limit=0").status_code == 400
+        finally:
+            worker.stop()

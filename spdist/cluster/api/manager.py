@@ -30,7 +30,7 @@ from spdist.cluster.api.models import (
     fails,
     takes,
 )
-from spdist.cluster.api.monitoring import journal_routes, metrics_routes
+from spdist.cluster.api.monitoring import journal_routes, log_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
 from spdist.cluster.api.placement import placement_routes
 from spdist.cluster.election import LeaderRow
@@ -70,6 +70,7 @@ def manager_app(manager: Manager) -> FastAPI:
     app.include_router(_workers(manager, gate))
     app.include_router(_heartbeats(manager, gate))
     app.include_router(journal_routes(manager.journal, gate))
+    app.include_router(log_routes(manager.log, gate))
     app.include_router(metrics_routes(manager.metrics, gate))
     app.include_router(placement_routes(manager, gate))
     publish(app, gate, standby=True)

@@ -27,6 +27,7 @@ __all__ = [
     "Health",
     "JournalEntries",
     "LeaderNamed",
+    "LogRecords",
     "Moves",
     "NodeStatistics",
     "Nodes",
@@ -226,6 +227,12 @@ class JournalEntries(BaseModel):
     """What has happened, the newest first."""
 
     entries: list[JournalLine]
+
+
+class LogRecords(BaseModel):
+    """What a node has logged: each record with ``time``, ``level``, ``logger``, ``message``, and what it is about."""
+
+    records: list[Json]
 
 
 class Moved(BaseModel):

@@ -1,25 +1,28 @@
-"""The routes through which a node tells of itself: the cluster's journal, and figures for Prometheus."""
+"""The routes through which a node tells of itself: the cluster's journal, its own log, and figures for Prometheus."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Gate
-from spdist.cluster.api.models import JournalEntries, answers
+from spdist.cluster.api.models import JournalEntries, LogRecords, answers
 from spdist.cluster.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from spdist.cluster.journal_rows import JournalRows
+    from spdist.logs import RecordRing
 
-__all__ = ["journal_routes", "metrics_routes"]
+__all__ = ["journal_routes", "log_routes", "metrics_routes"]
 
 Json = dict[str, Any]
+_Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 _Time = Annotated[int | None, Query(ge=0, lt=1 << 53)]
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 
@@ -40,6 +43,25 @@ def journal_routes(journal: JournalRows, gate: Gate) -> APIRouter:
         """Return what has happened in the cluster, the newest first; `before` the last one's id asks for the next."""
         found = journal.read(app=app, kinds=kind or (), since_ms=since, until_ms=until, before=before, limit=limit)
         return {"entries": [asdict(one) for one in found]}
+
+    return router
+
+
+def log_routes(log: RecordRing, gate: Gate) -> APIRouter:
+    """Return what asks for the last records that this node has logged."""
+    router = APIRouter(tags=["node"])
+
+    @router.get("/logs", dependencies=[gate.asks(Permission.VIEW)], **answers(LogRecords))
+    def read_log(
+        app: str | None = None,
+        group: str | None = None,
+        level: _Level = "INFO",
+        since: _Time = None,
+        limit: _Limit = 100,
+    ) -> Json:
+        """Return the last records that this node has logged, of a level or above."""
+        least = logging.getLevelNamesMapping()[level]
+        return {"records": log.read(app=app, group=group, level=least, since_ms=since or 0, limit=limit)}
 
     return router
 

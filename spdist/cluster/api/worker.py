@@ -11,7 +11,7 @@ from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
 from spdist.cluster.api.models import AppState, Content, Done, Revision, answers
-from spdist.cluster.api.monitoring import metrics_routes
+from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def worker_app(worker: Worker) -> FastAPI:
     app.include_router(app_routes(worker.desk, worker.app_text, gate))
     app.include_router(_apps(worker, gate))
     app.include_router(_revisions(worker, gate))
+    app.include_router(log_routes(worker.log, gate))
     app.include_router(metrics_routes(worker.metrics, gate))
     publish(app, gate, standby=False)
     return app
