@@ -132,6 +132,24 @@ def test_the_newest_revisions_are_kept_in_the_order_of_time(
     assert persistence.revisions("App-other-1") == []
 
 
+def test_cleared_revisions_are_gone_and_the_state_goes_on(
+    location: Path, persistence: FileSystemPersistenceStore
+) -> None:
+    assert persistence.clear(NAME) == []
+    group = Group(location, "one")
+    group.run(2)
+    for millis in (900, 1000):
+        persistence.save(NAME, f"{millis}__App")
+    assert persistence.clear(NAME) == ["900__App", "1000__App"]
+    assert persistence.revisions(NAME) == []
+    with pytest.raises(NotFoundError):
+        persistence.restore(NAME, "1000__App")
+    group.run(1)
+    assert Group(location, "two").offset == 3
+    persistence.save(NAME, "2000__App")
+    assert persistence.revisions(NAME) == ["2000__App"]
+
+
 def test_what_cannot_be_restored_is_refused_with_the_reason(
     location: Path, persistence: FileSystemPersistenceStore
 ) -> None:

@@ -95,6 +95,21 @@ def test_old_revisions_are_deleted_and_unknown_ones_refused(tmp_path: Path, sour
     assert sorted(path.name for path in (tmp_path / ".revisions").iterdir()) == []
 
 
+def test_cleared_revisions_are_gone_from_the_table(tmp_path: Path, sources: dict[str, Datasource]) -> None:
+    store = open_persistence(settings(tmp_path), sources)
+    assert store.clear(NAME) == []
+    log = Log(tmp_path, "one")
+    log.run(1)
+    for millis in (100, 9):
+        store.save(NAME, f"{millis}__App")
+    assert store.clear("Other-g-1") == []
+    assert store.clear(NAME) == ["9__App", "100__App"]
+    assert open_persistence(settings(tmp_path / "elsewhere"), sources).revisions(NAME) == []
+    log.run(1)  # nobody has fenced it
+    store.save(NAME, "200__App")
+    assert store.revisions(NAME) == ["200__App"]
+
+
 @pytest.mark.parametrize("database", [False, True])
 def test_a_revision_has_all_shards(tmp_path: Path, sources: dict[str, Datasource], database: bool) -> None:
     chosen = settings(tmp_path) if database else StatePersistence(location=tmp_path)
