@@ -32,7 +32,7 @@ IGNORED: dict[str, str] = {
     "wso2.transport.http.listenerConfigurations[].keyStoreFile": _KEY_STORE,
     "wso2.transport.http.listenerConfigurations[].keyStorePassword": _KEY_STORE,
     "wso2.transport.http.listenerConfigurations[].certPass": _KEY_STORE,
-    "siddhi.stores.query.api": "queries on demand go through the topics of an app: cluster.query(app, text)",
+    "siddhi.stores.query.api": "queries on demand go to the node's own interface: POST /stores/query",
     "databridge.config": _JVM,
     "data.agent.config": _JVM,
     "analytics.solutions": _JVM,

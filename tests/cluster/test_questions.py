@@ -107,7 +107,7 @@ def test_who_may_look_may_ask_and_change_nothing(nodes: tuple[Manager, Worker]) 
 def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(
     nodes: tuple[Manager, Worker], tmp_path: Path, eventually: Eventually
 ) -> None:
-    manager, worker = nodes
+    _, worker = nodes
     (keeps,) = (one for one in worker._known_keeper().texts().values() if "prices" in one.name)
     questions = Questions(TransportSettings("log", str(tmp_path)), timeout_s=1.0, most=2)
     failed: list[type[Exception]] = []
