@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from spdist.clock import Clock
@@ -10,6 +11,7 @@ from spdist.cluster import views
 from spdist.cluster.plans import Plans
 from spdist.cluster.questions import Answer, Question, Questions, holders_of
 from spdist.cluster.revisions import AppRevisions, revision_hosts
+from spdist.cluster.slots import Slots
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import DeploymentState, deployment_status, deployment_statuses
 from spdist.errors import NotFoundError
@@ -38,6 +40,10 @@ class AppDesk:
         Names revisions.
     written_ms : callable
         Returns when each app was last deployed or updated, ms since epoch.
+
+    State
+    -----
+    The elements of 16 texts.
     """
 
     def __init__(
@@ -55,6 +61,8 @@ class AppDesk:
         self._questions = questions
         self._clock = clock
         self._written_ms = written_ms
+        self._drawing = Slots(4, "requests for elements")
+        self._flow = lru_cache(16)(plans.flow)
 
     def close(self) -> None:
         """Let go of the topics. May be called twice."""
@@ -121,7 +129,9 @@ class AppDesk:
     def elements(self, app: str) -> list[Json]:
         """Return the edges between the elements of an app; see `spdist.planning.flow.app_flow`."""
         text = self._ask(lambda state, now_ms: deployment_status(state, app, now_ms).text)
-        return self._plans.flow(text)
+        with self._drawing:  # the planner takes one text after the other, and may be busy with a large one
+            edges: list[Json] = self._flow(text)
+        return edges
 
     def statistics(self, is_active: bool | None) -> list[Json]:
         """Return WSO2's list of apps with their ages; see `views.app_statistics`.

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from spdist.errors import BusyError, NotFoundError, OnDemandQueryError, QueryFailedError, SpdistError
+from spdist.cluster.slots import Slots
+from spdist.errors import NotFoundError, OnDemandQueryError, QueryFailedError, SpdistError
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Topology
@@ -113,8 +114,7 @@ class Questions:
     def __init__(self, settings: TransportSettings, timeout_s: float = 20.0, most: int = 8) -> None:
         self._settings = settings.with_patience(_PATIENCE_MS)
         self._timeout_s = timeout_s
-        self._most = most
-        self._free = threading.BoundedSemaphore(most)
+        self._slots = Slots(most, "queries on demand")
         self._lock = threading.Lock()
         self._transport: Transport | None = None
 
@@ -136,12 +136,8 @@ class Questions:
         """
         from spdist.transports.commands import ask
 
-        if not self._free.acquire(blocking=False):
-            raise BusyError(f"{self._most} queries on demand are under way", hint="try again in a moment")
-        try:
+        with self._slots:
             told = ask(self._topics(), instance, query, self._timeout_s)
-        finally:
-            self._free.release()
         if "error" in told:
             raise _failure(instance, told["error"])
         return Answer(told["rows"], told["schema"])

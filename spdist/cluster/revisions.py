@@ -9,6 +9,7 @@ from concurrent.futures import wait
 from spdist.cluster.access import CALLER
 from spdist.cluster.messages import Announce
 from spdist.cluster.orders import Kind, OrderBook
+from spdist.cluster.slots import Slots
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError
@@ -54,14 +55,21 @@ class AppRevisions:
         How long the workers may take: a group finishes its batch before it goes back.
     note : callable
         Is told what was done.
+    most : int
+        How many requests may wait for workers; each keeps a thread waiting. More are refused with a BusyError.
     """
 
     def __init__(
-        self, book: OrderBook, timeout_s: float = 90.0, note: Callable[[Announce], None] = lambda said: None
+        self,
+        book: OrderBook,
+        timeout_s: float = 90.0,
+        note: Callable[[Announce], None] = lambda said: None,
+        most: int = 8,
     ) -> None:
         self._note = note
         self._book = book
         self._timeout_s = timeout_s
+        self._slots = Slots(most, "requests about revisions")
 
     def backup(self, app: str, hosts: Mapping[str, str], at_ms: int) -> str:
         """Have the state of all groups of `app` kept, and return the name of the revision.
@@ -140,8 +148,9 @@ class AppRevisions:
         return names
 
     def _order(self, kind: Kind, hosts: Mapping[str, str], revision: str = "") -> dict[str, list[str]]:
-        given = {instance: self._book.give(worker, kind, instance, revision) for instance, worker in hosts.items()}
-        late = wait(given.values(), timeout=self._timeout_s).not_done
+        with self._slots:
+            given = {instance: self._book.give(worker, kind, instance, revision) for instance, worker in hosts.items()}
+            late = wait(given.values(), timeout=self._timeout_s).not_done
         if late:
             self._book.take_back(late)
             slow = ", ".join(f"{instance} ({hosts[instance]})" for instance, one in given.items() if one in late)

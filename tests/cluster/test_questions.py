@@ -124,7 +124,7 @@ def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(
         waiting = [threading.Thread(target=ask) for _ in range(2)]
         for thread in waiting:
             thread.start()
-        eventually(lambda: questions._free._value == 0, "two are under way")
+        eventually(lambda: questions._slots._free._value == 0, "two are under way")
         with pytest.raises(BusyError, match="2 queries on demand are under way"):
             questions.ask(keeps.name, "from Prices select k")
         for thread in waiting:

@@ -16,7 +16,7 @@ from spdist.cluster.orders import OrderBook, OrderDesk
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body
 from spdist.cluster.worker import Worker
-from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
+from spdist.errors import BusyError, ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
 from tests.cluster.shells import APP, PASSWORD, FakeSpark, manager_config, running_manager, worker_config
 
 Eventually = Callable[..., Any]
@@ -137,6 +137,23 @@ def test_a_worker_that_does_not_report_is_named() -> None:
     with pytest.raises(ClusterError, match=r"A-g-1 \(worker-1\)"):
         AppRevisions(book, timeout_s=0.01).backup("A", {"A-g-1": "worker-1"}, 1)
     assert book.open_for("worker-1") == []
+
+
+def test_few_requests_wait_for_workers_at_a_time(eventually: Eventually) -> None:
+    book = OrderBook()
+    revisions = AppRevisions(book, timeout_s=20, most=1)
+    asked: list[list[str]] = []
+    first = threading.Thread(target=lambda: asked.append(revisions.revisions({"A-g-1": "worker-1"})))
+    first.start()
+    (given,) = eventually(lambda: book.open_for("worker-1"), "the first has given its order")
+    with pytest.raises(BusyError, match="1 requests about revisions"):
+        revisions.clear({"A-g-2": "worker-2"}, restart=False)
+    assert book.open_for("worker-2") == []
+    book.settle("worker-1", [OutcomeMessage(id=given.id, revisions=["1__A"])])
+    first.join()
+    assert asked == [["1__A"]]
+    with pytest.raises(ClusterError, match="was not reported"):
+        AppRevisions(book, timeout_s=0.01, most=1).clear({"A-g-2": "worker-2"}, restart=True)
 
 
 class Obedient(OrderBook):

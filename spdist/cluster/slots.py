@@ -1,0 +1,37 @@
+"""Few at a time: requests that wait for others keep a thread each, and heartbeats need threads, too."""
+
+from __future__ import annotations
+
+import threading
+
+from spdist.errors import BusyError
+
+__all__ = ["Slots"]
+
+
+class Slots:
+    """Lets so many callers in at a time, ``with slots:``; the next one is told to come back. Thread-safe.
+
+    Parameters
+    ----------
+    most : int
+        How many.
+    what : str
+        What they do, as in "8 *queries on demand* are under way".
+
+    State
+    -----
+    How many are in.
+    """
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most = most
+        self._what = what
+        self._free = threading.BoundedSemaphore(most)
+
+    def __enter__(self) -> None:
+        if not self._free.acquire(blocking=False):
+            raise BusyError(f"{self._most} {self._what} are under way", hint="try again in a moment")
+
+    def __exit__(self, *_: object) -> None:
+        self._free.release()
