@@ -44,6 +44,7 @@ from spdist.planning.topology import Assignment
 
 __all__ = [
     "MAX_BODY_BYTES",
+    "SAME_VERSION",
     "Address",
     "AssignedMessage",
     "HeartbeatAnswer",
@@ -69,7 +70,9 @@ _Incarnation = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern
 _Digest = Annotated[str, Field(min_length=1, max_length=64)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Metrics = Annotated[dict[str, float], Field(max_length=100)]
-_Message = TypeVar("_Message", bound="Message")
+_Model = TypeVar("_Model", bound=BaseModel)
+#: What a node hints at that cannot read what another one sent.
+SAME_VERSION = "nodes of one cluster must run the same version of spdist"
 
 
 class Message(BaseModel):
@@ -84,15 +87,15 @@ class Message(BaseModel):
         return self.model_dump_json(by_alias=True)
 
 
-def read_message(kind: type[_Message], body: bytes) -> _Message:
-    """Read a message of `kind` from JSON text; otherwise as `parse_message`."""
+def read_message(kind: type[_Model], body: bytes, hint: str | None = SAME_VERSION) -> _Model:
+    """Read a message of `kind` from JSON text; `hint` is for who sent it; otherwise as `parse_message`."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise _invalid(kind, error) from error
+        raise _invalid(kind, error, hint) from error
 
 
-def parse_message(kind: type[_Message], value: object) -> _Message:
+def parse_message(kind: type[_Model], value: object) -> _Model:
     """Read a message of `kind` from a JSON value.
 
     Raises
@@ -103,15 +106,12 @@ def parse_message(kind: type[_Message], value: object) -> _Message:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise _invalid(kind, error) from error
+        raise _invalid(kind, error, SAME_VERSION) from error
 
 
-def _invalid(kind: type[Message], error: ValidationError) -> ClusterError:
+def _invalid(kind: type[BaseModel], error: ValidationError, hint: str | None) -> ClusterError:
     found = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors()[:5]]
-    return ClusterError(
-        f"the message is not a valid {kind.__name__}: {'; '.join(found)}",
-        hint="nodes of one cluster must run the same version of spdist",
-    )
+    return ClusterError(f"the message is not a valid {kind.__name__}: {'; '.join(found)}", hint=hint)
 
 
 #: WSO2's word for an error, and its number where it has one; the nearest ancestor of an error's class counts.

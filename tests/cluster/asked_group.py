@@ -20,7 +20,7 @@ __all__ = ["asked_group"]
 
 @contextmanager
 def asked_group(directory: Path, assignment: Assignment) -> Iterator[threading.Event]:
-    """Answer questions to the group instance as long as the event that is yielded is not set."""
+    """Answer questions to the group instance; while the event that is yielded is set, they wait."""
     topics = LogTransport(directory)
     commands = commands_topic(assignment.name)
     for topic in (commands, answers_topic(assignment.name)):
@@ -31,9 +31,11 @@ def asked_group(directory: Path, assignment: Assignment) -> Iterator[threading.E
     def serve() -> None:
         offset = 0
         while not over.wait(0.01):
+            if silent.is_set():
+                continue
             records = topics.read(commands, 0, offset)
             offset += len(records)
-            if records and not silent.is_set():
+            if records:
                 topics.append([r for r in island.process(records, 0) if isinstance(r, Record)])
 
     thread = threading.Thread(target=serve)

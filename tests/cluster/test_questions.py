@@ -26,6 +26,8 @@ APP = """@app:name('Shop') define stream In (k string, v int);
 define table Prices (k string, v int); define table Stock (k string, n long);
 @info(name='a') @dist(execGroup='prices') from In select k, v insert into Prices;
 @info(name='b') @dist(execGroup='stock') from In select k, convert(v, 'long') as n insert into Stock;"""
+#: Set while the group of `nodes` shall not answer.
+SILENT: list[threading.Event] = []
 PUT_IN = "select 'IBM' as k, 7 as v insert into Prices"
 
 
@@ -42,7 +44,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Manager, W
         with ClusterClient([manager.url], "admin", PASSWORD) as client:
             client.deploy(APP).wait(timeout_s=30)
         (keeps,) = (one for one in worker._known_keeper().texts().values() if "prices" in one.name)
-        with asked_group(Path(manager.config.transports.log.directory), keeps):
+        with asked_group(Path(manager.config.transports.log.directory), keeps) as silent:
+            SILENT.append(silent)
             yield manager, worker
     finally:
         worker.stop()
@@ -102,6 +105,30 @@ def test_who_may_look_may_ask_and_change_nothing(nodes: tuple[Manager, Worker]) 
     for query in (PUT_IN, "delete Prices on Prices.v > 0", "update Prices set Prices.v = 1 on Prices.v > 0"):
         answer = put(manager, "Shop", query, "vera")
         assert (answer.status_code, "siddhiApp.manage" in answer.json()["message"]) == (403, True), query
+
+
+def test_questions_that_wait_hold_up_nothing_else(node: Manager | Worker, eventually: Eventually) -> None:
+    silent = SILENT[-1]
+    answers: list[int] = []
+    silent.set()
+    try:
+        waiting = [
+            threading.Thread(target=lambda: answers.append(put(node, "Shop", "from Prices select k").status_code))
+            for _ in range(8)
+        ]
+        for thread in waiting:
+            thread.start()
+        eventually(lambda: node.desk._questions._slots._free._value == 0, "all are under way")
+        refused = put(node, "Shop", "from Prices select k")
+        assert refused.status_code == 503
+        assert refused.headers["Retry-After"] == "1"
+        assert answers == []
+        assert httpx.get(f"{node.url}/siddhi-apps", auth=("admin", PASSWORD), trust_env=False).status_code == 200
+    finally:
+        silent.clear()
+    for thread in waiting:
+        thread.join()
+    assert answers == [200] * 8
 
 
 def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(

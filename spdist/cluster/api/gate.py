@@ -11,12 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.models import HTTPBase
 from fastapi.responses import JSONResponse, Response
 from fastapi.security.base import SecurityBase
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import CALLER, Permission, Users
-from spdist.cluster.wire import MAX_BODY_BYTES, error_body
+from spdist.cluster.wire import MAX_BODY_BYTES, error_body, read_message
 from spdist.errors import (
     BusyError,
     ClusterError,
@@ -176,12 +176,11 @@ def json_body(kind: type[BaseModel], hint: str | None = None) -> Any:
     """Return the dependency that reads the body, JSON, as a `kind`; `hint` is for those who send another."""
 
     async def read(request: Request) -> BaseModel:
+        body = await _read_body(request)
         try:
-            return kind.model_validate_json(await _read_body(request))
-        except ValidationError as error:
-            found = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors()[:5]]
-            message = f"{request.url.path}: the body is not a valid {kind.__name__}: {'; '.join(found)}"
-            raise HTTPException(400, error_body(ClusterError(message, hint=hint))) from error
+            return read_message(kind, body, hint)
+        except ClusterError as error:
+            raise HTTPException(400, error_body(error)) from error
 
     return Depends(read)
 

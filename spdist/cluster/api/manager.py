@@ -35,7 +35,7 @@ from spdist.cluster.api.node import node_routes
 from spdist.cluster.api.placement import placement_routes
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import AnswerHeartbeat
-from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim
+from spdist.cluster.wire import SAME_VERSION, HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim
 from spdist.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = ["manager_app"]
 
 Json = dict[str, Any]
 _Suffix = Annotated[str, Query(alias="permissionSuffix", max_length=200)]
-_HEARTBEAT = json_body(HeartbeatRequest, "nodes of one cluster must run the same version of spdist")
+_HEARTBEAT = json_body(HeartbeatRequest, SAME_VERSION)
 _CREATED: Responses = {201: {"model": Done, "description": "Done"}}
 _APP = "@app:name('Doubles') define stream S (v int); from S select v * 2 as twice insert into Out;"
 
