@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -264,6 +265,8 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
         assert cluster.query(app, "from Kept select count() as n") == [(len(wanted),)]
         with pytest.raises(OnDemandQueryError, match="nothing"):
             cluster.query(app, "from Kept select nothing")
+        asked = json.dumps({"appName": app.name, "query": "from Kept select count() as n"})
+        assert cluster.client.call("POST", "/stores/query", content=asked, timeout_s=30) == {"records": [[len(wanted)]]}
         assert cluster.leader() != leader
         assert cluster.worker_of("Trades-alert-1") != worker
         cluster.restart(worker)
