@@ -147,13 +147,13 @@ def test_few_requests_wait_for_workers_at_a_time(eventually: Eventually) -> None
     first.start()
     (given,) = eventually(lambda: book.open_for("worker-1"), "the first has given its order")
     with pytest.raises(BusyError, match="1 requests about revisions"):
-        revisions.clear({"A-g-2": "worker-2"}, restart=False)
+        revisions.clear("A", {"A-g-2": "worker-2"}, restart=False)
     assert book.open_for("worker-2") == []
     book.settle("worker-1", [OutcomeMessage(id=given.id, revisions=["1__A"])])
     first.join()
     assert asked == [["1__A"]]
     with pytest.raises(ClusterError, match="was not reported"):
-        AppRevisions(book, timeout_s=0.01, most=1).clear({"A-g-2": "worker-2"}, restart=True)
+        AppRevisions(book, timeout_s=0.01, most=1).clear("A", {"A-g-2": "worker-2"}, restart=True)
 
 
 class Obedient(OrderBook):
