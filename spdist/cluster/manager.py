@@ -55,6 +55,7 @@ from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.upkeep import Upkeep
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
+from spdist.config.key_stores import with_pem_files
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, SiddhiAppError, StoreUnavailableError
 from spdist.planning.change import TopologyChange
 from spdist.planning.limits import AppLimits
@@ -117,7 +118,7 @@ class Manager:
     def __init__(
         self, config: Config, *, planner: Callable[[str], Topology] | None = None, clock: Clock | None = None
     ) -> None:
-        self.config = config = with_first_user(config)
+        self.config = config = with_pem_files(with_first_user(config))
         self.id = config.carbon.id
         self.group_id = config.cluster.group_id
         self.users = Users(config)

@@ -36,6 +36,7 @@ from spdist.cluster.wire import HeartbeatRequest
 from spdist.cluster.worker_desk import WorkerDesk
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config
+from spdist.config.key_stores import with_pem_files
 from spdist.errors import SpdistError, UnauthorizedError
 from spdist.transports.opening import transport_settings
 
@@ -84,7 +85,7 @@ class Worker:
         revisions: RevisionStore | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.config = config = with_first_user(config)
+        self.config = config = with_pem_files(with_first_user(config))
         self.id = config.carbon.id
         self.users = Users(config)
         self.url = ""

@@ -2,24 +2,25 @@
 
 Each value is that of the environment variable ``SPDIST__<SECTION>__<FIELD>`` if it is set, else that of the file, else
 the default. Relative paths and relative names of SQLite files start from the directory that holds the file. Passwords
-are given as ``${env:NAME}`` or ``${file:path}``, never as text. ``conf/`` shows every key.
+are given as ``${env:NAME}`` or ``${file:path}``; text only where ``spdist.plainPasswords`` allows it. ``conf/`` shows
+every key. Files of WSO2 SP 4.1 to 4.4 are understood as they are (`spdist.config.wso2`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
-from spdist.config.binding import Binder, Entry
-from spdist.config.ignored import IGNORED
+from spdist.config.binding import Entry
 from spdist.config.kinds import Secret
 from spdist.config.sections import (
     BUILT_IN_ROLES,
     SECTIONS,
+    Accepted,
     Auth,
     Carbon,
     Cluster,
@@ -39,7 +40,7 @@ from spdist.config.sections import (
     Transports,
     User,
 )
-from spdist.config.source import Node, read
+from spdist.config.sorting import Sections, settings_file
 from spdist.errors import ConfigError
 
 __all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config", "with_role_names"]
@@ -60,12 +61,13 @@ class Config:
     ----------
     path : Path
         The file they come from.
-    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, limits
-        Its sections, and so is `logging`; see `spdist.config.sections`.
+    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, limits, \
+    logging, accepted
+        Its sections; see `spdist.config.sections`.
     datasources : mapping of str to Datasource
         The databases by name.
     notes : tuple of str
-        One sentence for each key that was accepted and is not used.
+        One sentence for each key that was accepted and is not used, or means something else here than with WSO2.
     entries : tuple of Entry
         Every value with its origin, in the order of the sections.
     """
@@ -85,6 +87,7 @@ class Config:
     files: Files = field(default_factory=Files)
     limits: Limits = field(default_factory=Limits)
     logging: Logging = field(default_factory=Logging)
+    accepted: Accepted = field(default_factory=Accepted)
     notes: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = field(default=(), repr=False)
 
@@ -119,6 +122,7 @@ def load_config(
     *,
     role: Literal["manager", "worker"] | None = None,
     environment: Mapping[str, str] | None = None,
+    explaining: bool = False,
 ) -> Config:
     """Read and check the settings of a node.
 
@@ -130,24 +134,20 @@ def load_config(
         Checks that what this role cannot do without is there.
     environment : mapping of str to str, optional
         Variables for references and overrides (default: those of this process).
+    explaining : bool
+        Whether the settings are only shown: a password that is missing, or stands in the file as text, becomes a note.
 
     Raises
     ------
     ConfigError
         Names the file and line, the key, the value, and what would be right.
     """
-    file = Path(os.path.expanduser(path))
-    if file.is_dir():
-        file /= "deployment.yaml"
-    root = read(file)
-    assert isinstance(root.content, dict)
-    binder = Binder(file, os.environ if environment is None else environment, IGNORED)
-    given = _sections(root.content, binder)
-    parts: dict[str, Any] = {
-        name: binder.bind(fields, given.get(key, Node({}, str(file))), key, (name,))
-        for name, (key, fields) in SECTIONS.items()
-    }
-    binder.finish()
+    file = settings_file(path)
+    given = Sections(file, os.environ if environment is None else environment)
+    given.binder.explaining = explaining
+    given.add_own_user()
+    parts = given.bind(SECTIONS)
+    given.binder.finish()
     datasources = {}
     for item in parts.pop("datasource_list").items:
         if item.name in datasources:
@@ -165,41 +165,15 @@ def load_config(
     config = Config(
         path=file,
         datasources=MappingProxyType(datasources),
-        notes=tuple(binder.notes),
-        entries=tuple(replace(entry, value=shown.get(entry.key, entry.value)) for entry in binder.entries),
+        notes=tuple(given.notes),
+        entries=tuple(replace(entry, value=shown.get(entry.key, entry.value)) for entry in given.binder.entries),
         **parts,
     )
     _check(config, role)
-    return replace(config, notes=(*config.notes, *_unused_listeners(config), *_unheard(config)))
-
-
-def _sections(content: Mapping[str, Node], binder: Binder) -> dict[str, Node]:
-    """Sort the top-level keys into sections; a key that belongs to WSO2 and is not used becomes a note.
-
-    ``siddhi: {extensions: …}``, as WSO2 writes it, is the section ``siddhi.extensions``.
-    """
-    known = [key for key, _ in SECTIONS.values()]
-    given: dict[str, Node] = {}
-    for name, node in _unfolded(content, {*known, *IGNORED}):
-        if name in given:
-            raise ConfigError(f"{node.origin}: {name} was given at {given[name].origin}; keep one of the two")
-        if name in known:
-            given[name] = node
-        elif reason := next((why for key, why in IGNORED.items() if f"{name}.".startswith(f"{key}.")), None):
-            binder.notes.append(f"{node.origin}: {name} is not used: {reason}")
-        else:
-            binder.unknown_section(name, node, known)
-    return given
-
-
-def _unfolded(content: Mapping[str, Node], names: set[str]) -> Iterator[tuple[str, Node]]:
-    """Yield the sections; in place of a mapping that only holds some, those."""
-    for name, node in content.items():
-        holds = name not in names and any(one.startswith(f"{name}.") for one in names)
-        if holds and isinstance(node.content, dict):
-            yield from _unfolded({f"{name}.{inner}": one for inner, one in node.content.items()}, names)
-        else:
-            yield name, node
+    more = [*_unused_listeners(config), *_unheard(config)]
+    if role == "worker" and not given.chooses_transports:
+        more.append(_no_transports(file))
+    return replace(config, notes=(*config.notes, *more))
 
 
 def _check(config: Config, role: str | None) -> None:
@@ -261,10 +235,16 @@ def _check_scheme(config: Config) -> None:
                 f"{config.path}: {key} has scheme http on {host!r}: passwords would cross the network in clear",
                 hint="use scheme https, or set wso2.transport.http.plainHttpAllowed: true where the network is trusted",
             )
-    if listener.scheme == "https" and (listener.certificate_file is None or listener.key_file is None):
+    if listener.key_store_file and (listener.certificate_file or listener.key_file):
+        raise ConfigError(
+            f"{config.path}: the listener {listener.id!r} has keyStoreFile and PEM files; keep one of the two",
+            hint="keyStoreFile needs neither certificateFile nor keyFile",
+        )
+    pem = listener.certificate_file is not None and listener.key_file is not None
+    if listener.scheme == "https" and not (listener.key_store_file or pem):
         raise ConfigError(
             f"{config.path}: the https listener {listener.id!r} needs certificateFile and keyFile (PEM files)",
-            hint="on one machine, scheme http with host 127.0.0.1 needs neither",
+            hint="or keyStoreFile, a key store of Java; on one machine, scheme http with host 127.0.0.1 needs neither",
         )
     if listener.ssl_verify_client != "none" and (listener.scheme == "http" or config.http.trust_file is None):
         raise ConfigError(
@@ -280,6 +260,15 @@ def _unused_listeners(config: Config) -> list[str]:
         for one in config.http.listeners
         if one is not config.listener
     ]
+
+
+def _no_transports(file: Path) -> str:
+    """Return what is said to a worker of WSO2, which was told by its manager: every app named Kafka's servers."""
+    return (
+        f"{file}: without the section transports, files on this machine carry events between groups; where a manager "
+        "has bootstrapURLs or natsServerUrl, its workers need the same, for example SPDIST__TRANSPORTS__DEFAULT=kafka "
+        "and SPDIST__TRANSPORTS__KAFKA__BOOTSTRAP_SERVERS=host:port in the environment"
+    )
 
 
 def _unheard(config: Config) -> list[str]:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from spdist.config import with_role_names
-from spdist.config.binding import Binder
-from spdist.config.ignored import IGNORED
 from spdist.config.sections import (
     SECTIONS,
+    Accepted,
     Auth,
     Datasource,
     Files,
@@ -24,19 +22,32 @@ from spdist.config.sections import (
     StatePersistence,
     Transports,
 )
-from spdist.config.source import Node, read
-from spdist.errors import ConfigError
+from spdist.config.sorting import Sections, settings_file
 
 __all__ = ["AloneConfig", "load_alone"]
 
-_USED = ("spark", "transports", "state_persistence", "script", "secrets", "files", "auth", "datasource_list")
+_USED = (
+    "accepted",
+    "spark",
+    "transports",
+    "state_persistence",
+    "script",
+    "secrets",
+    "files",
+    "auth",
+    "datasource_list",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AloneConfig:
-    """The sections that one app needs, see `spdist.config.sections`; and the file they come from, if there is one."""
+    """The sections that one app needs, see `spdist.config.sections`; and the file they come from, if there is one.
+
+    `notes` are those of `spdist.config.Config`, as far as they are of these sections.
+    """
 
     path: Path | None
+    accepted: Accepted
     spark: Spark
     transports: Transports
     state_persistence: StatePersistence
@@ -45,6 +56,7 @@ class AloneConfig:
     files: Files
     auth: Auth
     datasources: Mapping[str, Datasource]
+    notes: tuple[str, ...] = ()
 
 
 def load_alone(
@@ -72,25 +84,17 @@ def load_alone(
     ConfigError
         Names the file and line, the key, the value, and what would be right.
     """
-    content: Mapping[str, Node] = {}
-    file = Path.cwd() / "deployment.yaml"
-    if path is not None:
-        file = Path(os.path.expanduser(path))
-        if file.is_dir():
-            file /= "deployment.yaml"
-        root = read(file)
-        if not isinstance(root.content, dict):
-            raise ConfigError(f"{file} holds no sections")
-        content = root.content
-    binder = Binder(file, os.environ if environment is None else environment, IGNORED)
-    parts: dict[str, Any] = {
-        name: binder.bind(fields, content.get(key, Node({}, str(file))), key, (name,))
-        for name, (key, fields) in SECTIONS.items()
-        if name in _USED
-    }
+    file = Path.cwd() / "deployment.yaml" if path is None else settings_file(path)
+    given = Sections(file, os.environ if environment is None else environment, there=path is not None)
+    parts = given.bind({name: section for name, section in SECTIONS.items() if name in _USED})
     datasources = {one.name: one for one in parts.pop("datasource_list").items}
     parts["auth"] = with_role_names(parts["auth"], file)
-    config = AloneConfig(path=None if path is None else file, datasources=MappingProxyType(datasources), **parts)
+    config = AloneConfig(
+        path=None if path is None else file,
+        datasources=MappingProxyType(datasources),
+        notes=tuple(given.notes),
+        **parts,
+    )
     if directory is None and path is None:
         directory = "spdist-data"
     own = config.state_persistence.location / "files"

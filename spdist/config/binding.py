@@ -9,20 +9,41 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from spdist.config.kinds import Kind, Secret
+from spdist.config.kinds import PASSWORD_IN_URL, Kind, Secret
 from spdist.config.source import Node, Reference, expand, scalar
 from spdist.errors import ConfigError
 
-__all__ = ["Binder", "Entry", "Key", "by_name", "environment_name", "keys", "listing", "section", "setting", "values"]
+__all__ = [
+    "CONVERT",
+    "PLAIN",
+    "Binder",
+    "Entry",
+    "Key",
+    "by_name",
+    "environment_name",
+    "keys",
+    "listing",
+    "places",
+    "section",
+    "setting",
+    "spellings",
+    "values",
+]
 
 T = TypeVar("T")
 #: What `by_name` takes for a name.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
+#: What to do about passwords in a file.
+CONVERT = "`spdist config convert OLD NEW` writes a file with references in their place"
+PLAIN = (
+    f"{CONVERT}; spdist.plainPasswords: true in this file, or SPDIST__PLAIN_PASSWORDS=true in the environment, accepts "
+    "passwords as text"
+)
 _REQUIRED: Any = dataclasses.MISSING
 
 
@@ -109,6 +130,15 @@ def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
             yield from keys(key.fields, f"{path}{inner if key.many else '.'}")
 
 
+def spellings(fields: type, path: str) -> dict[str, Key]:
+    """Return the keys of the dataclass `fields` of a mapping at `path`, by every path that they may be given at.
+
+    Where names are the file's own, that is `path` itself.
+    """
+    given = [key for field in dataclasses.fields(fields) if (key := field.metadata.get("key")) is not None]
+    return {path if key.named else f"{path}.{spelling}": key for key in given for spelling in key.paths}
+
+
 def environment_name(*fields: str) -> str:
     """Return the variable that overrides a field.
 
@@ -134,8 +164,14 @@ class Binder:
     ----------
     entries : list of Entry
         Every value bound so far, defaults included.
-    notes : list of str
-        What was accepted and not used.
+    plain_passwords : bool
+        Whether a password may stand in the file as text.
+    plain : list of str
+        Where one did.
+    explaining : bool
+        Whether settings are only shown: then passwords need not be there.
+    absent : list of str
+        Why a password could not be read, then.
     overrides : dict of str to str
         Variables ``SPDIST__…`` that no field has taken yet.
     """
@@ -146,21 +182,20 @@ class Binder:
         self.environment = environment
         self.ignored = ignored
         self.entries: list[Entry] = []
-        self.notes: list[str] = []
+        self.plain_passwords = False
+        self.plain: list[str] = []
+        self.explaining = False
+        self.absent: list[str] = []
+        self._unused: dict[str, list[str]] = {}
         self.overrides = {name: value for name, value in environment.items() if name.startswith("SPDIST__")}
         self.known_overrides: list[str] = []
 
-    def bind(self, fields: type[T], node: Node, path: str, names: tuple[str, ...] = ()) -> T:
+    def bind(self, fields: type[T], node: Node, path: str, names: tuple[str, ...] | None = None) -> T:
         """Return `fields` filled from the mapping `node`, which stands at `path`; `names` lead to its overrides."""
         own = dataclasses.fields(fields)  # type: ignore[arg-type]
         if own and (chosen := own[0].metadata.get("key")) is not None and chosen.named:
             return fields(**{own[0].name: self._named(chosen, path, node, names)})
-        known = {
-            f"{path}.{spelling}": field
-            for field in own
-            if (key := field.metadata.get("key")) is not None
-            for spelling in key.paths
-        }
+        known = spellings(fields, path)
         found: dict[str, Node] = {}
         self._collect(node, path, known, found)
         values: dict[str, Any] = {}
@@ -173,7 +208,7 @@ class Binder:
                     )
                 full = given[0] if given else f"{path}.{key.paths[0]}"
                 values[field.name] = self._value(
-                    field, key, full, found.get(full), (*names, field.name) if names else ()
+                    field, key, full, found.get(full), None if names is None else (*names, field.name)
                 )
         return fields(**values)
 
@@ -191,6 +226,17 @@ class Binder:
             hint=_nearest(name, known) or f"sections: {', '.join(known)}",
         )
 
+    def unused(self, key: str, node: Node) -> None:
+        """Remember that `key`, which stands in `ignored`, was given."""
+        self._unused.setdefault(key, []).append(node.origin)
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each key that was accepted and is not used, however often it was given."""
+        return [
+            f"{places(origins)}: {key.replace('[]', '')} is not used: {self.ignored[key]}"
+            for key, origins in self._unused.items()
+        ]
+
     # ------------------------------------------------------------------------------------------------ walking the tree
     def _collect(self, node: Node, path: str, known: Mapping[str, Any], found: dict[str, Node]) -> None:
         if not isinstance(node.content, dict):
@@ -201,7 +247,7 @@ class Binder:
             if full in known:
                 found[full] = child
             elif generic in self.ignored:
-                self.notes.append(f"{child.origin}: {full} is not used: {self.ignored[generic]}")
+                self.unused(generic, child)
             elif any(other.startswith(f"{full}.") for other in known):
                 self._collect(child, full, known, found)
             else:
@@ -220,7 +266,7 @@ class Binder:
 
     # --------------------------------------------------------------------------------------------------------- values
     def _value(
-        self, field: dataclasses.Field[Any], key: Key, full: str, node: Node | None, names: tuple[str, ...]
+        self, field: dataclasses.Field[Any], key: Key, full: str, node: Node | None, names: tuple[str, ...] | None
     ) -> Any:
         if key.many and key.kind is not None:
             return self._list(key.kind, full, node, names)
@@ -234,6 +280,8 @@ class Binder:
         if key.fields is not None:
             return self.bind(key.fields, node or Node({}, str(self.file)), full, names)
         assert key.kind is not None
+        if self.explaining and key.kind.secret and node is not None:
+            return self._shown_only(key.kind, full, node, names)
         reference = self._reference(full, node, names)
         if reference is None:
             if field.default is dataclasses.MISSING:
@@ -247,15 +295,41 @@ class Binder:
         self.entries.append(Entry(full, _shown(value), reference.origin))
         return value
 
+    def _shown_only(self, kind: Kind, full: str, node: Node, names: tuple[str, ...] | None) -> Any:
+        """Return a password, or an empty one with the reason among `absent`."""
+        value, origin = Secret(""), node.origin
+        try:
+            reference = self._reference(full, node, names)
+            assert reference is not None
+            value, origin = self._read(kind, full, reference), reference.origin
+        except ConfigError as error:
+            self.absent.append(error.message)
+        self.entries.append(Entry(full, _shown(value) if value else "(missing)", origin))
+        return value
+
     def _read(self, kind: Kind, full: str, reference: Reference) -> Any:
         try:
             return kind.read(reference, self.base)
         except ValueError as error:
-            # A value that should have been a reference may be a password: it is not repeated.
-            shown = "" if kind.secret else f", not {reference.text!r}"
-            raise ConfigError(f"{reference.origin}: {full} must be {error}{shown}") from None
+            plain = kind.plain if not reference.whole else None
+            if plain is None or not (self.plain_passwords or self.explaining):
+                raise self._wrong(kind, full, reference, error, PLAIN if plain else None) from None
+        try:
+            value = plain(reference, self.base)
+        except ValueError as error:
+            raise self._wrong(kind, full, reference, error) from None
+        self.plain.append(reference.origin)
+        return value
 
-    def _list(self, kind: Kind, full: str, node: Node | None, names: tuple[str, ...]) -> tuple[Any, ...]:
+    def _wrong(
+        self, kind: Kind, full: str, reference: Reference, error: ValueError, hint: str | None = None
+    ) -> ConfigError:
+        # A value that should have been a reference may be a password: it is not repeated.
+        hidden = kind.secret or PASSWORD_IN_URL.search(reference.text)
+        shown = "" if hidden else f", not {reference.text!r}"
+        return ConfigError(f"{reference.origin}: {full} must be {error}{shown}", hint=hint)
+
+    def _list(self, kind: Kind, full: str, node: Node | None, names: tuple[str, ...] | None) -> tuple[Any, ...]:
         """Return a list of single values; one text holds them with commas between them."""
         items = node.content if node is not None and isinstance(node.content, list) else None
         whole = self._reference(full, node if items is None else None, names)
@@ -267,13 +341,13 @@ class Binder:
                 whole.origin,
             )
         elif items is not None and node is not None:
-            found = (self._reference(f"{full}[{number}]", one, ()) for number, one in enumerate(items))
+            found = (self._reference(f"{full}[{number}]", one, None) for number, one in enumerate(items))
             given, origin = [one for one in found if one is not None], node.origin
         read = tuple(self._read(kind, full, one) for one in given)
         self.entries.append(Entry(full, _shown(read), origin))
         return read
 
-    def _named(self, key: Key, path: str, node: Node, names: tuple[str, ...]) -> Mapping[str, Any]:
+    def _named(self, key: Key, path: str, node: Node, names: tuple[str, ...] | None) -> Mapping[str, Any]:
         """Return values under names that the file chooses; a section without any may be left empty."""
         assert key.kind is not None
         empty = isinstance(node.content, str) and scalar(node.content, quoted=node.quoted) is None
@@ -281,10 +355,10 @@ class Binder:
             raise ConfigError(f"{node.origin}: {path} must be a mapping of names to values")
         given: dict[str, Reference] = {}
         for name, child in node.content.items() if isinstance(node.content, dict) else ():
-            reference = self._reference(f"{path}.{name}", child, ())
+            reference = self._reference(f"{path}.{name}", child, None)
             assert reference is not None
             given[name] = reference
-        start = f"{environment_name(*names)}__"
+        start = f"{environment_name(*names or ())}__"
         for variable in [one for one in self.overrides if one.startswith(start)]:
             text = self.overrides.pop(variable)
             given[variable.removeprefix(start)] = Reference(text, text, f"environment {variable}", whole=True)
@@ -296,7 +370,7 @@ class Binder:
         self.entries += [Entry(f"{path}.{name}", _shown(found[name]), given[name].origin) for name in found]
         return found
 
-    def _reference(self, full: str, node: Node | None, names: tuple[str, ...]) -> Reference | None:
+    def _reference(self, full: str, node: Node | None, names: tuple[str, ...] | None) -> Reference | None:
         if names:
             name = environment_name(*names)
             self.known_overrides.append(name)
@@ -347,6 +421,12 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if value not in ("", None) else "(none)"
+
+
+def places(origins: Iterable[str]) -> str:
+    """Return places of one file, each once and with the file's name once: ``file:3, 14``."""
+    first, *others = dict.fromkeys(origins)
+    return ", ".join([first, *(other.rpartition(":")[2] for other in others)])
 
 
 def _nearest(name: str, known: list[str]) -> str | None:

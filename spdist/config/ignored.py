@@ -10,12 +10,12 @@ __all__ = ["IGNORED"]
 _JVM = "it configures the Java server that WSO2 SP runs on"
 _PLUG = "there is one implementation, and it is used"
 _SQL = "all SQL is made by SQLAlchemy for the database at hand"
-_TOPICS = "what carries events between groups is set in the section transports; without it, files on this machine do"
+_JMS = "JMS carries no events between groups here; Kafka or NATS do, see transports, or files on this machine"
 _HA = "it belongs to the two-node deployment (type: ha); managers and workers of type: distributed replace it"
 _METRICS = "figures are shown by the nodes' own interface and panels"
 _EXTENSIONS = "extensions are Python code here, and take their settings in the app"
-_KEY_STORE = "Java key stores cannot be read; give certificateFile, keyFile (PEM) and keyPassword"
-_POOL = "connections are pooled with SQLAlchemy's own settings"
+_THREADS = ("bossThreadPoolSize", "workerThreadPoolSize", "execHandlerThreadPoolSize")
+_POOL = "SQLAlchemy pools connections: they are made when they are needed, and replaced when they are broken"
 
 IGNORED: dict[str, str] = {
     # the server
@@ -29,9 +29,7 @@ IGNORED: dict[str, str] = {
     "wso2.business.rules.manager": _METRICS,
     "wso2.transport.http.transportProperties": _JVM,
     "wso2.transport.http.senderConfigurations": "calls to other nodes need no settings but trustFile",
-    "wso2.transport.http.listenerConfigurations[].keyStoreFile": _KEY_STORE,
-    "wso2.transport.http.listenerConfigurations[].keyStorePassword": _KEY_STORE,
-    "wso2.transport.http.listenerConfigurations[].certPass": _KEY_STORE,
+    **{f"wso2.transport.http.listenerConfigurations[].{key}": _JVM for key in _THREADS},
     "siddhi.stores.query.api": "queries on demand go to the node's own interface: POST /stores/query",
     "databridge.config": _JVM,
     "data.agent.config": _JVM,
@@ -41,14 +39,8 @@ IGNORED: dict[str, str] = {
     "cluster.config.coordinationStrategyClass": _PLUG,
     "cluster.config.strategyConfig.queries": _SQL,
     "deployment.config.queries": _SQL,
-    "deployment.config.appCreatorClass": _PLUG,
-    "deployment.config.bootstrapURLs": _TOPICS,
-    "deployment.config.zooKeeperConfig": _TOPICS,
-    "deployment.config.zooKeeperURLs": _TOPICS,
-    "deployment.config.natsServerUrl": _TOPICS,
-    "deployment.config.clusterId": _TOPICS,
-    "deployment.config.factoryInitial": _TOPICS,
-    "deployment.config.providerUrl": _TOPICS,
+    "deployment.config.factoryInitial": _JMS,
+    "deployment.config.providerUrl": _JMS,
     "deployment.config.passiveNodeDetailsWaitTimeOutMillis": _HA,
     "deployment.config.passiveNodeDetailsRetrySleepTimeMillis": _HA,
     "deployment.config.eventSyncServer": _HA,
@@ -58,15 +50,15 @@ IGNORED: dict[str, str] = {
     # state
     "state.persistence.config.queries": _SQL,
     # databases
-    "wso2.datasources.dataSources[].jndiConfig": _JVM,
+    "wso2.datasources.dataSources[].jndiConfig": "JNDI is Java's; apps name a datasource: @store(…, datasource='NAME')",
     "wso2.datasources.dataSources[].definition.type": "every datasource is a relational database",
-    "wso2.datasources.dataSources[].definition.configuration.driverClassName": "the driver follows from the URL",
+    "wso2.datasources.dataSources[].definition.configuration.driverClassName": "it follows from jdbcUrl",
     "wso2.datasources.dataSources[].definition.configuration.maxPoolSize": _POOL,
     "wso2.datasources.dataSources[].definition.configuration.minIdle": _POOL,
     "wso2.datasources.dataSources[].definition.configuration.idleTimeout": _POOL,
     "wso2.datasources.dataSources[].definition.configuration.connectionTestQuery": _POOL,
     "wso2.datasources.dataSources[].definition.configuration.validationTimeout": _POOL,
-    "wso2.datasources.dataSources[].definition.configuration.isAutoCommit": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.isAutoCommit": "changes are made in transactions",
     # apps
     "siddhi.extensions": _EXTENSIONS,
     "siddhi.refs": "sources, sinks and stores are written out in the app",

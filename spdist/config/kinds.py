@@ -5,6 +5,7 @@ A kind raises ValueError with the end of the sentence "<key> must be …"; the b
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any
 from spdist.config.source import Reference
 
 __all__ = [
+    "PASSWORD_IN_URL",
     "Kind",
     "Secret",
     "boolean",
@@ -31,14 +33,21 @@ __all__ = [
     "roles",
     "secret",
     "text",
+    "user_password",
     "whole",
     "word",
 ]
 
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|sec|m|min|h)")
+#: A password within the URL of a database.
+PASSWORD_IN_URL = re.compile(r"//[^/@]*:[^/@]*@|[?&;](password|pwd)=", re.IGNORECASE)
 #: JDBC's name of a database, and SQLAlchemy's dialect and driver for it.
 _DIALECTS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+
+#: Those of WSO2 SP that spdist does not use; in settings, `spdist.config.wso2` has something for H2 in a file.
+_FOREIGN = {"sqlserver": "Microsoft SQL Server", "oracle": "Oracle", "db2": "DB2", "h2": "H2"}
+_USABLE = "jdbc:sqlite:file, jdbc:postgresql://host:port/name, jdbc:mysql://host:port/name"
 
 
 class Secret:
@@ -79,10 +88,14 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a scalar becomes a value: ``read(reference, base)`` with the directory that relative paths start from."""
+    """How a scalar becomes a value: ``read(reference, base)`` with the directory that relative paths start from.
+
+    `plain` reads a password that stands in the file as text, where settings allow that.
+    """
 
     read: Callable[[Reference, Path], Any]
     secret: bool = False
+    plain: Callable[[Reference, Path], Any] | None = None
 
 
 def _read_text(reference: Reference, _: Path) -> str:
@@ -126,9 +139,26 @@ def _read_secret(reference: Reference, _: Path) -> Secret:
             "a reference, since passwords are not written into this file: "
             "${env:NAME} for an environment variable, or ${file:path} for a file that only this user may read"
         )
+    return _plain_secret(reference, _)
+
+
+def _plain_secret(reference: Reference, _: Path) -> Secret:
     if not reference.text:
         raise ValueError("a password that is not empty")
     return Secret(reference.text)
+
+
+def _plain_user_password(reference: Reference, base: Path) -> Secret:
+    try:
+        decoded = base64.b64decode(reference.text, validate=True).decode("utf-8")
+    except ValueError:  # as are the errors of both
+        decoded = ""
+    if not decoded.isprintable() or not decoded:
+        raise ValueError(
+            "in base64, as WSO2 keeps the passwords of users (printf %s 'password' | base64), or a reference, "
+            "which is taken as it is: ${env:NAME}, ${file:path}"
+        )
+    return Secret(decoded)
 
 
 def _read_path(reference: Reference, base: Path) -> Path:
@@ -163,6 +193,14 @@ def _read_roles(reference: Reference, _: Path) -> tuple[str, ...]:
 
 
 def _read_client_properties(reference: Reference, _: Path) -> Secret:
+    return _client_properties(reference, plain=False)
+
+
+def _plain_client_properties(reference: Reference, _: Path) -> Secret:
+    return _client_properties(reference, plain=True)
+
+
+def _client_properties(reference: Reference, *, plain: bool) -> Secret:
     if not reference.text.strip():
         raise ValueError("lines of name=value")
     for line in reference.text.splitlines():
@@ -171,7 +209,7 @@ def _read_client_properties(reference: Reference, _: Path) -> Secret:
             continue
         if not equals:
             raise ValueError("lines of name=value")
-        if not reference.whole and value and re.search("password|secret|jaas", name, re.IGNORECASE):
+        if not (plain or reference.whole) and value and re.search("password|secret|jaas", name, re.IGNORECASE):
             raise ValueError("a reference where passwords are among them: ${file:client.properties} or ${env:NAME}")
     return Secret(reference.text)
 
@@ -179,9 +217,10 @@ def _read_client_properties(reference: Reference, _: Path) -> Secret:
 text = Kind(_read_text)
 host = Kind(_read_host)
 word = Kind(_read_word)
-client_properties = Kind(_read_client_properties, secret=True)
+client_properties = Kind(_read_client_properties, True, _plain_client_properties)
 boolean = Kind(_read_boolean)
-secret = Kind(_read_secret, secret=True)
+secret = Kind(_read_secret, True, _plain_secret)
+user_password = Kind(_read_secret, True, _plain_user_password)
 path = Kind(_read_path)
 memory = Kind(_read_memory)
 memory_bytes = Kind(_read_bytes)
@@ -243,22 +282,23 @@ persistence_store = Kind(_read_persistence_store)
 
 def _read_database_url(reference: Reference, base: Path) -> str:
     url = reference.text
+    if PASSWORD_IN_URL.search(url):
+        raise ValueError("a URL without a password: the password has a key of its own")
     if url.startswith("jdbc:"):
         url = _from_jdbc(url.removeprefix("jdbc:"))
-    if re.search(r"//[^/@]*:[^/@]*@|[?&;](password|pwd)=", url, re.IGNORECASE):
-        raise ValueError("a URL without a password: the password has a key of its own")
     if url.startswith("sqlite:"):
         return _sqlite_url(url, base)
     if not re.fullmatch(r"(postgresql|mysql|mariadb)(\+\w+)?://[^/]+/\S+", url):
-        raise ValueError(
-            "a database that spdist can use: jdbc:sqlite:file, jdbc:postgresql://host:port/name, "
-            "jdbc:mysql://host:port/name, or SQLAlchemy's form of the same"
-        )
+        raise ValueError(f"a database that spdist can use: {_USABLE}, or SQLAlchemy's form of the same")
     return url
 
 
 def _from_jdbc(url: str) -> str:
     scheme, _, rest = url.partition(":")
+    if scheme in _FOREIGN:
+        raise ValueError(
+            f"a database that spdist can use, and {_FOREIGN[scheme]} is none: {_USABLE}; it makes its tables there"
+        )
     if scheme == "sqlite":
         return f"sqlite:{rest}"
     if scheme in _DIALECTS:

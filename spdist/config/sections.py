@@ -27,6 +27,7 @@ from spdist.config.kinds import (
     roles,
     secret,
     text,
+    user_password,
     whole,
     word,
 )
@@ -34,6 +35,7 @@ from spdist.config.kinds import (
 __all__ = [
     "BUILT_IN_ROLES",
     "SECTIONS",
+    "Accepted",
     "Auth",
     "Carbon",
     "Cluster",
@@ -64,6 +66,17 @@ _URL = re.compile(r"(?:(https?)://)?(\[[^\]]+\]|[^:/\[\]\s]+):(\d+)/?")
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """``spdist`` (ours): what a file may hold that would else be refused.
+
+    With `plain_passwords` passwords may stand in it as text, those of ``auth.configs`` in base64, as WSO2 has them. It
+    is for files of WSO2 as they are; whoever reads such a file, or a copy of it, knows the passwords.
+    """
+
+    plain_passwords: bool = setting("plainPasswords", boolean, False)
+
+
+@dataclass(frozen=True, slots=True)
 class Carbon:
     """``wso2.carbon``: who this node is.
 
@@ -79,10 +92,10 @@ class Carbon:
 class Listener:
     """One of ``wso2.transport.http.listenerConfigurations``: where this node's interface listens.
 
-    Certificate and key are PEM files: Java's key stores cannot be read here. This node shows them where another one
-    asks, too, as this one does of whoever connects by `ssl_verify_client`. The limits hold for the HTTP sources of
-    apps on the node, too; `spdist.transports.connections.Limits` explains them. WSO2 waits for two minutes where
-    `idle_timeout_ms` is 30 s.
+    Certificate and key are PEM files, or in a key store of Java (`spdist.config.key_stores`). This node shows them where
+    another one asks, too, as this one does of whoever connects by `ssl_verify_client`. The limits hold for the HTTP
+    sources of apps on the node, too; `spdist.transports.connections.Limits` explains them. WSO2 waits for two minutes
+    where `idle_timeout_ms` is 30 s.
     """
 
     host: str = setting("host", host)
@@ -92,6 +105,9 @@ class Listener:
     certificate_file: Path | None = setting("certificateFile", path, None)
     key_file: Path | None = setting("keyFile", path, None)
     key_password: Secret | None = setting("keyPassword", secret, None)
+    key_store_file: Path | None = setting("keyStoreFile", path, None)
+    key_store_password: Secret | None = setting("keyStorePassword", secret, None)
+    cert_pass: Secret | None = setting("certPass", secret, None)
     ssl_verify_client: str = setting("sslVerifyClient", choice("none", "optional", "require"), "none")
     header_timeout_ms: int = setting("headerTimeout", duration(100), 10_000)
     idle_timeout_ms: int = setting("socketIdleTimeout", duration(100), 30_000)
@@ -256,7 +272,7 @@ class User:
     """One user of ``auth.configs``: `roles` are role ids, or display names."""
 
     username: str = setting("username", text)
-    password: Secret = setting("password", secret)
+    password: Secret = setting("password", user_password)
     roles: tuple[str, ...] = setting("roles", roles)
 
 
@@ -431,6 +447,7 @@ class Logging:
 
 #: Field of Config → section of the file, and its class.
 SECTIONS: dict[str, tuple[str, type]] = {
+    "accepted": ("spdist", Accepted),
     "carbon": ("wso2.carbon", Carbon),
     "http": ("wso2.transport.http", Http),
     "cluster": ("cluster.config", Cluster),

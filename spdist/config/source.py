@@ -17,9 +17,10 @@ import yaml
 
 from spdist.errors import ConfigError
 
-__all__ = ["Node", "Reference", "expand", "read", "scalar"]
+__all__ = ["REFERENCE", "Node", "Reference", "expand", "java_place", "read", "scalar"]
 
-_REFERENCE = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
+#: A reference to something outside of the file.
+REFERENCE = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
 #: YAML types that a plain scalar may become; the rest (dates, binary) stay text.
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null"))
 
@@ -56,7 +57,7 @@ class Reference:
     origin : str
         Where it comes from.
     whole : bool
-        True where the scalar was one reference and nothing else.
+        True where the scalar was one reference to outside of the file and nothing else.
     """
 
     value: str | int | float | bool | None
@@ -132,7 +133,7 @@ def scalar(text: str, *, quoted: bool = False) -> Any:
 
 
 def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> Reference:
-    """Resolve ``${env:NAME}`` and ``${file:path}`` in a scalar.
+    """Resolve ``${env:NAME}``, ``${env:NAME,default}`` and ``${file:path}`` in a scalar, and WSO2's names of places.
 
     Parameters
     ----------
@@ -154,10 +155,16 @@ def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> 
     if not isinstance(written, str):
         raise TypeError(f"{key} is not a scalar")
     origins: list[str] = []
+    outside = bool(REFERENCE.fullmatch(written))
 
     def resolve(match: re.Match[str]) -> str:
+        nonlocal outside
         kind, name = match.groups()
         if kind == "env":
+            name, comma, default = name.partition(",")
+            if comma and name not in environment:
+                outside = False
+                return default
             if name not in environment:
                 raise ConfigError(
                     f"{node.origin}: {key} needs the environment variable {name}, which is not set",
@@ -173,11 +180,25 @@ def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> 
                 raise ConfigError(f"{node.origin}: {key} needs the file {file}: {error}") from error
             origins.append(f"file {file}")
             return content.rstrip("\r\n")
+        if (place := java_place(match.group(0), environment, base)) is not None:
+            outside = False
+            return place
         raise ConfigError(
             f"{node.origin}: {key} has the reference {match.group(0)}, which is of a kind not known here",
             hint="write ${env:NAME} or ${file:path}",
         )
 
-    text = _REFERENCE.sub(resolve, written)
+    text = REFERENCE.sub(resolve, written)
     origin = f"{node.origin} ({', '.join(origins)})" if origins else node.origin
-    return Reference(scalar(text, quoted=node.quoted), text, origin, whole=bool(_REFERENCE.fullmatch(written)))
+    return Reference(scalar(text, quoted=node.quoted), text, origin, whole=outside)
+
+
+def java_place(reference: str, environment: Mapping[str, str], base: Path) -> str | None:
+    """Return what WSO2's ``${carbon.home}`` and ``${sys:wso2.runtime}`` mean for a file in `base`; None for others.
+
+    WSO2 keeps a node's settings in ``<carbon.home>/conf/<wso2.runtime>``; elsewhere `base` is the home.
+    """
+    own = base.resolve()
+    if reference in ("${carbon.home}", "${sys:carbon.home}"):
+        return environment.get("CARBON_HOME") or str(own.parents[1] if own.parent.name == "conf" else own)
+    return own.name if reference == "${sys:wso2.runtime}" else None
