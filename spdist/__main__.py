@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from rich.console import Console
 
+from spdist.commands.config import config_app
 from spdist.commands.database import database_app
 from spdist.commands.explained import explained as _explained
 from spdist.commands.tls import tls_app
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from spdist.runtime.group_status import GroupStatus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
-config_app = typer.Typer(no_args_is_help=True, help="Settings of a node.")
 app.add_typer(config_app, name="config")
 services_app = typer.Typer(no_args_is_help=True, help="Real servers on this machine, for development and tests.")
 app.add_typer(services_app, name="services")
@@ -260,21 +260,6 @@ def replay(
         told = f"error: {unusable} of {len(lines)} lines are no cases, or could not be replayed; their results say why"
         console.print(told, style="red", highlight=False, soft_wrap=True)
         raise typer.Exit(1)
-
-
-@config_app.command()
-def explain(file: Annotated[Path, typer.Argument(metavar="FILE", help="deployment.yaml, or its directory.")]) -> None:
-    """Show every setting with its value and where it comes from; passwords are not shown."""
-    from spdist.config import load_config
-
-    with _explained():
-        config = load_config(file)
-        typer.echo(config.explain())
-        if config.cluster.datasource:
-            from spdist.cluster.process import times_doubt
-
-            if doubt := times_doubt(config):
-                typer.echo(f"note: {doubt}")
 
 
 class ServiceName(StrEnum):

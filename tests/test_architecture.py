@@ -38,7 +38,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),
-    "cryptography": ("spdist/config/key_stores.py",),
     "msgpack": ("spdist/operators/codec.py",),
     "orjson": ("spdist/mapping/columns.py", "spdist/mapping/json_texts.py"),
     "numpy": (
