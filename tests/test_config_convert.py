@@ -51,7 +51,9 @@ def test_a_converted_file_that_stays_in_its_directory_keeps_its_relative_paths(t
     converted = convert(old, tmp_path / "new.yaml", environment={"P": "pw"})
     assert 'location: "state # 1"' in converted.text
     assert '  A: "${env:P}"\n  b: ${env:SPDIST_SECRET_B}\n' in converted.text
+    old.write_text(old.read_text() + "\nsiddhi.files: {directories: 'a, /b'}")
     moved = convert(old, tmp_path / "there/new.yaml", environment={"P": "pw"})
+    assert f'  directories:\n    - "{tmp_path}/a"\n    - "/b"\n' in moved.text
     assert f'location: "{tmp_path}/state # 1"' in moved.text
 
 

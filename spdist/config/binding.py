@@ -231,10 +231,14 @@ class Binder:
         self._unused.setdefault(key, []).append(node.origin)
 
     def notes(self) -> list[str]:
-        """Return a sentence for each key that was accepted and is not used, however often it was given."""
+        """Return what was accepted and is not used, however often it was given: a sentence for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for key in self._unused:
+            reasons.setdefault(self.ignored[key], []).append(key)
         return [
-            f"{places(origins)}: {key.replace('[]', '')} is not used: {self.ignored[key]}"
-            for key, origins in self._unused.items()
+            f"{places(origin for key in keys for origin in self._unused[key])}: "
+            f"{', '.join(key.replace('[]', '') for key in keys)}: not used: {reason}"
+            for reason, keys in reasons.items()
         ]
 
     # ------------------------------------------------------------------------------------------------ walking the tree

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spdist.config import load_config
@@ -23,7 +23,7 @@ _LISTENERS = "wso2.transport.http.listenerConfigurations"
 _LABELS = ("name", "id", "host", "username")
 _IN_BASE64 = " (in base64 there: `base64 -d` gives it)"
 #: Text that means itself in YAML without quotes.
-_PLAIN = re.compile(r"(?!- )[\w./${}-]([\w ./:${},;@=+-]*[\w./}=+-])?")
+_PLAIN = re.compile(r"(?!- )[\w./$-]([\w ./:${},;@=+-]*[\w./}=+-])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,13 @@ class _Writer:
             for number, item in enumerate(node.content):
                 if full != _LISTENERS or number == self._listener:
                     yield from self._item(key, item, f"{full}[{number}]", (*labels, name))
+        elif key.many and key.kind is not None:  # a list of values that is written as one text
+            yield f"  {name}:"
+            for part in str(node.content).split(","):
+                yield f"    - {self._value(key.kind, replace(node, content=part.strip()), full, (*labels, name))}"
         elif key.kind is not None:
             yield f"  {name}: {self._value(key.kind, node, full, (*labels, name))}"
-        else:  # a list that is written as one text
+        else:  # a list of mappings that is
             yield f"  {name}: {self._text(node.content, node.quoted)}"
 
     def _item(self, key: Key, item: Node, full: str, labels: tuple[str, ...]) -> Iterator[str]:
