@@ -375,13 +375,6 @@ def test_a_user_of_sqlite_is_refused(load: Load, given: str) -> None:
         load(f"wso2.datasources: {{dataSources: [{{name: A, url: 'jdbc:sqlite:cluster.db', {given}}}]}}")
 
 
-def test_both_spellings_of_a_url_at_once_are_refused(load: Load) -> None:
-    with pytest.raises(ConfigError, match="mean the same"):
-        load(
-            "wso2.datasources: {dataSources: [{name: A, url: 'sqlite:///a', definition: {configuration: {jdbcUrl: 'sqlite:///b'}}}]}"
-        )
-
-
 def test_roles_become_their_names_and_must_exist(load: Load) -> None:
     role = "{{role: {{id: 1, displayName: admin}}}}"
     users = f"auth.configs: {{{{userManager: {{{{userStore: {{{{roles: [{role}], users: [{{}}]}}}}}}}}}}}}"

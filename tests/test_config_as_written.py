@@ -56,3 +56,10 @@ def test_an_address_at_which_nobody_listens_is_noticed(load: Load) -> None:
     for name, value in (("PORT", "9444"), ("SCHEME", "https")):
         (note,) = others_told(load(environment={f"SPDIST__DEPLOYMENT__HTTPS_INTERFACE__{name}": value}))
         assert "tells others http" in note and "but this node listens at http://127.0.0.1:" in note
+
+
+def test_both_spellings_of_a_url_at_once_are_refused(load: Load) -> None:
+    with pytest.raises(ConfigError, match="mean the same"):
+        load(
+            "wso2.datasources: {dataSources: [{name: A, url: 'sqlite:///a', definition: {configuration: {jdbcUrl: 'sqlite:///b'}}}]}"
+        )

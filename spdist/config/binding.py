@@ -300,15 +300,16 @@ class Binder:
         return value
 
     def _shown_only(self, kind: Kind, full: str, node: Node, names: tuple[str, ...] | None) -> Any:
-        """Return a password, or an empty one with the reason among `absent`."""
-        value, origin = Secret(""), node.origin
+        """Return a password, or one that opens nothing, with the reason among `absent`."""
         try:
             reference = self._reference(full, node, names)
             assert reference is not None
-            value, origin = self._read(kind, full, reference), reference.origin
+            value = self._read(kind, full, reference)
         except ConfigError as error:
             self.absent.append(error.message)
-        self.entries.append(Entry(full, _shown(value) if value else "(missing)", origin))
+            self.entries.append(Entry(full, "(missing)", node.origin))
+            return Secret("(missing)")
+        self.entries.append(Entry(full, _shown(value), reference.origin))
         return value
 
     def _read(self, kind: Kind, full: str, reference: Reference) -> Any:
