@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
+    from spdist.cluster.client_async import AsyncClusterClient
     from spdist.cluster.handle import Deployment
     from spdist.cluster.local import LocalCluster
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, explain, graph, parse, plan, run
+    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
     from spdist.frames import to_events, to_frame
     from spdist.headless import stop_signal
     from spdist.language.ast import SiddhiApp
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from spdist.transports.feed import Feed
 
 __all__ = [
+    "AsyncClusterClient",
     "CheckedApp",
     "ClusterClient",
     "Config",
@@ -45,6 +47,7 @@ __all__ = [
     "aggregator",
     "check",
     "connect",
+    "connect_async",
     "explain",
     "function",
     "graph",
@@ -59,6 +62,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncClusterClient": "spdist.cluster.client_async",
     "CheckedApp": "spdist.language.checked",
     "ClusterClient": "spdist.cluster.client",
     "Config": "spdist.config",
@@ -72,6 +76,7 @@ _HOMES = {
     "aggregator": "spdist.extension",
     "check": "spdist.facade",
     "connect": "spdist.facade",
+    "connect_async": "spdist.facade",
     "explain": "spdist.facade",
     "function": "spdist.extension",
     "graph": "spdist.facade",

@@ -16,6 +16,7 @@ __all__ = [
     "ChannelError",
     "ClockJumpError",
     "ClusterError",
+    "ClusterUnreachableError",
     "ConfigError",
     "ConflictError",
     "ConflictingStrategiesError",
@@ -478,6 +479,13 @@ class BusyError(ClusterError):
     """As many requests of this kind are under way as this node takes."""
 
     code = "SP0710"
+    retryable = True
+
+
+class ClusterUnreachableError(ClusterError, ConnectionError):
+    """No manager answered; what was asked has not reached one that leads."""
+
+    code = "SP0720"
     retryable = True
 
 

@@ -14,12 +14,13 @@ from spdist.language.checked import CheckedApp
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
+    from spdist.cluster.client_async import AsyncClusterClient
     from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
     from spdist.transports.tls import CertificateFiles
 
-__all__ = ["check", "connect", "explain", "graph", "parse", "plan", "run"]
+__all__ = ["check", "connect", "connect_async", "explain", "graph", "parse", "plan", "run"]
 
 Events = list[tuple[int, tuple[Any, ...]]]
 
@@ -214,10 +215,37 @@ def connect(
     """
     from spdist.cluster.client import ClusterClient
 
+    secret = _password(username, password)
+    urls = [managers] if isinstance(managers, str) else managers
+    return ClusterClient(urls, username, secret, trust_file=trust_file, certificate=certificate)
+
+
+def connect_async(
+    managers: str | Sequence[str],
+    username: str = "admin",
+    password: str | None = None,
+    *,
+    trust_file: Path | None = None,
+    certificate: CertificateFiles | None = None,
+) -> AsyncClusterClient:
+    """Return a client of a running cluster for ``await``; the rest as in `connect`.
+
+    Raises
+    ------
+    UnauthorizedError
+        There is no password.
+    """
+    from spdist.cluster.client_async import AsyncClusterClient
+
+    urls = [managers] if isinstance(managers, str) else managers
+    secret = _password(username, password)
+    return AsyncClusterClient(urls, username, secret, trust_file=trust_file, certificate=certificate)
+
+
+def _password(username: str, password: str | None) -> str:
     secret = password or os.environ.get("SPDIST_PASSWORD")
     if not secret:
         raise UnauthorizedError(
             f"connecting as {username} needs a password", hint="set the environment variable SPDIST_PASSWORD"
         )
-    urls = [managers] if isinstance(managers, str) else managers
-    return ClusterClient(urls, username, secret, trust_file=trust_file, certificate=certificate)
+    return secret

@@ -34,7 +34,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "fastapi": ("spdist/cluster/api/", "spdist/runtime/feed_http.py", "spdist/transports/listening.py"),
     "starlette": ("spdist/cluster/api/",),
     "uvicorn": ("spdist/transports/listening.py",),
-    "httpx": ("spdist/cluster/client.py", "spdist/transports/outlet_http.py"),
+    "httpx": ("spdist/cluster/calling.py", "spdist/cluster/client_async.py", "spdist/transports/outlet_http.py"),
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),

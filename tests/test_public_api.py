@@ -19,6 +19,7 @@ from S[v > 1] select v * 2 as twice insert into Out;
 """
 
 PUBLIC = [
+    "AsyncClusterClient",
     "CheckedApp",
     "ClusterClient",
     "Config",
@@ -32,6 +33,7 @@ PUBLIC = [
     "aggregator",
     "check",
     "connect",
+    "connect_async",
     "explain",
     "function",
     "graph",
@@ -131,6 +133,8 @@ def test_connecting_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPDIST_PASSWORD", raising=False)
     with pytest.raises(spdist.SpdistError, match="needs a password"):
         spdist.connect("http://127.0.0.1:9543")
+    with pytest.raises(spdist.SpdistError, match="needs a password"):
+        spdist.connect_async("http://127.0.0.1:9543")
     monkeypatch.setenv("SPDIST_PASSWORD", "secret")
     with spdist.connect("http://127.0.0.1:9543") as client:
         assert repr(client) == "ClusterClient(http://127.0.0.1:9543)"

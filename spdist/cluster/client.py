@@ -1,129 +1,36 @@
-"""Talking to nodes over HTTP: calls that raise our errors, and the client that finds the leader. The door to httpx."""
+"""The client of a cluster: apps go in, states and events come out."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, urlsplit
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import httpx
-import tenacity
-
-from spdist.cluster.wire import read_error
-from spdist.errors import ClusterError, NotLeaderError, SiddhiAppError, StoreUnavailableError
-from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
+from spdist.cluster import requests
+from spdist.cluster.asking import Reply, UnreachableNode, may_follow
+from spdist.cluster.calling import Caller, LeaderClient
+from spdist.cluster.requests import EventPage
+from spdist.errors import SiddhiAppError
 
 if TYPE_CHECKING:
+    from spdist.cluster.feeding import RemoteFeed
     from spdist.cluster.handle import Deployment
     from spdist.cluster.overview import ClusterStatus
     from spdist.language.ast import SiddhiApp
 
-__all__ = ["Caller", "ClusterClient", "Reply", "UnreachableNode", "may_follow"]
+__all__ = ["FOLLOW_S", "LOOK_S", "PAGE", "Caller", "ClusterClient", "Reply", "UnreachableNode", "may_follow"]
 
-# A line for every request would be a line for every heartbeat, in the saved notebook of a worker.
-logging.getLogger("httpx").setLevel(logging.WARNING)
+Json = dict[str, Any]
+Event = tuple[int, tuple[Any, ...]]
 
-_DEPLOY_S = 60.0
-_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
-
-
-class UnreachableNode(ConnectionError):
-    """A node did not answer. ``sent`` is False where the request certainly never reached it."""
-
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
+#: Events of a page, and how long a reader that follows lets a manager wait for more.
+PAGE = 5_000
+FOLLOW_S = 10.0
+#: Between two looks, where a manager does not wait: too many readers do.
+LOOK_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer: status, JSON value (None for an empty body, text where it is no JSON) and redirection target."""
-
-    status: int
-    body: Any
-    location: str = ""
-
-
-class Caller:
-    """Calls nodes as one user. Safe to use from several threads.
-
-    Redirections are not followed blindly: the password goes to the addresses that the user of this class chooses.
-
-    Parameters
-    ----------
-    username, password : str
-        HTTP Basic credentials.
-    trust_file : Path, optional
-        PEM file with the authorities to trust for https; the system's if not given.
-    certificate : Certificate, path or pair of paths, optional
-        What is shown to nodes that ask for a certificate: a PEM file with its key, or certificate and key.
-    timeout_s : float
-        For connecting, and for each wait on the network.
-    """
-
-    def __init__(
-        self,
-        username: str,
-        password: str,
-        *,
-        trust_file: Path | None = None,
-        certificate: CertificateFiles | None = None,
-        timeout_s: float = 5.0,
-    ) -> None:
-        self.username = username
-        self._http = httpx.Client(
-            auth=httpx.BasicAuth(username, password),
-            verify=client_context(trust_file, certificate),
-            timeout=timeout_s,
-            # Nodes address each other directly; a proxy for the outside world must not see their passwords.
-            trust_env=False,
-        )
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._http.close()
-
-    def call(
-        self,
-        method: str,
-        url: str,
-        *,
-        content: str | None = None,
-        headers: dict[str, str] | None = None,
-        params: dict[str, str] | None = None,
-        timeout_s: float | None = None,
-    ) -> Reply:
-        """Send a request and return the answer, whatever its status.
-
-        Raises
-        ------
-        UnreachableNode
-            There was none.
-        """
-        timeout = httpx.USE_CLIENT_DEFAULT if timeout_s is None else httpx.Timeout(timeout_s)
-        try:
-            answer = self._http.request(method, url, content=content, headers=headers, params=params, timeout=timeout)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise UnreachableNode(f"{url}: {_reason(url, error)}", sent=False) from error
-        except httpx.TransportError as error:
-            raise UnreachableNode(f"{url}: {_reason(url, error)}", sent=True) from error
-        try:
-            body = answer.json() if answer.content else None
-        except ValueError:
-            body = answer.text
-        return Reply(answer.status_code, body, answer.headers.get("Location", ""))
-
-
-def _reason(url: str, error: httpx.TransportError) -> str:
-    """Return what went wrong in words: httpx leaves the text of time-outs empty, OpenSSL has its own words."""
-    hint = refusal_hint(error) if url.startswith("https:") else ""
-    return (str(error) or type(error).__name__) + (f" ({hint})" if hint else "")
-
-
-class ClusterClient:
+class ClusterClient(LeaderClient):
     """A cluster as its users see it: apps go in, states come out. Finds the leader, also after a failover.
 
     Parameters
@@ -136,6 +43,8 @@ class ClusterClient:
         PEM file with the authorities to trust for https.
     certificate : Certificate, path or pair of paths, optional
         For nodes that ask for one: a PEM file with its key, or certificate and key.
+    certificate : Certificate, path or pair of paths, optional
+        For nodes that ask for one: a PEM file with its key, or certificate and key.
     patience_s : float
         How long a call looks for a leader before it gives up.
 
@@ -143,35 +52,6 @@ class ClusterClient:
     -----
     In which order managers are asked: first who answered last as the leader, at the end who did not answer at all.
     """
-
-    def __init__(
-        self,
-        managers: Sequence[str],
-        username: str,
-        password: str,
-        *,
-        trust_file: Path | None = None,
-        certificate: CertificateFiles | None = None,
-        patience_s: float = 20.0,
-    ) -> None:
-        if not managers:
-            raise ClusterError("a client needs the address of at least one manager, such as http://127.0.0.1:9543")
-        self.managers = [_base_url(url) for url in managers]
-        self._caller = Caller(username, password, trust_file=trust_file, certificate=certificate)
-        self._patience_s = patience_s
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"ClusterClient({', '.join(self.managers)})"
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._caller.close()
 
     # ------------------------------------------------------------------------------------------------------------- apps
     def deploy(self, app: str | SiddhiApp, *, replace: bool = True) -> Deployment:
@@ -194,21 +74,14 @@ class ClusterClient:
         ClusterError
             No manager leads, or the cluster cannot do it.
         """
-        text = app if isinstance(app, str) else _text_of(app)
-        try:
-            # Planning takes its time on a busy machine; asking again meanwhile would be a second request.
-            body = self.call(
-                "PUT" if replace else "POST", "/siddhi-apps", content=text, headers=_TEXT, timeout_s=_DEPLOY_S
-            )
-        except SiddhiAppError as error:
-            for one in (error, *error.errors):
-                one.text = text  # so that each shows its line
-            raise
         from spdist.cluster.handle import Deployment
-        from spdist.planning.change import TopologyChange
 
-        change = TopologyChange.from_dict(body["change"]) if "change" in body else None
-        return Deployment(self, body["name"], change)
+        text = requests.text_of(app)
+        try:
+            done = self.do(requests.deploy(text, replace))
+        except SiddhiAppError as error:
+            raise requests.with_text(error, text) from None
+        return Deployment(self, done.name, done.change)
 
     def deployment(self, name: str) -> Deployment:
         """Return the handle of an app, deployed or not; it is only a name and this client."""
@@ -218,14 +91,129 @@ class ClusterClient:
 
     def apps(self) -> list[str]:
         """Return the names of all deployed apps."""
-        names: list[str] = self.call("GET", "/siddhi-apps")
-        return names
+        return self.do(requests.apps())
+
+    def query(self, app: str | Deployment, text: str) -> list[tuple[Any, ...]]:
+        """Put a query on demand to a running app, such as ``from T on a > 1 select *``, and return its rows.
+
+        Raises
+        ------
+        SiddhiAppError
+            The query does not follow the grammar, or means nothing in the app.
+        NotFoundError
+            No such app is deployed, or no group of it keeps what the query names.
+        """
+        try:
+            return self.do(requests.query(_name(app), text))
+        except SiddhiAppError as error:
+            raise requests.with_text(error, text) from None
+
+    def query_named(self, app: str | Deployment, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Do the same; return the names of the attributes, and the rows."""
+        try:
+            return self.do(requests.query_named(_name(app), text))
+        except SiddhiAppError as error:
+            raise requests.with_text(error, text) from None
+
+    def clear_revisions(self, app: str | Deployment | None = None) -> list[str]:
+        """Delete the revisions of an app, or of all apps, and return their names; what runs goes on."""
+        return self.do(requests.clear_revisions(None if app is None else _name(app)))
+
+    # ---------------------------------------------------------------------------------------------------------- streams
+    def feed(self, app: str | Deployment, stream: str, producer: str | None = None) -> RemoteFeed:
+        """Return a feed that puts events into a stream of a deployed app.
+
+        Parameters
+        ----------
+        app : str or Deployment
+            The app.
+        stream : str
+            A stream that nothing in the app fills.
+        producer : str, optional
+            A new one if left out. A feed that was interrupted may be started again under the same name and send the
+            same events from the beginning: what had arrived is not counted twice.
+
+        Raises
+        ------
+        ClusterError
+            The stream is not fed from outside.
+        """
+        from spdist.cluster.feeding import FeedState, RemoteFeed
+
+        name = _name(app)
+        state = FeedState(name, stream, self.events(name, stream, "end").schema, producer)
+        # Who is told now that nothing may be fed here need not find out with the first event.
+        self.do(requests.feed(name, stream, {"events": []}))
+        return RemoteFeed(self, state)
+
+    def events(
+        self,
+        app: str | Deployment,
+        stream: str,
+        after: str = "",
+        limit: int = PAGE,
+        wait_s: float = 0.0,
+    ) -> EventPage:
+        """Return the next events of a published stream, and the cursor to go on with.
+
+        Parameters
+        ----------
+        app, stream
+            The app, and which of its streams.
+        after : str
+            `EventPage.next` of the page before; empty for the beginning, ``end`` for what comes from now on.
+        limit : int
+            So many events at most, 1 .. 10,000.
+        wait_s : float
+            How long to wait for one where there is none, 0 .. 30.
+
+        Raises
+        ------
+        ClusterError
+            The stream stays inside its group; says how to publish it. Or `after` is no cursor of it.
+        """
+        return self.do(requests.events(_name(app), stream, after, limit, wait_s))
+
+    def read(self, app: str | Deployment, stream: str) -> list[Event]:
+        """Return all events of a published stream so far, in order, as ``(timestamp ms, row)``.
+
+        Raises
+        ------
+        ClusterError
+            The stream stays inside its group; says how to publish it.
+        """
+        pages = []
+        after, ended = "", False
+        while not ended:
+            page = self.do(requests.events(_name(app), stream, after, PAGE, keys=True))
+            pages.append(page)
+            after, ended = page.next, page.ended
+        return requests.in_order(pages)
+
+    def tail(self, app: str | Deployment, stream: str, after: str = "", *, follow: bool = False) -> Iterator[Event]:
+        """Yield the events of a published stream, each once, as they come; see `events`.
+
+        Parameters
+        ----------
+        app, stream, after
+            As for `events`.
+        follow : bool
+            Whether to wait for more where there are none, for ever.
+        """
+        while True:
+            began_s = time.monotonic()
+            page = self.events(app, stream, after, wait_s=FOLLOW_S if follow else 0.0)
+            yield from page.events
+            after = page.next
+            if page.ended and not follow:
+                return
+            if not page.events and time.monotonic() - began_s < LOOK_S:
+                time.sleep(LOOK_S)
 
     # ------------------------------------------------------------------------------------------------------------ nodes
-    def nodes(self) -> dict[str, Any]:
+    def nodes(self) -> Json:
         """Return leader, term, managers and workers, as ``GET /managers/nodes`` gives them."""
-        view: dict[str, Any] = self.call("GET", "/managers/nodes")
-        return view
+        return self.do(requests.nodes())
 
     def leader(self) -> str:
         """Return the base URL of the manager that leads."""
@@ -238,119 +226,69 @@ class ClusterClient:
         from spdist.cluster.overview import ClusterStatus
 
         nodes = self.nodes()
-        return ClusterStatus.from_views(
-            nodes, [self.call("GET", f"/siddhi-apps/{_quoted(n)}/status") for n in self.apps()]
-        )
+        views: list[Json] = [self.do(requests.app_view(name)) for name in self.apps()]
+        return ClusterStatus.from_views(nodes, views)
 
-    # ------------------------------------------------------------------------------------------------------- the leader
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        content: str | None = None,
-        headers: dict[str, str] | None = None,
-        params: dict[str, str] | None = None,
-        timeout_s: float | None = None,
-    ) -> Any:
-        """Ask the leader and return the JSON value it answers with.
+    def cordon(self, worker: str, *, drain: bool = False) -> None:
+        """Have a worker given nothing new; with `drain` what it has goes elsewhere."""
+        self.do(requests.cordon(worker, drain))
 
-        Tried again, with growing pauses, while nobody leads, managers cannot be reached, or the database is away. A
-        POST that may have reached a manager is not repeated.
+    def drain(self, worker: str) -> None:
+        """Empty a worker: what it has goes elsewhere, and it is given nothing new."""
+        self.cordon(worker, drain=True)
+
+    def uncordon(self, worker: str) -> None:
+        """Have a worker given groups again."""
+        self.do(requests.uncordon(worker))
+
+    def rebalance(self, *, dry_run: bool = True) -> list[Json]:
+        """Have groups moved to where there is room; return the moves (``group``, ``from``, ``to``, ``reason``).
+
+        Parameters
+        ----------
+        dry_run : bool
+            Whether to say only which would be moved.
+        """
+        return self.do(requests.rebalance(dry_run))
+
+    # ------------------------------------------------------------------------------------------------------------ looks
+    def journal(self, *, limit: int = 100, **wanted: Any) -> list[Json]:
+        """Return what the cluster has decided, newest first.
+
+        Parameters
+        ----------
+        limit : int
+            So many entries at most.
+        **wanted
+            ``app``, ``kind``, ``since``, ``until`` (ms) and ``before`` (the id of an entry): only such.
+        """
+        return self.do(requests.journal(limit, **wanted))
+
+    def logs(self, node: str | None = None, *, limit: int = 100, **wanted: Any) -> list[Json]:
+        """Return the last log records of a node, or of all that answer, each with its ``node``.
+
+        Parameters
+        ----------
+        node : str, optional
+            Its id; all nodes if left out.
+        limit : int
+            So many records of each at most.
+        **wanted
+            ``app``, ``group``, ``level`` and ``since`` (ms): only such.
 
         Raises
         ------
-        SpdistError
-            What the leader reported, or that none was found in time.
+        NotFoundError
+            There is no such node.
         """
+        asked, request = requests.asked_of(self.managers[0], self.nodes(), node), requests.logs(limit, **wanted)
+        return requests.with_nodes(node, [self.ask_node(one, request) for one in asked])
 
-        def attempt() -> Any:
-            return self._ask_leader(method, path, content=content, headers=headers, params=params, timeout_s=timeout_s)
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type((NotLeaderError, StoreUnavailableError, _NobodyAnswered)),
-            stop=tenacity.stop_after_delay(self._patience_s),
-            wait=tenacity.wait_random_exponential(multiplier=0.1, max=1.0),
-            reraise=True,
-        )
-        try:
-            return retrying(attempt)
-        except _NobodyAnswered as error:
-            raise ClusterError(
-                f"no manager answered: {error}", hint="are they up, and are these their addresses?"
-            ) from None
-
-    def _ask_leader(self, method: str, path: str, **request: Any) -> Any:
-        """Ask one manager after the other, and at once the one that another names as the leader."""
-        waiting = list(self.managers)
-        asked: list[str] = []
-        silent: list[str] = []
-        followed: NotLeaderError | None = None
-        while waiting:
-            url = waiting.pop(0)
-            asked.append(url)
-            try:
-                reply = self._caller.call(method, url + path, **request)
-            except UnreachableNode as error:
-                if error.sent and method == "POST":
-                    self._put_last(url)
-                    raise ClusterError(
-                        f"{method} {path} was sent, but not answered: {error}",
-                        hint="look at what it did, then try again",
-                    ) from error
-                silent.append(str(error))
-                self._put_last(url)
-                continue
-            if reply.status < 300:
-                self._prefer(url)
-                return reply.body
-            problem = read_error(reply.body, f"{method} {url}{path} ({reply.status})")
-            if not isinstance(problem, NotLeaderError):
-                raise problem
-            followed = problem
-            if problem.leader and problem.leader not in asked and may_follow(url, problem.leader):
-                waiting.insert(0, problem.leader)
-        if followed is not None:
-            raise followed
-        raise _NobodyAnswered("; ".join(silent))
-
-    def _prefer(self, url: str) -> None:
-        """Ask this manager first from now on."""
-        if self.managers[0] != url:
-            self.managers = [url, *(other for other in self.managers if other != url)]
-
-    def _put_last(self, url: str) -> None:
-        """Ask this manager last from now on: it has kept us waiting once, and others may answer."""
-        if url in self.managers:
-            self.managers = [*(other for other in self.managers if other != url), url]
+    def metrics(self, node: str | None = None) -> dict[str, str]:
+        """Return the figures of a node, or of all that answer, by its id, in Prometheus' format."""
+        asked = requests.asked_of(self.managers[0], self.nodes(), node)
+        return requests.that_answered(node, [self.ask_node(one, requests.metrics()) for one in asked])
 
 
-class _NobodyAnswered(Exception):
-    """No manager could be reached in this round."""
-
-
-def _base_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        # A port that is none is found only where it is read.
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.path.strip("/")
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ClusterError(f"{url!r} is no address of a manager", hint="write it like http://127.0.0.1:9543")
-    return url.rstrip("/")
-
-
-def may_follow(url: str, leader: str) -> bool:
-    """Return False where following would show the password in clear after it was asked for over TLS."""
-    return not (url.startswith("https:") and leader.startswith("http:"))
-
-
-def _text_of(app: SiddhiApp) -> str:
-    from spdist.language.format import format_app
-
-    return str(format_app(app))
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe="")
+def _name(app: str | Deployment) -> str:
+    return app if isinstance(app, str) else app.name

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
+from spdist.cluster import requests
 from spdist.cluster.overview import AppStatus
 from spdist.errors import DeploymentTimeoutError, QueryFailedError
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
+    from spdist.cluster.feeding import RemoteFeed
     from spdist.planning.change import TopologyChange
 
-__all__ = ["Deployment"]
+__all__ = ["Deployment", "gone", "reached"]
 
 _LOOK_S = 0.2
 
@@ -35,7 +37,6 @@ class Deployment:
         self.name = name
         self.change = change
         self._client = client
-        self._path = f"/siddhi-apps/{quote(name, safe='')}"
 
     def __repr__(self) -> str:
         return f"Deployment({self.name!r})"
@@ -54,7 +55,7 @@ class Deployment:
         NotFoundError
             It is not deployed.
         """
-        return AppStatus.from_view(self._client.call("GET", f"{self._path}/status"))
+        return self._client.do(requests.app_status(self.name))
 
     def wait(self, state: str = "RUNNING", timeout_s: float = 60.0) -> Deployment:
         """Return this handle when the app is in `state`.
@@ -77,38 +78,45 @@ class Deployment:
         deadline_s = time.monotonic() + timeout_s
         while True:
             status = self.status()
-            if status.state == state:
+            if reached(status, state, timeout_s, over=time.monotonic() >= deadline_s):
                 return self
-            failed = [g for g in status.groups if g.state == "FAILED" or g.failures > 1]
-            if status.state == "FAILED" or failed:
-                reasons = "; ".join(f"{g.name}: {g.reason}" for g in failed) or status.reason
-                raise QueryFailedError(f"app {self.name} has failed: {reasons}")
-            if time.monotonic() >= deadline_s:
-                raise DeploymentTimeoutError(
-                    f"app {self.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}",
-                    hint="wait longer, or look at the logs of the workers named above",
-                )
             time.sleep(_LOOK_S)
 
     def text(self) -> str:
         """Return the app's SiddhiQL as it was sent."""
-        text: str = self._client.call("GET", self._path)["content"]
-        return text
+        return self._client.do(requests.app_text(self.name))
 
     def topology(self) -> dict[str, Any]:
         """Return groups, topics, strategies and placement, as ``GET /managers/topology/{app}`` gives them."""
-        view: dict[str, Any] = self._client.call("GET", f"/managers/topology/{quote(self.name, safe='')}")
-        return view
+        return self._client.do(requests.topology(self.name))
+
+    def feed(self, stream: str, producer: str | None = None) -> RemoteFeed:
+        """Return a feed that puts events into a stream; see `ClusterClient.feed`."""
+        return self._client.feed(self, stream, producer)
+
+    def read(self, stream: str) -> list[tuple[int, tuple[Any, ...]]]:
+        """Return all events of a published stream so far; see `ClusterClient.read`."""
+        return self._client.read(self, stream)
+
+    def tail(self, stream: str, after: str = "", *, follow: bool = False) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Yield the events of a published stream; see `ClusterClient.tail`."""
+        return self._client.tail(self, stream, after, follow=follow)
+
+    def query(self, text: str) -> list[tuple[Any, ...]]:
+        """Put a query on demand and return its rows; see `ClusterClient.query`."""
+        return self._client.query(self, text)
 
     def backup(self) -> str:
         """Have the state of all groups kept under a name, and return that: the revision."""
-        revision: str = self._client.call("POST", f"{self._path}/backup", timeout_s=120)["revision"]
-        return revision
+        return self._client.do(requests.backup(self.name))
 
     def revisions(self) -> list[str]:
         """Return the revisions that are kept, oldest first."""
-        names: list[str] = self._client.call("GET", f"{self._path}/revisions")
-        return names
+        return self._client.do(requests.revisions(self.name))
+
+    def clear_revisions(self) -> list[str]:
+        """Delete the revisions that are kept, and return their names; what runs goes on."""
+        return self._client.clear_revisions(self)
 
     def restore(self, revision: str) -> None:
         """Take all groups back to a revision; they go on from the positions in their topics that belong to it.
@@ -118,7 +126,7 @@ class Deployment:
         NotFoundError
             There is no such revision.
         """
-        self._client.call("POST", f"{self._path}/restore", params={"revision": revision}, timeout_s=120)
+        self._client.do(requests.restore(self.name, revision))
 
     def undeploy(self, timeout_s: float = 60.0) -> None:
         """Remove the app from the cluster, and wait until no worker runs a group of it. Its topics and state stay.
@@ -135,12 +143,35 @@ class Deployment:
         DeploymentTimeoutError
             A worker still runs a group of it.
         """
-        self._client.call("DELETE", self._path)
+        self._client.do(requests.undeploy(self.name))
         deadline_s = time.monotonic() + timeout_s
-        while timeout_s and self.name in self._client.nodes()["undeploying"]:
-            if time.monotonic() >= deadline_s:
-                raise DeploymentTimeoutError(
-                    f"app {self.name} is undeployed, but after {timeout_s:g} s a worker may still run a group of it",
-                    hint="it ends at the latest when its worker is removed; spdist's nodes show who that is",
-                )
+        while timeout_s and not gone(self.name, self._client.nodes(), timeout_s, over=time.monotonic() >= deadline_s):
             time.sleep(_LOOK_S)
+
+
+def reached(status: AppStatus, state: str, timeout_s: float, *, over: bool) -> bool:
+    """Return whether an app is in the state that is waited for, and raise where waiting is of no use, or `over`."""
+    if status.state == state:
+        return True
+    failed = [g for g in status.groups if g.state == "FAILED" or g.failures > 1]
+    if status.state == "FAILED" or failed:
+        reasons = "; ".join(f"{g.name}: {g.reason}" for g in failed) or status.reason
+        raise QueryFailedError(f"app {status.name} has failed: {reasons}")
+    if over:
+        raise DeploymentTimeoutError(
+            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}",
+            hint="wait longer, or look at the logs of the workers named above",
+        )
+    return False
+
+
+def gone(app: str, nodes: dict[str, Any], timeout_s: float, *, over: bool) -> bool:
+    """Return whether no worker runs a group of an app that is undeployed, and raise where waiting is `over`."""
+    if app not in nodes["undeploying"]:
+        return True
+    if over:
+        raise DeploymentTimeoutError(
+            f"app {app} is undeployed, but after {timeout_s:g} s a worker may still run a group of it",
+            hint="it ends at the latest when its worker is removed; spdist's nodes show who that is",
+        )
+    return False

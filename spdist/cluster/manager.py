@@ -51,6 +51,7 @@ from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
 from spdist.cluster.store import CoordinationStore, ManagerRow
+from spdist.cluster.streams import Streams
 from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.upkeep import Upkeep
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
@@ -126,7 +127,9 @@ class Manager:
         self._clock = clock or SystemClock()
         self._planner = Planner(_planner_settings(config))
         self._plans = Plans(planner) if planner else _plans(self._planner)
+        self.stopping = threading.Event()  # who waits here for events must not any longer
         self._topics = transport_settings(config.transports).with_patience(_PATIENCE_MS)
+        self.streams = Streams(self._topics, self._plans, self._planner.streams)
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
         workers = WorkerTiming.from_config(
             config.deployment.heartbeat_interval_ms, config.deployment.heartbeat_max_retry
@@ -206,6 +209,7 @@ class Manager:
 
     def stop(self) -> None:
         """Hand the leadership back and end; workers go on with what they run. May be called twice."""
+        self.stopping.set()
         if self._server is not None:
             self._server.stop()
         if self._candidate is not None:
@@ -218,6 +222,7 @@ class Manager:
         self._foresight.stop()
         self.desk.close()
         self._planner.stop()
+        self.streams.close()
         self._store.close()
         _log.info("manager %s has stopped", self.id)
         self.log.detach()

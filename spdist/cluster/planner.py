@@ -24,8 +24,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from spdist.cluster.plans import flow_text, plan_text
+from spdist.cluster.topics import stream_schemas
 from spdist.errors import PlannerBusyError, PlanningError, SiddhiAppError, Span, SpdistError, error_codes
 from spdist.extension import user_modules
+from spdist.language.types import Schema
 from spdist.planning.change import TopologyChange
 from spdist.planning.limits import UNLIMITED, AppLimits
 from spdist.planning.topology import Topology
@@ -143,6 +145,13 @@ class Planner:
             self._answered(text, None, self._settings.time_ms / 1000, wants="flow")
         )
         return edges
+
+    def streams(self, text: str) -> dict[str, Schema]:
+        """Return the attributes of all streams of an app that was planned."""
+        if _NOTEBOOK in user_modules():
+            return stream_schemas(text)
+        answer = self._answered(text, None, _PATIENCE * self._settings.time_ms / 1000, wants="streams")
+        return {name: Schema.of(fields) for name, fields in json.loads(answer).items()}
 
     def _plan(self, text: str, limits: AppLimits | None, time_s: float) -> Topology:
         settings = self._settings
@@ -312,7 +321,7 @@ def _error(told: dict[str, Any], text: str) -> SpdistError:
 
 
 def _answer(request: dict[str, Any]) -> bytes:
-    """Return the topology of the text that is asked for, what becomes of it, its flow, or the error, as JSON."""
+    """Return the topology of the text that is asked for, its changes, flow or streams, or the error, as JSON."""
     for module in request["extensions"]:
         try:
             importlib.import_module(module)
@@ -323,6 +332,9 @@ def _answer(request: dict[str, Any]) -> bytes:
     try:
         if request["wants"] == "flow":
             return json.dumps(flow_text(request["text"], request["scripts"])).encode()
+        if request["wants"] == "streams":
+            schemas = stream_schemas(request["text"]).items()
+            return json.dumps({name: [(key, kind.value) for key, kind in one] for name, one in schemas}).encode()
         topology = plan_text(request["text"], request["scripts"], request["shards"], request["transport"], limits)
         before = request["before"]
         if before is None:

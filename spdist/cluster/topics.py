@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,7 +15,15 @@ from spdist.planning.topology import GroupInput, Topology
 if TYPE_CHECKING:
     from spdist.transports.opening import TransportSettings
 
-__all__ = ["StreamTopic", "check_topics", "fed_topic", "published_topic", "stream_schema", "topic_ends"]
+__all__ = [
+    "StreamTopic",
+    "check_topics",
+    "fed_topic",
+    "published_topic",
+    "stream_schema",
+    "stream_schemas",
+    "topic_ends",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +128,23 @@ def topic_ends(topics: Iterable[str], settings: TransportSettings) -> dict[str, 
 
 
 @lru_cache(64)
-def stream_schema(text: str, stream: str) -> Schema:
-    """Return the attributes of a stream of the app `text`.
+def stream_schemas(text: str) -> dict[str, Schema]:
+    """Return the attributes of all streams of the app `text`.
+
+    Raises
+    ------
+    SiddhiAppError
+        The text is wrong.
+    """
+    from spdist.extension import catalog
+    from spdist.language.checker import check
+    from spdist.language.parser import parse
+
+    return dict(check(parse(text), catalog(scripts=True), text).streams)
+
+
+def stream_schema(text: str, stream: str, schemas: Callable[[str], Mapping[str, Schema]] = stream_schemas) -> Schema:
+    """Return the attributes of a stream of the app `text`; `schemas` returns those of all its streams.
 
     Raises
     ------
@@ -130,13 +153,7 @@ def stream_schema(text: str, stream: str) -> Schema:
     SiddhiAppError
         The text is wrong.
     """
-    from spdist.extension import catalog
-    from spdist.language.checker import check
-    from spdist.language.parser import parse
-
-    checked = check(parse(text), catalog(scripts=True), text)
-    if stream not in checked.streams:
-        raise NotFoundError(
-            f"app {checked.name} has no stream {stream}", hint=f"it has: {', '.join(sorted(checked.streams))}"
-        )
-    return checked.streams[stream]
+    known = schemas(text)
+    if stream not in known:
+        raise NotFoundError(f"the app has no stream {stream}", hint=f"it has: {', '.join(sorted(known))}")
+    return known[stream]

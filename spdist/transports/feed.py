@@ -5,20 +5,38 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from spdist.errors import MappingError, TransportError
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema, Type
-from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
-from spdist.transports.paths import sort_key
+from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.payload import Events, Payload
+from spdist.transports.reading import Entry, TopicReader
 from spdist.transports.routing import key_partition, key_text
 
-__all__ = ["Feed", "read_events"]
+__all__ = ["Feed", "FeedPosition", "checked_row", "read_events"]
 
-_READ_RECORDS = 500
+
+@dataclass(frozen=True, slots=True)
+class FeedPosition:
+    """How far a feed has come: whoever knows it goes on where another one was, with the same numbers.
+
+    Parameters
+    ----------
+    sent : int
+        Number of events.
+    clock : int
+        What was promised, ms; `NO_CLOCK` before the first event.
+    seq : tuple of int
+        Number of the next event of each partition; 0 for those that are missing.
+    """
+
+    sent: int = 0
+    clock: int = NO_CLOCK
+    seq: tuple[int, ...] = ()
 
 
 class Feed:
@@ -36,11 +54,14 @@ class Feed:
     producer : str, optional
         Name of this producer; a new one if left out. A feed that was interrupted may be started again under the same
         name and send the same events in the same batches from the beginning: what had arrived is not counted twice.
+        An empty name is nobody's: events are not numbered, nothing is promised, and readers need not remember it.
     key : str, optional
         The attribute whose value chooses the partition.
     max_jump_ms : int
         An event that lies further ahead of those before it does not make late what follows; an ``@app:playback`` app
         refuses it. Where that says more with ``@app:clock(max.jump='…')`` this must be as much.
+    position : FeedPosition, optional
+        Where another feed of this name has come to; the beginning if left out.
 
     State
     -----
@@ -55,12 +76,14 @@ class Feed:
         producer: str | None = None,
         key: str | None = None,
         max_jump_ms: int = ClockSetting().max_jump_ms,
+        position: FeedPosition | None = None,
     ) -> None:
         self.transport = transport
         self.topic = topic
         self.schema = schema
-        self.producer = producer or f"feed-{uuid.uuid4().hex}"
-        self.clock = NO_CLOCK
+        self.producer = f"feed-{uuid.uuid4().hex}" if producer is None else producer
+        position = position or FeedPosition()
+        self.clock = position.clock
         self._max_jump_ms = max_jump_ms
         self._payload = Payload(schema)
         self._partitions = transport.partitions(topic)
@@ -72,8 +95,14 @@ class Feed:
         if key is not None and self._key is None:
             raise MappingError(f"the key {key!r} is no attribute of {schema}")
         self._text = str if self._key is None else key_text(schema.types[self._key])
-        self._seq = [0] * self._partitions
-        self._sent = 0
+        known = position.seq[: self._partitions]
+        self._seq = [*known, *[0] * (self._partitions - len(known))]
+        self._sent = position.sent
+
+    @property
+    def position(self) -> FeedPosition:
+        """How far it has come."""
+        return FeedPosition(self._sent, self.clock, tuple(self._seq))
 
     def send(self, events: Iterable[tuple[int, tuple[Any, ...]]]) -> int:
         """Append ``(timestamp ms, row)`` events together, and promise their highest timestamp to every partition.
@@ -90,7 +119,7 @@ class Feed:
         MappingError
             A row does not fit the stream; nothing was sent.
         """
-        rows = [(ts, _checked(self.schema, ts, row)) for ts, row in events]
+        rows = [(ts, checked_row(self.schema, ts, row)) for ts, row in events]
         if not rows:
             return 0
         began = self._origin(rows[0][0])
@@ -104,7 +133,7 @@ class Feed:
         shares = [Events() for _ in range(self._partitions)]
         for number, event in enumerate(made):
             shares[self._partition(self._sent + number, event[-1])].add(*event)
-        clock = made.at[-1]
+        clock = made.at[-1] if self.producer else NO_CLOCK
         records = list(began)
         seq = list(self._seq)
         for partition, share in enumerate(shares):
@@ -115,14 +144,14 @@ class Feed:
 
     def advance(self, ts: int) -> None:
         """Promise that no event older than `ts` ms will follow, so that time passes downstream without events."""
-        if ts > self.clock:
+        if ts > self.clock and self.producer:
             records = [*self._origin(ts), *(self._promise(partition, ts) for partition in range(self._partitions))]
             self.transport.append(records)
             self.clock = ts
 
     def _origin(self, ts: int) -> Iterator[Record]:
         """Tell every partition when this feed's time begins, so that all readers start with the same clock."""
-        if self.clock == NO_CLOCK:
+        if self.clock == NO_CLOCK and self.producer:
             yield from (self._promise(partition, ts) for partition in range(self._partitions))
 
     def _partition(self, number: int, row: tuple[Any, ...]) -> int:
@@ -135,7 +164,8 @@ class Feed:
 
     def _records(self, partition: int, share: Events, seq: list[int], clock: int) -> Iterator[Record]:
         if not len(share):
-            yield self._promise(partition, clock)
+            if self.producer:
+                yield self._promise(partition, clock)
             return
         left = len(share)
         for count, value in self._payload.encode_within(share):
@@ -156,36 +186,22 @@ def read_events(transport: Transport, topic: str, schema: Schema) -> list[tuple[
     TransportError, MappingError
         The topic is not there, or holds another stream.
     """
-    payload = Payload(schema)
-    merged: list[tuple[Any, int, tuple[Any, ...]]] = []
-    for partition in sorted(transport.end_offsets(topic)):
-        highest: dict[str, tuple[int, int, bytes]] = {}
-        for record, skip in _fresh(transport, topic, partition):
-            high = highest.get(record.producer, (NO_CLOCK, 0, b""))
-            for at, order, path, _, ts, row in payload.decode(record.value).part(skip, record.count):
-                high = max(high, (at, order, sort_key(path)))
-                merged.append(((*high, partition), ts, row))
-            highest[record.producer] = high
-    merged.sort(key=lambda entry: entry[0])
-    return [(ts, row) for _, ts, row in merged]
-
-
-def _fresh(transport: Transport, topic: str, partition: int) -> Iterator[tuple[Record, int]]:
-    """Yield the records of a partition that hold new events, with the number of repeats at their beginning."""
-    repeats = Repeats()
-    offset = 0
-    while records := transport.read(topic, partition, offset, _READ_RECORDS):
-        offset = records[-1].offset + 1
-        for record in records:
-            if record.count and (skip := repeats.fresh(record)) < record.count:
-                yield record, skip
+    transport.end_offsets(topic)  # raises where it is not there
+    reader = TopicReader(transport, topic, Payload(schema))
+    entries: list[Entry] = []
+    ended = False
+    while not ended:
+        more, ended = reader.page(100_000)
+        entries += more
+    entries.sort(key=lambda entry: entry.key)
+    return [(entry.ts, entry.row) for entry in entries]
 
 
 _RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
-def _checked(schema: Schema, ts: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
+def checked_row(schema: Schema, ts: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return `row` with whole numbers as reals where the stream has reals; raise MappingError where it does not fit."""
     if type(ts) is not int or not LONG_MIN < ts <= LONG_MAX:
         raise MappingError(f"{ts!r} is no timestamp", hint="timestamps are whole numbers of ms since 1970")

@@ -33,6 +33,7 @@ from spdist.cluster.api.models import (
 from spdist.cluster.api.monitoring import journal_routes, log_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
 from spdist.cluster.api.placement import placement_routes
+from spdist.cluster.api.streams import stream_routes
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.messages import AnswerHeartbeat
 from spdist.cluster.wire import SAME_VERSION, HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim
@@ -57,7 +58,8 @@ def manager_app(manager: Manager) -> FastAPI:
     -----
     Handlers are plain functions, run in threads: each asks the manager's mind and waits for what it says.
     Source: WSO2 SP 4.x, manager and worker REST APIs. Ours: ``/managers/topology/{app}``, ``/managers/nodes``,
-    ``/managers/rebalance``, ``/resourceClusterWorkers/{id}/cordon``, ``/resourceManager/leader``.
+    ``/managers/rebalance``, ``/resourceClusterWorkers/{id}/cordon``, ``/resourceManager/leader``,
+    ``/siddhi-apps/{app}/streams/{stream}/events``.
     """
     app = new_app("spdist manager")
     gate = Gate(manager.users)
@@ -65,6 +67,7 @@ def manager_app(manager: Manager) -> FastAPI:
     app.include_router(app_routes(manager.desk, manager.app_text, gate))
     app.include_router(_apps(manager, gate))
     app.include_router(_revisions(manager, gate))
+    app.include_router(stream_routes(manager, gate))
     app.include_router(_cluster(manager, gate))
     app.include_router(_dashboard(manager, gate))
     app.include_router(_workers(manager, gate))

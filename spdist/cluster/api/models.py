@@ -22,6 +22,8 @@ __all__ = [
     "Done",
     "Edge",
     "ErrorBody",
+    "Events",
+    "Fed",
     "GroupRecord",
     "GroupTopics",
     "Health",
@@ -227,6 +229,32 @@ class JournalEntries(BaseModel):
     """What has happened, the newest first."""
 
     entries: list[JournalLine]
+
+
+class Fed(BaseModel):
+    """How many events a stream has taken, and where their producer goes on."""
+
+    accepted: int
+    position: Json | None = None
+
+
+class StreamEvent(BaseModel):
+    """An event: its time in ms, and its values."""
+
+    timestamp: int
+    data: list[Any]
+
+
+class Events(BaseModel):
+    """Events of a stream, in order; `next` is the cursor behind them, and `ended` that there are no more for now."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    events: list[StreamEvent]
+    next: str
+    ended: bool
+    attributes: Annotated[Any, Field(alias="schema")]
+    keys: list[Any] | None = None
 
 
 class LogRecords(BaseModel):

@@ -1,0 +1,214 @@
+"""Talking to nodes over HTTP: calls that raise our errors, and how the leader is found. A door to httpx."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+import tenacity
+
+from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
+from spdist.cluster.requests import NodeAnswer, answer_of
+from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
+
+__all__ = ["Caller", "LeaderClient", "http_settings", "limit_of", "reply_of", "retrying", "unreachable"]
+
+# A line for every request would be a line for every heartbeat, in the saved notebook of a worker.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+def http_settings(
+    username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None, timeout_s: float
+) -> dict[str, Any]:
+    """Return how httpx calls nodes as a user."""
+    return {
+        "auth": httpx.BasicAuth(username, password),
+        "verify": client_context(trust_file, certificate),
+        "timeout": timeout_s,
+        # Nodes address each other directly; a proxy for the outside world must not see their passwords.
+        "trust_env": False,
+    }
+
+
+def limit_of(timeout_s: float | None) -> Any:
+    """Return a time limit as httpx takes it."""
+    return httpx.USE_CLIENT_DEFAULT if timeout_s is None else httpx.Timeout(timeout_s)
+
+
+def reply_of(answer: httpx.Response) -> Reply:
+    """Return what a node has answered."""
+    try:
+        body = answer.json() if answer.content else None
+    except ValueError:
+        body = answer.text
+    return Reply(answer.status_code, body, answer.headers.get("Location", ""))
+
+
+def unreachable(url: str, error: httpx.TransportError) -> UnreachableNode:
+    """Return what went wrong in words: httpx leaves the text of time-outs empty, OpenSSL has its own words."""
+    before = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    hint = refusal_hint(error) if url.startswith("https:") else ""
+    reason = (str(error) or type(error).__name__) + (f" ({hint})" if hint else "")
+    return UnreachableNode(f"{url}: {reason}", sent=not before)
+
+
+def retrying(request: Request[Any], patience_s: float) -> Json:
+    """Return how tenacity repeats a request: with growing pauses, as long as `may_repeat` says."""
+    return {
+        "retry": tenacity.retry_if_exception(lambda error: may_repeat(request, error)),
+        "stop": tenacity.stop_after_delay(patience_s),
+        "wait": tenacity.wait_random_exponential(multiplier=0.1, max=1.0),
+        "reraise": True,
+    }
+
+
+class Caller:
+    """Calls nodes as one user. Safe to use from several threads.
+
+    Redirections are not followed blindly: the password goes to the addresses that the user of this class chooses.
+
+    Parameters
+    ----------
+    username, password : str
+        HTTP Basic credentials.
+    trust_file : Path, optional
+        PEM file with the authorities to trust for https; the system's if not given.
+    certificate : Certificate, path or pair of paths, optional
+        What is shown to nodes that ask for a certificate: a PEM file with its key, or certificate and key.
+    timeout_s : float
+        For connecting, and for each wait on the network.
+    """
+
+    def __init__(
+        self,
+        username: str,
+        password: str,
+        *,
+        trust_file: Path | None = None,
+        certificate: CertificateFiles | None = None,
+        timeout_s: float = 5.0,
+    ) -> None:
+        self.username = username
+        self._http = httpx.Client(**http_settings(username, password, trust_file, certificate, timeout_s))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        content: str | None = None,
+        headers: dict[str, str] | None = None,
+        params: dict[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Reply:
+        """Send a request and return the answer, whatever its status.
+
+        Raises
+        ------
+        UnreachableNode
+            There was none.
+        """
+        timeout = limit_of(timeout_s)
+        try:
+            answer = self._http.request(method, url, content=content, headers=headers, params=params, timeout=timeout)
+        except httpx.TransportError as error:
+            raise unreachable(url, error) from error
+        return reply_of(answer)
+
+
+class LeaderClient:
+    """Asks whoever leads, also after a failover; the parameters are those of `ClusterClient`."""
+
+    def __init__(
+        self,
+        managers: Sequence[str],
+        username: str,
+        password: str,
+        *,
+        trust_file: Path | None = None,
+        certificate: CertificateFiles | None = None,
+        patience_s: float = 20.0,
+    ) -> None:
+        self._managers = Managers(managers)
+        self._caller = Caller(username, password, trust_file=trust_file, certificate=certificate)
+        self._patience_s = patience_s
+
+    @property
+    def managers(self) -> list[str]:
+        """The base URLs of the managers, in the order in which they are asked."""
+        return self._managers.urls
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._managers})"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._caller.close()
+
+    def ask_node(self, place: tuple[str, str], request: Request[T]) -> NodeAnswer[T]:
+        """Ask one node, whoever leads."""
+        name, url = place
+        try:
+            reply = self._caller.call(request.method, url + request.path, **request.parts)
+        except UnreachableNode as error:
+            return NodeAnswer(name, None, str(error))
+        return answer_of(name, url, request, reply)
+
+    # ------------------------------------------------------------------------------------------------------- the leader
+    def do(self, request: Request[T]) -> T:
+        """Ask the leader and return what it answers.
+
+        Tried again, with growing pauses, while nobody leads, managers cannot be reached, or the database is away. What
+        may have been carried out is repeated only where that is harmless.
+
+        Raises
+        ------
+        SpdistError
+            What the leader reported, or that none was found in time.
+        """
+        answer: T = tenacity.Retrying(**retrying(request, self._patience_s))(self._attempt, request)
+        return answer
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: str | None = None,
+        headers: dict[str, str] | None = None,
+        params: dict[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Ask the leader for anything, and return the JSON value it answers with; see `do`."""
+        request: Request[Any] = Request(
+            method, path, content=content, headers=headers, params=params, timeout_s=timeout_s
+        )
+        return self.do(request)
+
+    def _attempt(self, request: Request[T]) -> T:
+        asked = Round(self._managers, request)
+        while True:
+            url = asked.next()
+            try:
+                reply = self._caller.call(request.method, url + request.path, **request.parts)
+            except UnreachableNode as error:
+                asked.unreachable(error)
+                continue
+            if asked.answered(reply):
+                return request.read(reply.body)
