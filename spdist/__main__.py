@@ -1,6 +1,7 @@
 """The command line: commands about apps, settings, the database and certificates; and nodes as processes.
 
-Exit codes: 0 for success, 1 where spdist explains what is wrong (on stderr), 2 for a wrong command line.
+What a running cluster is asked (``deploy``, ``feed``, ``tail``, …) is in `spdist.commands`. Exit codes: 0 for success,
+1 where spdist explains what is wrong (on stderr), 2 for a wrong command line, 3 where no manager can be reached.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from rich.console import Console
 
+from spdist.commands import apps, events
 from spdist.commands.config import config_app
 from spdist.commands.database import database_app
-from spdist.commands.explained import explained as _explained
+from spdist.commands.explained import explained, read_text
 from spdist.commands.tls import tls_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from spdist.runtime.alone import Progress
     from spdist.runtime.group_status import GroupStatus
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
+apps.add_to(app)
+events.add_to(app)
 app.add_typer(config_app, name="config")
 services_app = typer.Typer(no_args_is_help=True, help="Real servers on this machine, for development and tests.")
 app.add_typer(services_app, name="services")
@@ -49,13 +53,6 @@ Conf = Annotated[Path, typer.Option("--conf", help="deployment.yaml, or its dire
 def main() -> None:
     """Run the command line; the entry point ``spdist``."""
     app()
-
-
-def _read(path: Path) -> str:
-    try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot read {path}: {error}", param_hint="APP") from error
 
 
 @contextmanager
@@ -84,7 +81,7 @@ def check(
     """Parse and check an app, and list its streams and queries, or everything that is wrong with it."""
     from spdist.facade import check as check_app
 
-    text = _read(file)
+    text = read_text(file)
     if as_json:
         try:
             checked = check_app(text)
@@ -94,7 +91,7 @@ def check(
         streams = {name: {one: kind.value for one, kind in schema} for name, schema in checked.streams.items()}
         typer.echo(json.dumps({"ok": True, "name": checked.name, "streams": streams}, indent=2))
         return
-    with _explained():
+    with explained():
         checked = check_app(text)
         console = Console()
         console.print(f"{checked.name}: no errors", style="green", highlight=False)
@@ -111,9 +108,9 @@ def explain_command(
     """Show how an app runs on Spark: what is native, what the engine runs and why, and which state is kept."""
     from spdist.facade import explain as explain_app
 
-    with _explained():
-        explained = explain_app(_read(file))
-        typer.echo(json.dumps(explained.to_dict(), indent=2) if as_json else str(explained))
+    with explained():
+        found = explain_app(read_text(file))
+        typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
 
 
 class Carrier(StrEnum):
@@ -145,8 +142,8 @@ def plan(
     from spdist.facade import plan as plan_app
     from spdist.planning.listing import listed_error
 
-    text, other = _read(file), None if diff is None else _read(diff)
-    with _explained() if not as_json else nullcontext():
+    text, other = read_text(file), None if diff is None else read_text(diff)
+    with explained() if not as_json else nullcontext():
         carrier, check_topics = _carrier(transport, conf)
         try:
             topology = plan_app(text, carrier)
@@ -185,8 +182,8 @@ def graph(
     """Show which queries of an app read and write which streams, tables, windows and aggregations."""
     from spdist.facade import graph as graph_of
 
-    with _explained():
-        found = graph_of(_read(file))
+    with explained():
+        found = graph_of(read_text(file))
     if svg is not None:
         with _opened(svg, "--svg") as target:
             target.write(found.to_svg())
@@ -248,7 +245,7 @@ def replay(
     )
     began = time.monotonic()
     refused = unusable = 0
-    with _explained(), _opened(out, "--out") if out else nullcontext(sys.stdout) as target:
+    with explained(), _opened(out, "--out") if out else nullcontext(sys.stdout) as target:
         for result in results:
             refused += result.failed
             unusable += result.unusable
@@ -300,7 +297,7 @@ def services_up(
     if directory is not None:
         _make_directory(directory, "--directory")
     console = Console()
-    with _explained(), stop_signal() as stop, ExitStack() as stack:
+    with explained(), stop_signal() as stop, ExitStack() as stack:
         running = []
         for one in names:
             began = time.monotonic()
@@ -352,7 +349,7 @@ def manager(conf: Conf) -> None:
     from spdist.cluster.process import start_logging
     from spdist.config import load_config
 
-    with _explained(), stop_signal() as stop:
+    with explained(), stop_signal() as stop:
         config = load_config(conf, role="manager")
         start_logging(config)
         Manager(config).run(stop)
@@ -365,7 +362,7 @@ def worker(conf: Conf) -> None:
     from spdist.cluster.worker import Worker
     from spdist.config import load_config
 
-    with _explained(), stop_signal() as stop:
+    with explained(), stop_signal() as stop:
         config = load_config(conf, role="worker")
         start_logging(config)
         Worker(config).run(stop)
@@ -400,7 +397,7 @@ def run(
     """
     from spdist.config.alone import load_alone
 
-    with _explained(), stop_signal() as stop:
+    with explained(), stop_signal() as stop:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         config = load_alone(conf, directory, files=files or ())
         if master:
@@ -408,7 +405,7 @@ def run(
         from spdist.config.allowed import allowed_of
         from spdist.runtime.alone import prepare, run_app
 
-        assignment = prepare(_read(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))
+        assignment = prepare(read_text(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))
         if directory is not None:
             _make_directory(directory, "--directory")
         console = Console(stderr=True)

@@ -1,0 +1,174 @@
+"""How commands reach a cluster: the options that all of them share, and the client made of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from spdist.commands.explained import explained, read_text
+from spdist.errors import ClusterError, SpdistError
+
+if TYPE_CHECKING:
+    from spdist.cluster.client import ClusterClient
+
+__all__ = ["AppName", "AsJson", "Watch", "connected", "print_json", "show", "table"]
+
+Url = Annotated[
+    str,
+    typer.Option("--url", envvar="SPDIST_URL", help="Managers, with commas between them; one that answers is enough."),
+]
+User = Annotated[str, typer.Option("--user", envvar="SPDIST_USER", help="A user of auth.configs.")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", help="Holds the password; else SPDIST_PASSWORD does, or you are asked."),
+]
+TrustFile = Annotated[
+    Path | None, typer.Option("--trust-file", help="PEM file with the authorities to trust for https.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")]
+
+_DEFAULT_URL = "http://127.0.0.1:9543"
+_WATCH_S = 2.0
+#: Whoever presses the tabulator key does not wait longer for names.
+_COMPLETION_S = 1.0
+_STYLES = {
+    "RUNNING": "green",
+    "READY": "green",
+    "leads": "green",
+    "DEPLOYING": "yellow",
+    "WAITING": "yellow",
+    "STARTING": "yellow",
+    "UNREACHABLE": "red",
+    "LOST": "red",
+    "FAILED": "bold red",
+    "ERROR": "red",
+    "WARNING": "yellow",
+}
+
+
+def complete_apps(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of deployed apps that begin so; none where that cannot be found out."""
+    given = ctx.params
+    url, password = given.get("url") or os.environ.get("SPDIST_URL"), os.environ.get("SPDIST_PASSWORD")
+    if not password:
+        return []
+    try:
+        from spdist.cluster.client import ClusterClient
+
+        user = given.get("user") or os.environ.get("SPDIST_USER") or "admin"
+        managers = (url or _DEFAULT_URL).split(",")
+        with ClusterClient(
+            managers, user, password, trust_file=given.get("trust_file"), patience_s=_COMPLETION_S
+        ) as client:
+            return [name for name in client.apps() if name.startswith(incomplete)]
+    except (SpdistError, OSError):
+        return []
+
+
+AppName = Annotated[
+    str, typer.Argument(metavar="APP", help="The app's name, as in @app:name.", autocompletion=complete_apps)
+]
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options of the connection; `command` gets the client as its first argument."""
+    own = {name: value for name, value in command.__annotations__.items() if name not in ("client", "return")}
+    hints = get_type_hints(SimpleNamespace(__annotations__=own), command.__globals__, include_extras=True)
+    given = [one for name, one in inspect.signature(command).parameters.items() if name != "client"]
+    parameters = [one.replace(annotation=hints[one.name]) for one in given]
+    shared = {"url": (Url, _DEFAULT_URL), "user": (User, "admin"), "password_file": (PasswordFile, None)}
+    shared["trust_file"] = (TrustFile, None)
+
+    @functools.wraps(command)
+    def run(*, url: str, user: str, password_file: Path | None, trust_file: Path | None, **rest: Any) -> None:
+        with explained(), _client(url, user, password_file, trust_file) as client:
+            try:
+                command(client, **rest)
+            except KeyboardInterrupt:
+                raise typer.Exit(0) from None
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [one.replace(kind=keyword) for one in parameters]
+    parameters += [
+        inspect.Parameter(name, keyword, annotation=kind, default=default) for name, (kind, default) in shared.items()
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    del run.__wrapped__  # its signature is not that of `run`
+    return run
+
+
+def _client(url: str, user: str, password_file: Path | None, trust_file: Path | None) -> ClusterClient:
+    from spdist.cluster.client import ClusterClient
+
+    password = _password(user, password_file)
+    try:
+        return ClusterClient([one.strip() for one in url.split(",")], user, password, trust_file=trust_file)
+    except ClusterError as error:
+        raise typer.BadParameter(str(error), param_hint="--url") from error
+    except OSError as error:  # of the authorities to trust; ssl.SSLError is one, too
+        raise typer.BadParameter(f"cannot use {trust_file}: {error}", param_hint="--trust-file") from error
+
+
+def _password(user: str, file: Path | None) -> str:
+    """Return the password; it is never an argument, which other users of the machine could see."""
+    if file is not None:
+        return read_text(file, "--password-file").strip("\r\n")
+    if found := os.environ.get("SPDIST_PASSWORD"):
+        return found
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"there is no password for {user}: set SPDIST_PASSWORD", param_hint="--password-file")
+    return str(typer.prompt(f"Password of {user}", hide_input=True, err=True))
+
+
+# --------------------------------------------------------------------------------------------------------------- output
+def print_json(value: Any) -> None:
+    """Print a JSON value."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Return a table; states have their colours, and what others wrote is shown as it is."""
+    from rich.text import Text
+
+    made = Table(title=Text(title), title_justify="left")
+    for name in head:
+        made.add_column(name, overflow="fold")
+    for row in rows:
+        cells = ["" if value is None else str(value) for value in row]
+        made.add_row(*(Text(cell, style=_STYLES.get(cell.partition(":")[0].partition(",")[0], "")) for cell in cells))
+    return made
+
+
+def show(look: Callable[[], tuple[Any, Sequence[Table]]], *, as_json: bool, watch: bool = False) -> None:
+    """Print what `look` returns, as JSON or as tables; with `watch` again and again, until Ctrl-C."""
+    console = Console()
+    while True:
+        value, tables = look()
+        if watch and console.is_terminal and not as_json:
+            console.clear()
+        if as_json:
+            typer.echo(json.dumps(value, indent=None if watch else 2, ensure_ascii=False))
+        else:
+            console.print(*tables, sep="\n")
+        if not watch:
+            return
+        pause(_WATCH_S)
+
+
+def pause(seconds: float) -> None:
+    """Wait until the next look."""
+    time.sleep(seconds)
