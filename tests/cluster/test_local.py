@@ -250,9 +250,10 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
     wanted = [(ts, ("IBM", price if i == 0 else price - 0.5)) for i, (ts, (_, price)) in enumerate(events[5:])]
     with LocalCluster(managers=2, workers=2, directory=home, quiet=True) as cluster:
         app = cluster.deploy(SIDDHI).wait(timeout_s=90)
-        feed = cluster.feed(app, "Trades")
+        feed = app.feed("Trades")
         feed.send(events[:20])
         eventually(lambda: len(cluster.read(app, "Alerts")) >= 14, "results of the first half", timeout_s=60)
+        page = cluster.client.events(app, "Alerts", limit=10)
         leader = cluster.kill_leader()
         worker = cluster.worker_of("Trades-alert-1")
         cluster.kill(worker)
@@ -260,7 +261,9 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
         feed.send(events[20:])
         feed.advance(100_000)
         eventually(lambda: len(cluster.read(app, "Alerts")) >= len(wanted), "results of the second half", timeout_s=90)
-        assert cluster.read(app, "Alerts") == wanted
+        assert cluster.read(app, "Alerts") == app.read("Alerts") == wanted
+        # What the killed leader gave, and what the other one gives behind its cursor.
+        assert page.events + list(app.tail("Alerts", page.next)) == wanted
         # Asked where it runs now, of what it kept where it ran before.
         assert cluster.query(app, "from Kept select count() as n") == [(len(wanted),)]
         with pytest.raises(OnDemandQueryError, match="nothing"):
