@@ -12,6 +12,7 @@ from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
+from spdist.transports.outside import mark
 from spdist.transports.payload import Payload
 from spdist.transports.routing import key_partition
 
@@ -132,3 +133,9 @@ def test_a_topic_of_another_stream_cannot_be_read_as_this_one(log: LogTransport)
     log.append([Record("A.S", 0, b"junk", 1, "x")])
     with pytest.raises(MappingError):
         read_events(log, "A.S", SCHEMA)
+
+
+def test_all_events_of_a_payload_of_outsiders_are_read(log: LogTransport) -> None:
+    payload = b'[{"event": {"symbol": "a", "price": 1.0}}, {"event": {"symbol": "b", "price": 2.0}}]'
+    log.append([Record("A.S", 0, mark(payload, 1000, 0), 1)])
+    assert [row for _, row in read_events(log, "A.S", SCHEMA)] == [("a", 1.0), ("b", 2.0)]
