@@ -47,7 +47,7 @@ _REQUEST_TIMEOUT_S = 5.0
 _PAUSE_S = 0.05
 #: Messages that are asked for at a time.
 _WINDOW = 64
-#: The server forgets ids after this time; appends that are tried again come much sooner.
+#: The server forgets ids after this time; attempts of one append come much sooner after each other.
 _DUPLICATES_S = 120.0
 _STREAM_NOT_FOUND = 10059
 _SUBJECTS_OVERLAP = 10065
@@ -433,11 +433,14 @@ async def _message(js: JetStreamContext, stream: str, sequence: int) -> Any:
     return None
 
 
-def _headers(record: Record, unnumbered: str) -> dict[str, str]:
-    """Return the headers of a record's message; `unnumbered` is its id where its producer numbers nothing."""
-    numbered = f"{quote(record.producer)}/{record.seq}/{record.count}/{record.clock}"
+def _headers(record: Record, id: str) -> dict[str, str]:
+    """Return the headers of a record's message; `id` is the same each time that one append tries to publish it.
+
+    The server must not drop what a producer puts out again under the same ids: a reader that passes over what it had
+    put out before (`spdist.transports.undone`) has nothing else.
+    """
     return {
-        "Nats-Msg-Id": numbered if record.producer else unnumbered,
+        "Nats-Msg-Id": id,
         PRODUCER: quote(record.producer),
         SEQ: str(record.seq),
         COUNT: str(record.count),
