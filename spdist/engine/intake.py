@@ -24,6 +24,7 @@ from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
 from spdist.transports.outside import is_marked
 from spdist.transports.payload import Events, Payload
+from spdist.transports.undone import UndoneRecords
 
 __all__ = ["Intake"]
 
@@ -45,7 +46,8 @@ class Intake:
     State
     -----
     ``merge`` with the events that wait for their turn; one number per producer and partition; commands that were not
-    taken yet; `events_in`; since when nothing has come. `rejected` is no part of a snapshot.
+    taken yet; what is undone of what is to come; `events_in`; since when nothing has come. `rejected` is no part of a
+    snapshot.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Intake:
         #: Of a live app: the time of the batch that it takes, ms. What it takes ahead comes no later: `Mapped.timely`.
         self._now: int | None = None
         self._repeats = Repeats()
+        #: What is passed over since its producers went back to a revision, as this group did.
+        self.undone = UndoneRecords()
         #: What outsiders have put into topics and cannot be read, by stream.
         self._rejected: dict[str, RejectCounter] = {}
         self._payloads = {
@@ -144,7 +148,13 @@ class Intake:
     def snapshot(self) -> dict[str, Any]:
         """Return the state between two batches as plain data."""
         seen = [[*key, end] for key, end in self._repeats.seen.items()]
-        return {"merge": self.merge.snapshot(), "seen": seen, "events_in": self.events_in, "idle": self._idle.since}
+        return {
+            "merge": self.merge.snapshot(),
+            "seen": seen,
+            "undone": self.undone.snapshot(),
+            "events_in": self.events_in,
+            "idle": self._idle.since,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a snapshot."""
@@ -152,9 +162,10 @@ class Intake:
         self._repeats = Repeats({(topic, part, name): end for topic, part, name, end in state["seen"]})
         self.events_in = state["events_in"]
         self._idle.since = state.get("idle")
+        self.undone = UndoneRecords.restored(state.get("undone", ()))
 
     def _take(self, record: Record) -> None:
-        if record.producer in self._own.get(record.topic, ()):
+        if record.producer in self._own.get(record.topic, ()) or (self.undone and self.undone.covers(record)):
             return
         events = self._decoded(record, self._repeats.fresh(record))
         if record.topic in self._asked:

@@ -136,15 +136,15 @@ class Island:
         self._timers = (NO_CLOCK, 0)
         #: What sinks have put out before the running batch was whole.
         self._put_out: list[Outgoing] = []
-        self._intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=clock)
-        self._merge = self._intake.merge
+        self.intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=clock)
+        self._merge = self.intake.merge
         #: Streams of which this group itself publishes events to a topic that it reads.
         self._echoed = {assigned.stream for assigned in assignment.inputs if assigned.own}
         #: The event of such a stream that is being delivered, as its first row: others have published it.
         self._handed: object = None
-        self._publisher = Publisher(assignment.name, assignment.outputs, schemas)
-        self._run = Run([self._publisher.collect(stream) for stream in self._publisher.streams])
-        for position, stream in enumerate(self._publisher.streams):
+        self.publisher = Publisher(assignment.name, assignment.outputs, schemas)
+        self._run = Run([self.publisher.collect(stream) for stream in self.publisher.streams])
+        for position, stream in enumerate(self.publisher.streams):
             put = self._collector(stream)
             if isinstance(app, RunsApp):
                 app.subscribe_each(stream, self._run.collector(position, put), put, self._run.picker(position))
@@ -159,17 +159,17 @@ class Island:
     @property
     def events_in(self) -> int:
         """Number of events read, in all batches so far."""
-        return self._intake.events_in
+        return self.intake.events_in
 
     @property
     def rejected(self) -> Mapping[str, int]:
         """How many messages of outsiders, and events of them, could not be read since this process began, by stream."""
-        return self._intake.rejected
+        return self.intake.rejected
 
     @property
     def events_out(self) -> int:
         """Number of events published, in all batches so far."""
-        return self._publisher.events_out
+        return self.publisher.events_out
 
     @property
     def pending(self) -> int:
@@ -182,7 +182,7 @@ class Island:
 
     def goes_ahead(self, record: Record) -> bool:
         """Whether to process a record before its batch is whole comes to the same."""
-        return self._started and self._intake.goes_ahead(record) and self._only is not None
+        return self._started and self.intake.goes_ahead(record) and self._only is not None
 
     def ahead(self, record: Record, batch: Batch | None = None) -> Record:
         """Process a record that `goes_ahead` before its batch is whole.
@@ -199,9 +199,9 @@ class Island:
             whole batch, or `give_up`.
         """
         try:
-            if batch is not None and not self._intake.is_ahead:
+            if batch is not None and not self.intake.is_ahead:
                 self.app.begin(batch)
-            taken = self._intake.take_ahead(record)
+            taken = self.intake.take_ahead(record)
             self._by_timer = False
             self._deliver_runs()
             self._by_timer = True
@@ -239,7 +239,7 @@ class Island:
         if batch is None:
             return self._process(records, tick, closing)
         try:
-            if not self._intake.is_ahead:
+            if not self.intake.is_ahead:
                 self.app.begin(batch)
             outputs = self._process(records, tick, closing)
             self.app.commit()
@@ -249,13 +249,13 @@ class Island:
         return outputs
 
     def _process(self, records: Iterable[Record], tick: int, closing: bool) -> list[Output]:
-        self._intake.take(records, tick)
+        self.intake.take(records, tick)
         frontier = self._merge.frontier(tick)
         if closing:
             frontier = self._merge.close()
         if frontier == NO_CLOCK:
             self._do_commands()
-            return list(self._publisher.flush(frontier))
+            return list(self.publisher.flush(frontier))
         if not self._started:
             self._start(frontier)
         self._by_timer = False
@@ -264,7 +264,7 @@ class Island:
         self.app.advance(frontier)
         self._do_commands()
         put_out, self._put_out = self._put_out, []
-        return [*self._publisher.flush(frontier), *put_out, *self.app.take_deliveries()]
+        return [*self.publisher.flush(frontier), *put_out, *self.app.take_deliveries()]
 
     def snapshot(self) -> bytes:
         """Return the whole state between two batches: typed, versioned, no pickle."""
@@ -273,8 +273,8 @@ class Island:
                 "island": ISLAND_FORMAT,
                 "started": self._started,
                 "app": self.app.snapshot() if self._started else b"",
-                **self._intake.snapshot(),
-                "publisher": self._publisher.snapshot(),
+                **self.intake.snapshot(),
+                "publisher": self.publisher.snapshot(),
                 "timers": self._timers,
             }
         )
@@ -293,8 +293,8 @@ class Island:
         if state["started"]:
             self.app.restore(state["app"])
         self._started = state["started"]
-        self._intake.restore(state)
-        self._publisher.restore(state["publisher"])
+        self.intake.restore(state)
+        self.publisher.restore(state["publisher"])
         self._timers = state["timers"]
 
     def _start(self, frontier: int) -> None:
@@ -302,7 +302,7 @@ class Island:
         first = self._merge.first
         began = frontier if self.live or first is None else min(first, frontier)
         self._started = True
-        self._publisher.begin(began)
+        self.publisher.begin(began)
         self.app.start(began)
 
     def _deliver(self) -> None:
@@ -344,7 +344,7 @@ class Island:
             return True
         parts = mixed.parts() if app.takes_parts({stream for stream, runs in mixed.channels if runs}) else None
         if parts is not None:
-            causes = mixed.causes() if self._publisher.streams else NO_EVENTS
+            causes = mixed.causes() if self.publisher.streams else NO_EVENTS
             if self._run.through_at_once(app, parts, causes, app.clock):
                 return True
         self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
@@ -359,12 +359,12 @@ class Island:
         return app, only
 
     def _do_commands(self) -> None:
-        commands = self._intake.take_commands()
+        commands = self.intake.take_commands()
         if commands:
             self.app.deliver(COMMANDS, commands)
 
     def _collector(self, stream: str) -> Callable[[Sequence[Arrival]], None]:
-        events = self._publisher.collect(stream)
+        events = self.publisher.collect(stream)
         echoed = stream in self._echoed
 
         def put(arrivals: Sequence[Arrival]) -> None:

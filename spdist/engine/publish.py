@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from spdist.engine.cuts import Cut
 from spdist.errors import PlanningError
 from spdist.language.types import Schema, Type
 from spdist.planning.topology import AssignedOutput, Publishing, Strategy
@@ -167,6 +168,11 @@ class Publisher:
                 *([topic, *numbers] for topic, numbers in self._others.items()),
             ],
         }
+
+    def cut(self) -> Cut:
+        """Return how far publishing is."""
+        numbers = {route.topic: tuple(route.seq) for routes in self._routes.values() for route in routes}
+        return Cut(numbers, self._above, self.promised)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over the state of a snapshot."""

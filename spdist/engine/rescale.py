@@ -79,6 +79,7 @@ def rescale(
     for state in states:
         for *place, end in state["seen"]:
             seen[tuple(place)] = max(end, seen.get(tuple(place), 0))
+    undone = {tuple(one) for state in states for one in state.get("undone", ())}
     made = []
     for number in range(shards):
         first = number == 0
@@ -90,6 +91,7 @@ def rescale(
                     "app": write_state(apps[number]) if apps else b"",
                     "merge": merges[number],
                     "seen": [[*place, end] for place, end in seen.items()],
+                    "undone": sorted(list(one) for one in undone),
                     "publisher": {**publisher, "events_out": publisher["events_out"] if first else 0},
                     "timers": max(tuple(state["timers"]) for state in states),
                     "events_in": sum(state["events_in"] for state in states) if first else 0,

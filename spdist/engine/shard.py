@@ -187,6 +187,8 @@ class Shard:
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
         self.island = self._early = None
         outputs = island.process(segment.records, segment.tick, self._named(segment.number), segment.closing)
+        # Before anything of it can be read: whoever keeps a revision after that finds that it was published.
+        self.store.save_cut(segment.number, island.publisher.cut())
         self._count(segment)
         self._is_at(island, segment)
         return self._handed_over(outputs)
@@ -280,6 +282,7 @@ class Shard:
         self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
         for segment in segments:
             self._replay(island, segment)
+        self.store.save_cut(newest.number, island.publisher.cut())
         self._is_at(island, newest)
 
     def _catch_up(self, batch: int) -> bool:
@@ -307,6 +310,7 @@ class Shard:
                 )
             named = self._named(segment.number)
             kept[segment.number] = island.process(segment.records, segment.tick, named, segment.closing)
+        island.intake.undone.add(segment.undone)
         self._unpublished = kept
 
     def _named(self, number: int) -> Batch:

@@ -1,9 +1,10 @@
 """State on disk: a snapshot and the log of inputs after it, and the fence that lets only one owner append to that log.
 
-A directory per group instance holds two kinds of files, each written whole and never changed:
+A directory per group instance holds three kinds of files, each written whole and never changed:
 
 - ``segment-<n>``: what batch *n* is made from: the records as they arrived, the tick, and where reading goes on.
 - ``snapshot-<n>``: the state after segment *n*. Two are kept; segments that only older ones need are deleted.
+- ``cut-<n>``: how far the shard had published after segment *n*, for revisions (`spdist.engine.cuts`); the newest only.
 
 Each is sealed (`spdist.operators.codec.seal`): it tells its format, and no byte of it can change unnoticed. A segment
 also tells which assignment processed it: none is ever replayed through another one, be it of another text or with other
@@ -34,17 +35,19 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from spdist.engine.columns import to_batch, unpacked
+from spdist.engine.cuts import Cut
 from spdist.errors import FencedError, StateError
 from spdist.operators.codec import seal, unseal
 from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
+from spdist.transports.undone import Undone
 
 __all__ = [
     "Positions",
@@ -61,7 +64,7 @@ Positions = dict[str, dict[int, int]]
 
 _FORMAT = 2
 _SNAPSHOTS_KEPT = 2
-_NAME = re.compile(r"(segment|snapshot)-(\d{12})")
+_NAME = re.compile(r"(segment|snapshot|cut)-(\d{12})")
 _BASE = re.compile(r"base-(\d{12})-[0-9a-f]{32}")
 #: How often a new owner tries to take over from one that keeps appending.
 _OPENING_ATTEMPTS = 1000
@@ -102,6 +105,8 @@ class Segment:
         What processes it, see `spdist.engine.layout.assignment_hash`.
     closing : bool
         Whether after it all events are processed that wait for their turn: what goes on does not read their topic.
+    undone : tuple of Undone
+        Of an opening that goes back: what the producers that went back with it had put out since.
     """
 
     number: int
@@ -116,6 +121,7 @@ class Segment:
     moved: str = ""
     assignment: str = ""
     closing: bool = False
+    undone: tuple[Undone, ...] = ()
 
     def marker(self, owner: str, **changes: Any) -> Segment:
         """Return the opening with which `owner` follows on this segment; but for `changes` the state stays as it is."""
@@ -124,7 +130,7 @@ class Segment:
 
 
 #: What the header of a segment's file says of it, beside its number.
-_HEADER = tuple(one.name for one in fields(Segment) if one.name not in ("number", "records"))
+_HEADER = tuple(one.name for one in fields(Segment) if one.name not in ("number", "records", "undone"))
 
 
 class StateStore:
@@ -189,6 +195,8 @@ class StateStore:
             Another owner wrote a segment of that number: it has taken over, stop.
         """
         header = {name: getattr(segment, name) for name in _HEADER}
+        if segment.undone:
+            header["undone"] = [astuple(one) for one in segment.undone]
         if self._write("segment", segment.number, header, _pack(segment.records)):
             # A number may be free again because the segment that had it was deleted, long after we were replaced.
             # Then a kept snapshot stands for it, since segments are deleted only below those.
@@ -238,7 +246,10 @@ class StateStore:
             for topic, offsets in header["positions"].items()
         }
         return Segment(
-            number, records=tuple(unpacked(body)) if body else (), **{name: header[name] for name in _HEADER}
+            number,
+            records=tuple(unpacked(body)) if body else (),
+            undone=tuple(Undone(*one) for one in header.get("undone", ())),
+            **{name: header[name] for name in _HEADER},
         )
 
     def newest(self, owner: str, before_batch: int) -> Segment:
@@ -275,7 +286,7 @@ class StateStore:
         if (base := self.base(up_to)) is not None:
             earlier = StateStore(self.directory / base.base)
             body, segments = earlier.load(max(earlier.numbers("segment")))
-            return body, chain(segments, self._between(base.number, up_to))
+            return body, chain(segments, self._between(base.number - 1, up_to))
         damage: StateError | None = None
         for number in reversed(self.numbers("snapshot")):
             try:
@@ -309,7 +320,7 @@ class StateStore:
         kept = self.numbers("snapshot")[-_SNAPSHOTS_KEPT:]
         if len(kept) < _SNAPSHOTS_KEPT:
             return
-        for kind, limit in (("snapshot", kept[0] - 1), ("segment", kept[0])):
+        for kind, limit in (("snapshot", kept[0] - 1), ("segment", kept[0]), ("cut", kept[0] - 1)):
             for old in self.numbers(kind):
                 if old <= limit:
                     self.path(kind, old).unlink(missing_ok=True)
@@ -320,15 +331,47 @@ class StateStore:
     def leave(self, number: int) -> None:
         """Delete all but segment `number`, the last one: the state is somewhere else, but the fence must stay."""
         self._write("snapshot", number, {}, b"")  # what stands for the segments that are deleted
-        for kind in ("snapshot", "segment"):
+        for kind in ("snapshot", "segment", "cut"):
             for old in self.numbers(kind):
                 if old < number:
                     self.path(kind, old).unlink(missing_ok=True)
         for name, _ in self._bases():
             shutil.rmtree(self.directory / name, ignore_errors=True)
 
+    def save_cut(self, number: int, cut: Cut) -> None:
+        """Store how far the shard has published after segment `number`, in the place of how far after the one before.
+
+        It need not survive the machine's power: whoever loads the state stores it anew.
+        """
+        path = self.path("cut", number)
+        temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+        content = json.dumps({"number": number, **cut.to_dict()}).encode() + b"\n"
+        try:
+            temporary.write_bytes(seal("cut", _FORMAT, content))
+            temporary.replace(path)
+            self.path("cut", number - 1).unlink(missing_ok=True)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise StateError(f"the state in {self.directory} cannot be written: {error}") from error
+
+    def newest_cut(self) -> tuple[int, Cut] | None:
+        """Return the newest segment of which it is known how far the shard had published after it, and that.
+
+        None where it is not known of what the state goes on from, as before its first batch.
+        """
+        numbers = self.numbers("cut")
+        # Of before the shard went back, or of before a snapshot: a state is taken from there on.
+        if not numbers or numbers[-1] < self._newest_snapshot() or not self.path("segment", numbers[-1]).exists():
+            return None
+        base = self.base(max(self.numbers("segment")))
+        if base is not None and base.number > numbers[-1]:
+            return None
+        header, _ = self._read("cut", numbers[-1])
+        return numbers[-1], Cut.from_dict(header)
+
     def path(self, kind: str, number: int) -> Path:
-        """Return the file of segment or snapshot `number`."""
+        """Return the file of segment, snapshot or cut `number`."""
         return self.directory / f"{kind}-{number:012d}"
 
     def _between(self, after: int, up_to: int) -> Iterator[Segment]:

@@ -1,4 +1,7 @@
-"""Revisions that are taken from time to time while a group runs (``state.persistence.intervalInMin``)."""
+"""Revisions that are taken from time to time while a group runs (``state.persistence.intervalInMin``).
+
+Each group takes its own. One of the whole app, which is one moment, is what the leader has them keep.
+"""
 
 from __future__ import annotations
 

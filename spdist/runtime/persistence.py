@@ -5,9 +5,14 @@ reading goes on. It is taken while the group runs, without stopping it, since th
 they are there. Going back is one append to the log of each state: it fences the owner that runs now, and whoever starts
 the group next goes on from the revision.
 
+The revisions of an app's groups are one moment where each is taken after those of the groups that read it: then none
+has heard of what another one's revision does not know, and what is still to be heard lies in the topics, from the
+positions of the revision on. That is a consistent cut (Chandy and Lamport 1985) without a marker: the state of a group
+is known at each of its batches. Where they go back in the other order, each passes over what those before it had put
+out after the revision (`spdist.transports.undone`).
+
 What has been published stays published. A group that went back publishes it again under the same ids, and readers drop
-what they have seen; so the revisions of an app's groups need not be of the very same moment. Tables in databases stay
-as they are.
+what they have seen. Tables in databases stay as they are.
 
 Revisions are kept in a directory, or in a table of a database: then another worker can go back to one although it sees
 none of the files.
@@ -21,14 +26,15 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from spdist.config.sections import Datasource, StatePersistence
 from spdist.engine.state import state_directory
 from spdist.errors import ConfigError, NotFoundError, StateError
-from spdist.runtime.revision_files import is_revision, millis_of, put_back, take
+from spdist.runtime.revision_files import WentBack, is_revision, millis_of, put_back, take
+from spdist.transports.undone import Undone
 
 if TYPE_CHECKING:
     from spdist.stores.revisions import RevisionTable
@@ -50,8 +56,15 @@ class PersistenceStore(Protocol):
         """Return the names of the revisions of `instance`, oldest first."""
         ...
 
-    def restore(self, instance: str, revision: str) -> None:
-        """Let `instance` go back to `revision`. A group that runs is fenced, and fails with its next batch."""
+    def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
+        """Let `instance` go back to `revision`, and pass over what is `undone`; return what it undoes itself.
+
+        A group that runs is fenced, and fails with its next batch.
+        """
+        ...
+
+    def delete(self, instance: str, revision: str) -> None:
+        """Delete a revision of `instance`; nothing happens where it has none of that name."""
         ...
 
     def clear(self, instance: str) -> list[str]:
@@ -125,8 +138,10 @@ class FileSystemPersistenceStore:
         directory = state_directory(self._location / ".revisions", instance)
         return _sorted(os.listdir(directory) if directory.exists() else [])
 
-    def restore(self, instance: str, revision: str) -> None:
-        """Let `instance` go back to `revision`. A group that runs is fenced, and fails with its next batch.
+    def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
+        """Let `instance` go back to `revision`, and pass over what is `undone`; return what it undoes itself.
+
+        A group that runs is fenced, and fails with its next batch.
 
         Raises
         ------
@@ -138,7 +153,17 @@ class FileSystemPersistenceStore:
         source = self._path(instance, revision)
         if not source.exists():
             raise _missing(instance, revision, self.revisions(instance))
-        put_back(self._location, instance, source)
+        return put_back(self._location, instance, source, undone)
+
+    def delete(self, instance: str, revision: str) -> None:
+        """Delete a revision of `instance`; nothing happens where it has none of that name.
+
+        Raises
+        ------
+        StateError
+            The name is no name of a revision.
+        """
+        shutil.rmtree(self._path(instance, revision), ignore_errors=True)
 
     def clear(self, instance: str) -> list[str]:
         """Delete all revisions of `instance`, and return their names, oldest first.
@@ -205,8 +230,10 @@ class DBPersistenceStore:
         """Return the names of the revisions of `instance`, oldest first."""
         return _sorted(self._table.revisions(instance))
 
-    def restore(self, instance: str, revision: str) -> None:
-        """Let `instance` go back to `revision`. A group that runs is fenced, and fails with its next batch.
+    def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
+        """Let `instance` go back to `revision`, and pass over what is `undone`; return what it undoes itself.
+
+        A group that runs is fenced, and fails with its next batch.
 
         Raises
         ------
@@ -227,9 +254,21 @@ class DBPersistenceStore:
                     raise StateError(f"revision {revision} of {instance} is damaged: it has a file {name!r}")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            put_back(self._location, instance, directory)
+            return put_back(self._location, instance, directory, undone)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+    def delete(self, instance: str, revision: str) -> None:
+        """Delete a revision of `instance`; nothing happens where it has none of that name.
+
+        Raises
+        ------
+        StateError
+            The name is no name of a revision.
+        StoreError
+            The database does not take it.
+        """
+        self._table.delete(instance, _checked(revision))
 
     def clear(self, instance: str) -> list[str]:
         """Delete all revisions of `instance`, and return their names, oldest first.

@@ -1,7 +1,8 @@
 """The files of a revision: taken from the state of a group instance while it runs, and put back in its place.
 
-An instance has one state, or one for each shard; each is taken at a moment of its own. That fits together all the same:
-a shard that reads again what it has read already leaves it out, and readers drop what was published before.
+An instance has one state, or one for each shard; each is taken at a moment of its own, as shards hear nothing of each
+other. What of a state is taken ends at the newest segment of which it is known how far its shard had published after
+it (`spdist.engine.cuts`): with that, readers that go back too tell what the revision stands by from what came later.
 
 A revision has the assignment that made it, too. One of another text, of another number of shards, or from before either
 was changed, is put back as it is; the next start of the group goes on from it with what that text has processed, and
@@ -15,9 +16,11 @@ import os
 import re
 import shutil
 import uuid
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spdist.engine.cuts import Cut, together
 from spdist.engine.layout import (
     ASSIGNMENT,
     Layout,
@@ -30,8 +33,11 @@ from spdist.engine.layout import (
 )
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
+from spdist.planning.topology import Assignment, shard_names
+from spdist.transports.base import Transport
+from spdist.transports.undone import Undone
 
-__all__ = ["is_revision", "millis_of", "put_back", "take"]
+__all__ = ["WentBack", "is_revision", "millis_of", "put_back", "take"]
 
 MANIFEST = "manifest.json"
 
@@ -39,6 +45,40 @@ _NAME = re.compile(r"\d{1,15}__[^/\\]{1,200}")
 _FORMAT = 2
 #: How often a revision is begun again because the running group has just deleted what was to be taken.
 _ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WentBack:
+    """From where on it is undone what an instance had published that went back.
+
+    Parameters
+    ----------
+    cuts : mapping of str to Cut
+        How far its producers had published at the revision, those that it has now included; empty where that is not
+        known.
+    topics : frozenset of str
+        To which it publishes, at the revision or now.
+    """
+
+    cuts: Mapping[str, Cut]
+    topics: frozenset[str]
+
+    def undone(self, topics: Transport) -> tuple[Undone, ...]:
+        """Return what readers are to pass over that go back, too; call it while the instance does not run.
+
+        Raises
+        ------
+        TransportError
+            No server answers.
+        """
+        ends = {name: topics.end_offsets(name) for name in sorted(self.topics) if topics.partitions(name)}
+        return tuple(
+            Undone(topic, partition, producer, end, cut.number(topic, partition), cut.clock)
+            for topic, offsets in ends.items()
+            for partition, end in sorted(offsets.items())
+            for producer, cut in self.cuts.items()
+            if end
+        )
 
 
 def is_revision(name: str) -> bool:
@@ -103,8 +143,24 @@ def take(location: Path, instance: str, revision: str, target: Path) -> None:
     raise StateError(f"the state of {instance} changes too fast to keep it", hint="try again")
 
 
-def put_back(location: Path, instance: str, source: Path) -> None:
+def put_back(location: Path, instance: str, source: Path, undone: Sequence[Undone] = ()) -> WentBack:
     """Let `instance` go back to the revision in the directory `source`; a group that runs is fenced.
+
+    Parameters
+    ----------
+    location : path
+        Below which the states of all instances are.
+    instance : str
+        What goes back.
+    source : path
+        Where the revision is.
+    undone : sequence of Undone
+        What it is to pass over, of producers that went back before.
+
+    Returns
+    -------
+    WentBack
+        From where on what it had published is undone.
 
     Raises
     ------
@@ -120,11 +176,14 @@ def put_back(location: Path, instance: str, source: Path) -> None:
     # A state that begins here goes on under the ids that the revision knows.
     begins = now.stores[0].last() is None
     same_place = begins or (now.name, now.count) == (name, len(shards))
+    went_back = _went_back(now, source, shards, made_by)
+    read = {one.topic for by in (made_by, kept_assignment(now.directory)) if by is not None for one in by.inputs}
+    undone = [one for one in undone if one.topic in read]
     if same_place and assignment_hash(keep_assignment(now, made_by)) == assignment_hash(made_by):
-        _put_back_into(now, source, shards, instance)
-        return
+        _put_back_into(now, source, shards, instance, undone)
+        return went_back
     layout = begin_layout(now, len(shards), made_by, back=True)
-    _put_back_into(layout, source, shards, instance)
+    _put_back_into(layout, source, shards, instance, undone)
     while True:
         last = now.stores[0].last()
         assert last is not None  # states do not become less
@@ -134,16 +193,30 @@ def put_back(location: Path, instance: str, source: Path) -> None:
             if current_layout(whole) != now:
                 raise
         else:
-            return
+            return went_back
 
 
-def _put_back_into(layout: Layout, source: Path, shards: list[str], instance: str) -> None:
+def _went_back(now: Layout, source: Path, shards: list[str], made_by: Assignment) -> WentBack:
+    """Return from where on is undone what the shards have published, those of the revision and those of now."""
+    cuts = [found[1] for shard in shards if (found := StateStore(source / shard).newest_cut()) is not None]
+    if len(cuts) < len(shards):  # of an older version: nobody can tell
+        return WentBack({}, frozenset())
+    # Shards under other names number above all that those before them had put out.
+    names = dict.fromkeys(shard_names(made_by.name, now.count), together(cuts))
+    names |= dict(zip(shard_names(made_by.name, len(shards)), cuts, strict=True))
+    runs = kept_assignment(now.directory) or made_by
+    published = {publishing.topic for one in (made_by, runs) for put in one.outputs for publishing in put.publishing}
+    return WentBack(names, frozenset(published))
+
+
+def _put_back_into(layout: Layout, source: Path, shards: list[str], instance: str, undone: Sequence[Undone]) -> None:
     for shard, store in zip(shards, layout.stores, strict=True):
-        _put_back(store, source / shard, instance)
+        _put_back(store, source / shard, instance, undone)
 
 
-def _put_back(store: StateStore, source: Path, instance: str) -> None:
-    earlier = StateStore(source).last()
+def _put_back(store: StateStore, source: Path, instance: str, undone: Sequence[Undone]) -> None:
+    stored = StateStore(source)
+    earlier, cut = stored.last(), stored.newest_cut()
     if earlier is None:
         raise StateError(f"the revision of {instance} is damaged: it has no segment")
     while True:
@@ -154,22 +227,27 @@ def _put_back(store: StateStore, source: Path, instance: str) -> None:
         base = store.directory / f"base-{number:012d}-{uuid.uuid4().hex}"
         base.mkdir(parents=True)
         _take(StateStore(source), base)
-        mark = replace(earlier, number=number - 1).marker(base.name, base=base.name)
+        mark = replace(earlier, number=number - 1).marker(base.name, base=base.name, undone=tuple(undone))
         try:
             store.append(mark)
         except FencedError:  # the running group was faster; try with the next number
             shutil.rmtree(base)
-        else:
-            return
+            continue
+        if cut is not None:
+            store.save_cut(number, cut[1])
+        return
 
 
 def _take(store: StateStore, target: Path) -> Segment:
     """Link everything into `target` that the newest state is loaded from; return its last segment."""
-    last = store.last()
+    last, cut = store.last(), store.newest_cut()
     if last is None:
         raise StateError(f"there is no state in {store.directory} yet", hint="wait until the group has run a batch")
     target.mkdir(exist_ok=True)
     files: list[Path] = []
+    if cut is not None:
+        last = store.segment(cut[0])
+        files.append(store.path("cut", cut[0]))
     if (base := store.base(last.number)) is not None:
         _take(StateStore(store.directory / base.base), target / base.base)
         first = base.number

@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
+from spdist.engine.cuts import Cut
 from spdist.errors import TransportError, TransportUnavailableError
+from spdist.runtime.revision_files import WentBack
 from spdist.services.process import Service
 from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
+from spdist.transports.undone import UndoneRecords
 
 Factory = Callable[[], Transport]
 #: ``make(number, partition, topic, producer)``: a record of the test's topic.
@@ -119,6 +122,26 @@ class TransportContract:
             transport.read(topic, 0, 4)
         with pytest.raises(TransportError, match="partition 1 ends at offset 0"):
             transport.read(topic, 1, 1)
+
+    def test_what_a_producer_had_put_out_before_it_went_back_is_told_from_what_comes(
+        self, transport: Transport, topic: str, make: Make
+    ) -> None:
+        transport.ensure(topic, 2)
+        transport.append([make(number, partition) for number in range(4) for partition in range(2)])
+        transport.append([make(9, 1, producer="q")])
+        went_back = WentBack({"p": Cut({topic: (2, 3)}, 0, 1002)}, frozenset({topic, f"{topic}.never"}))
+        undone = UndoneRecords(went_back.undone(transport))
+        transport.append([make(number, partition) for number in range(2, 5) for partition in range(2)])
+        read = [record for partition in range(2) for record in whole_partition(transport, topic, partition)]
+        left = [(record.partition, record.producer, record.seq) for record in read if not undone.covers(record)]
+        first = [(0, "p", number) for number in (0, 1, 2, 3, 4)]
+        assert left == [
+            *first,
+            *((1, "p", number) for number in (0, 1, 2)),
+            (1, "q", 9),
+            *((1, "p", n) for n in (2, 3, 4)),
+        ]
+        assert not undone, "what was read is known no more"
 
     def test_a_topic_that_is_made_anew_has_another_identity(
         self, transport: Transport, factory: Factory, topic: str, make: Make, delete: Delete
