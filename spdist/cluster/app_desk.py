@@ -10,7 +10,7 @@ from spdist.clock import Clock
 from spdist.cluster import views
 from spdist.cluster.plans import Plans
 from spdist.cluster.questions import Answer, Question, Questions, holders_of
-from spdist.cluster.revisions import AppRevisions, revision_hosts
+from spdist.cluster.revisions import AppRevisions, Hosts, revision_hosts
 from spdist.cluster.slots import Slots
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import DeploymentState, deployment_status, deployment_statuses
@@ -85,8 +85,8 @@ class AppDesk:
         """Delete the revisions of an app, or of all apps; see `AppRevisions.clear`."""
         return self._revisions.clear(app, self._hosts(app), restart=restart)
 
-    def _hosts(self, app: str | None) -> dict[str, str]:
-        found: dict[str, str] = self._ask(lambda state, now_ms: revision_hosts(state, app, now_ms))
+    def _hosts(self, app: str | None) -> Hosts:
+        found: Hosts = self._ask(lambda state, now_ms: revision_hosts(state, app, now_ms))
         return found
 
     # ----------------------------------------------------------------------------------------------- queries on demand

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from spdist.cluster.keeper import Keeper
 from spdist.cluster.revisions import revision_name
-from spdist.cluster.wire import OrderMessage
+from spdist.cluster.wire import OrderMessage, OutcomeMessage
 from spdist.config import Config
+from spdist.transports.base import Transport
+from spdist.transports.undone import Undone
 
-__all__ = ["GroupRevisions", "RevisionStore", "file_store"]
+if TYPE_CHECKING:
+    from spdist.runtime.revision_files import WentBack
+
+__all__ = ["GroupRevisions", "RevisionStore", "file_store", "open_topics"]
 
 
 class RevisionStore(Protocol):
@@ -19,8 +26,12 @@ class RevisionStore(Protocol):
         """Keep the present state of a group instance under a name."""
         ...
 
-    def restore(self, instance: str, revision: str) -> None:
-        """Let a group instance, which does not run, go back."""
+    def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
+        """Let a group instance, which does not run, go back, and pass over what is undone; return what it undoes."""
+        ...
+
+    def delete(self, instance: str, revision: str) -> None:
+        """Delete a revision of a group instance, if it is there."""
         ...
 
     def revisions(self, instance: str) -> list[str]:
@@ -39,6 +50,13 @@ def file_store(config: Config) -> RevisionStore:
     return open_persistence(config.state_persistence, config.datasources)
 
 
+def open_topics(config: Config) -> Transport:
+    """Return the topics between groups."""
+    from spdist.transports.opening import open_transport, transport_settings
+
+    return open_transport(transport_settings(config.transports))
+
+
 class GroupRevisions:
     """What a worker does with revisions, be it ordered by the leader or by an operator at its own interface.
 
@@ -48,23 +66,31 @@ class GroupRevisions:
         Where they are kept.
     keeper : Keeper
         The groups that run here.
+    topics : callable
+        Opens the topics between groups.
     """
 
-    def __init__(self, store: RevisionStore, keeper: Keeper) -> None:
+    def __init__(self, store: RevisionStore, keeper: Keeper, topics: Callable[[], Transport]) -> None:
         self._store = store
         self._keeper = keeper
+        self._topics = topics
 
-    def perform(self, order: OrderMessage) -> list[str]:
+    def perform(self, order: OrderMessage) -> OutcomeMessage:
         """Carry out an order; the instance need not be here, since all workers see the state of all groups."""
-        if order.kind == "backup":
-            self._store.save(order.instance, order.revision)
-        elif order.kind == "restore":
-            self._restore(order.instance, order.revision)
-        elif order.kind in ("clear", "clear-stopped"):
-            return self._clear(order.instance, restart=order.kind == "clear-stopped")
-        else:
-            return self._store.revisions(order.instance)
-        return []
+        known: list[str] = []
+        undone: tuple[Undone, ...] = ()
+        match order.kind:
+            case "backup":
+                self._store.save(order.instance, order.revision)
+            case "restore":
+                undone = self._restore(order.instance, order.revision, order.undone)
+            case "delete":
+                self._store.delete(order.instance, order.revision)
+            case "clear" | "clear-stopped":
+                known = self._clear(order.instance, restart=order.kind == "clear-stopped")
+            case "revisions":
+                known = self._store.revisions(order.instance)
+        return OutcomeMessage(id=order.id, revisions=known, undone=list(undone))
 
     def backup(self, name: str, at_ms: int) -> str:
         """Keep the state of an instance that is here, while it runs, and return the name of the revision.
@@ -115,5 +141,14 @@ class GroupRevisions:
             gone += self._store.clear(name)
         return gone
 
-    def _restore(self, name: str, revision: str) -> None:
-        self._keeper.while_stopped(name, lambda: self._store.restore(name, revision))
+    def _restore(self, name: str, revision: str, undone: Sequence[Undone] = ()) -> tuple[Undone, ...]:
+        """Let an instance go back, and return what readers are to pass over that go back after it."""
+        found: list[Undone] = []
+
+        def go_back() -> None:
+            went_back = self._store.restore(name, revision, undone)
+            with contextlib.closing(self._topics()) as topics:
+                found.extend(went_back.undone(topics))
+
+        self._keeper.while_stopped(name, go_back)
+        return tuple(found)

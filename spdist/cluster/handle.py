@@ -107,7 +107,17 @@ class Deployment:
         return self._client.query(self, text)
 
     def backup(self) -> str:
-        """Have the state of all groups kept under a name, and return that: the revision."""
+        """Have the state of all groups kept under a name, as of one moment, and return that: the revision.
+
+        They go on meanwhile. Where one cannot be kept, none is.
+
+        Raises
+        ------
+        StateError
+            A group has no state yet, or it cannot be kept.
+        ClusterError
+            A worker did not report in time.
+        """
         return self._client.do(requests.backup(self.name))
 
     def revisions(self) -> list[str]:
@@ -120,6 +130,9 @@ class Deployment:
 
     def restore(self, revision: str) -> None:
         """Take all groups back to a revision; they go on from the positions in their topics that belong to it.
+
+        What they had published since they pass over. What has left the app cannot be unsent: it comes again, under the
+        same ids.
 
         Raises
         ------

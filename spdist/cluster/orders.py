@@ -1,8 +1,9 @@
-"""Orders to workers besides "run this": keep a revision, go back to one, list, delete. They travel with heartbeats.
+"""Orders to workers besides "run this": keep a revision, go back to one, list or delete them.
 
-The leader puts an order into every answer to its worker until the worker reports the outcome; the worker carries out
-each order once, in a thread of its own, and reports its outcome until the order is no longer in the answers. So nobody
-has to call a worker, and no manager shows its password to an address that somebody has registered.
+They travel with the heartbeats. The leader puts an order into every answer to its worker until the worker reports the
+outcome; the worker carries out each order once, in a thread of its own, and reports its outcome until the order is no
+longer in the answers. So nobody has to call a worker, and no manager shows its password to an address that somebody has
+registered.
 """
 
 from __future__ import annotations
@@ -10,25 +11,26 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body, read_error
 from spdist.errors import SpdistError
+from spdist.transports.undone import Undone
 
 __all__ = ["Kind", "OrderBook", "OrderDesk"]
 
 _log = logging.getLogger("spdist.cluster")
 
-Kind = Literal["backup", "restore", "revisions", "clear", "clear-stopped"]
+Kind = Literal["backup", "restore", "revisions", "clear", "clear-stopped", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
     order: OrderMessage
-    outcome: Future[list[str]]
+    outcome: Future[OutcomeMessage]
 
 
 class OrderBook:
@@ -43,11 +45,14 @@ class OrderBook:
         self._lock = threading.Lock()
         self._given: dict[str, dict[str, _Given]] = {}
 
-    def give(self, worker: str, kind: Kind, instance: str, revision: str = "") -> Future[list[str]]:
-        """Give an order to a worker; the future has the revisions that were asked for, or the error."""
-        given = _Given(OrderMessage(id=uuid.uuid4().hex, kind=kind, instance=instance, revision=revision), Future())
+    def give(
+        self, worker: str, kind: Kind, instance: str, revision: str = "", undone: Sequence[Undone] = ()
+    ) -> Future[OutcomeMessage]:
+        """Give an order to a worker; the future has what the worker reports, or the error."""
+        order = OrderMessage(id=uuid.uuid4().hex, kind=kind, instance=instance, revision=revision, undone=list(undone))
+        given = _Given(order, Future())
         with self._lock:
-            self._given.setdefault(worker, {})[given.order.id] = given
+            self._given.setdefault(worker, {})[order.id] = given
         return given.outcome
 
     def open_for(self, worker: str) -> list[OrderMessage]:
@@ -63,11 +68,11 @@ class OrderBook:
             if given is None:
                 continue
             if outcome.error is None:
-                given.outcome.set_result(outcome.revisions)
+                given.outcome.set_result(outcome)
             else:
                 given.outcome.set_exception(read_error(outcome.error, f"{given.order.kind} on worker {worker}"))
 
-    def take_back(self, outcomes: Iterable[Future[list[str]]]) -> None:
+    def take_back(self, outcomes: Iterable[Future[OutcomeMessage]]) -> None:
         """Forget orders whose outcome nobody waits for any more."""
         unwanted = {id(outcome) for outcome in outcomes}
         with self._lock:
@@ -81,7 +86,7 @@ class OrderDesk:
     Parameters
     ----------
     perform : callable
-        Carries out an order and returns the revisions it asked for; may block, may raise.
+        Carries out an order and returns what is to be reported; may block, may raise.
     finished : callable
         Called, from any thread, when there is an outcome to report.
 
@@ -90,7 +95,7 @@ class OrderDesk:
     One entry for each order that the leader still lists.
     """
 
-    def __init__(self, perform: Callable[[OrderMessage], list[str]], finished: Callable[[], None]) -> None:
+    def __init__(self, perform: Callable[[OrderMessage], OutcomeMessage], finished: Callable[[], None]) -> None:
         self._perform = perform
         self._finished = finished
         self._lock = threading.Lock()
@@ -112,15 +117,14 @@ class OrderDesk:
             return [outcome for outcome in self._outcomes.values() if outcome is not None]
 
     def _carry_out(self, order: OrderMessage) -> None:
-        error: dict[str, Any] | None = None
-        found: list[str] = []
         try:
-            found = self._perform(order)
+            outcome = self._perform(order)
         except SpdistError as problem:
-            error = error_body(problem)
+            outcome = OutcomeMessage(id=order.id, error=error_body(problem))
         except Exception as defect:
             _log.exception("%s of %s failed", order.kind, order.instance)
             error = error_body(SpdistError(f"{order.kind} of {order.instance} failed: {defect!r}"))
+            outcome = OutcomeMessage(id=order.id, error=error)
         with self._lock:
-            self._outcomes[order.id] = OutcomeMessage(id=order.id, revisions=found, error=error)
+            self._outcomes[order.id] = outcome
         self._finished()

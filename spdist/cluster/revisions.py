@@ -1,9 +1,15 @@
-"""Revisions of a whole app: the leader has the workers keep, list or go back to the state of each of its groups."""
+"""Revisions of a whole app: the leader has the workers keep, list or go back to the state of each of its groups.
+
+A revision of all groups is one moment: each group's part is taken after those of all groups that read of it. So none
+has heard of what another one's part does not know (`spdist.runtime.persistence`). Going back is the other way round:
+each group is told what those before it had put out after the revision, and passes over that.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 
 from spdist.cluster.access import CALLER
@@ -12,11 +18,20 @@ from spdist.cluster.orders import Kind, OrderBook
 from spdist.cluster.slots import Slots
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
-from spdist.errors import ClusterError, NotFoundError, NoWorkersError
+from spdist.cluster.wire import OutcomeMessage
+from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
+from spdist.planning.levels import levels
+from spdist.transports.undone import Undone
 
-__all__ = ["AppRevisions", "revision_hosts", "revision_name"]
+__all__ = ["AppRevisions", "Hosts", "revision_hosts", "revision_name"]
 
 _log = logging.getLogger("spdist.cluster.manager")
+
+#: For each group instance the worker that is to see to it; instances in levels, see `spdist.planning.levels`.
+Hosts = Sequence[Mapping[str, str]]
+
+#: How long the parts of a revision that failed are waited for to be deleted, s.
+_DELETE_S = 10.0
 
 
 def revision_name(app: str, at_ms: int) -> str:
@@ -24,8 +39,8 @@ def revision_name(app: str, at_ms: int) -> str:
     return f"{at_ms}__{app}"
 
 
-def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> dict[str, str]:
-    """Return for each group instance of `app`, or of all apps, its worker, or any while it waits for one.
+def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> Hosts:
+    """Return for each group instance of `app`, or of all apps, its worker, or any while it waits for one; in levels.
 
     Raises
     ------
@@ -34,12 +49,16 @@ def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> dict[st
     NoWorkersError
         No worker has joined.
     """
-    known = deployment_statuses(state, now_ms) if app is None else (deployment_status(state, app, now_ms),)
-    groups = [group for one in known for group in one.groups]
+    statuses = deployment_statuses(state, now_ms) if app is None else (deployment_status(state, app, now_ms),)
     workers = [member.report.id for member in state.members if not member.report.leaving]
-    if groups and not workers:
-        raise NoWorkersError(f"no worker has joined that could see to the state of {app or 'the apps'}")
-    return {group.app_name: group.worker or workers[0] for group in groups}
+    hosts: list[dict[str, str]] = []
+    for status in statuses:
+        if status.groups and not workers:
+            raise NoWorkersError(f"no worker has joined that could see to the state of {status.name}")
+        known = {group.app_name: group.worker or workers[0] for group in status.groups}
+        order = levels(state.deployments.by_name[status.name].assignments)
+        hosts += [{name: known[name] for name in level if name in known} for level in order]
+    return hosts
 
 
 class AppRevisions:
@@ -52,7 +71,7 @@ class AppRevisions:
     book : OrderBook
         Where orders are given.
     timeout_s : float
-        How long the workers may take: a group finishes its batch before it goes back.
+        How long the workers may take for all groups: each finishes its batch before it goes back.
     note : callable
         Is told what was done.
     most : int
@@ -71,15 +90,17 @@ class AppRevisions:
         self._timeout_s = timeout_s
         self._slots = Slots(most, "requests about revisions")
 
-    def backup(self, app: str, hosts: Mapping[str, str], at_ms: int) -> str:
-        """Have the state of all groups of `app` kept, and return the name of the revision.
+    def backup(self, app: str, hosts: Hosts, at_ms: int) -> str:
+        """Have the state of all groups of `app` kept as of one moment, and return the name of the revision.
+
+        Where it fails, nothing is kept.
 
         Parameters
         ----------
         app : str
             The app.
-        hosts : mapping of str to str
-            For each of its group instances the worker that is to do it.
+        hosts : Hosts
+            Its group instances and their workers.
         at_ms : int
             Now, ms since epoch.
 
@@ -90,19 +111,25 @@ class AppRevisions:
         ClusterError
             A worker did not report in time.
         """
-        revision = revision_name(app, at_ms)
-        self._order("backup", hosts, revision)
-        message = f"revision {revision} is kept"
-        _log.info("%s", message)
-        self._note(Announce("app-backed-up", app, message, app=app, user=CALLER.get()))
+        revision, deadline_s = revision_name(app, at_ms), self._deadline_s()
+        asked: dict[str, str] = {}
+        try:
+            for level in reversed(hosts):
+                asked |= level
+                self._order("backup", level, deadline_s, revision)
+        except SpdistError:
+            self._delete(asked, revision)
+            raise
+        self._say("app-backed-up", app, f"revision {revision} is kept")
         return revision
 
-    def revisions(self, hosts: Mapping[str, str]) -> list[str]:
+    def revisions(self, hosts: Hosts) -> list[str]:
         """Return the revisions that all groups have, oldest first; raises as `backup` does."""
-        kept = list(self._order("revisions", hosts).values())
+        outcomes = self._order("revisions", _all(hosts), self._deadline_s())
+        kept = [outcome.revisions for outcome in outcomes.values()]
         return [name for name in kept[0] if all(name in names for names in kept)] if kept else []
 
-    def restore(self, app: str, hosts: Mapping[str, str], revision: str) -> None:
+    def restore(self, app: str, hosts: Hosts, revision: str) -> None:
         """Have all groups of `app` go back to `revision`.
 
         Raises
@@ -116,12 +143,13 @@ class AppRevisions:
         if revision not in known:
             hint = f"its revisions: {', '.join(known) or 'none'}"
             raise NotFoundError(f"{app} has no revision {revision}", hint=hint)
-        self._order("restore", hosts, revision)
-        message = f"{app} goes on from revision {revision}"
-        _log.info("%s", message)
-        self._note(Announce("app-restored", app, message, app=app, user=CALLER.get()))
+        deadline_s, undone = self._deadline_s(), list[Undone]()
+        for level in hosts:
+            outcomes = self._order("restore", level, deadline_s, revision, undone)
+            undone += [one for outcome in outcomes.values() for one in outcome.undone]
+        self._say("app-restored", app, f"{app} goes on from revision {revision}")
 
-    def clear(self, app: str | None, hosts: Mapping[str, str], *, restart: bool) -> list[str]:
+    def clear(self, app: str | None, hosts: Hosts, *, restart: bool) -> list[str]:
         """Have all revisions of `app`, or of all apps, deleted, and return the names of those that were there.
 
         What runs goes on from its present state, which is none of them.
@@ -130,8 +158,8 @@ class AppRevisions:
         ----------
         app : str, optional
             The app.
-        hosts : mapping of str to str
-            For each of the group instances the worker that is to do it.
+        hosts : Hosts
+            Its group instances, or all.
         restart : bool
             Whether each is stopped before and started again afterwards.
 
@@ -140,17 +168,35 @@ class AppRevisions:
         StateError, ClusterError
             As `backup` does. What is deleted already stays so: clear once more.
         """
-        gone = self._order("clear-stopped" if restart else "clear", hosts).values()
-        names = sorted({name for one in gone for name in one}, key=lambda name: (int(name.partition("__")[0]), name))
-        message = f"revisions are deleted: {', '.join(names) or 'there were none'}"
-        _log.info("%s", message)
-        self._note(Announce("app-revisions-deleted", app or "", message, app=app or "", user=CALLER.get()))
+        outcomes = self._order("clear-stopped" if restart else "clear", _all(hosts), self._deadline_s()).values()
+        found = {name for outcome in outcomes for name in outcome.revisions}
+        names = sorted(found, key=lambda name: (int(name.partition("__")[0]), name))
+        self._say("app-revisions-deleted", app or "", f"revisions are deleted: {', '.join(names) or 'there were none'}")
         return names
 
-    def _order(self, kind: Kind, hosts: Mapping[str, str], revision: str = "") -> dict[str, list[str]]:
+    def _say(self, kind: str, app: str, message: str) -> None:
+        _log.info("%s", message)
+        self._note(Announce(kind, app, message, app=app, user=CALLER.get()))
+
+    def _delete(self, hosts: Mapping[str, str], revision: str) -> None:
+        """Delete what is kept of a revision that failed; a worker that does not answer keeps its part, unlisted."""
+        try:
+            self._order("delete", hosts, time.monotonic() + _DELETE_S, revision)
+        except SpdistError as error:
+            _log.warning("parts of revision %s, which failed, may be left: %s", revision, error.message)
+
+    def _deadline_s(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+    def _order(
+        self, kind: Kind, hosts: Mapping[str, str], deadline_s: float, revision: str = "", undone: Sequence[Undone] = ()
+    ) -> dict[str, OutcomeMessage]:
         with self._slots:
-            given = {instance: self._book.give(worker, kind, instance, revision) for instance, worker in hosts.items()}
-            late = wait(given.values(), timeout=self._timeout_s).not_done
+            given = {
+                instance: self._book.give(worker, kind, instance, revision, undone)
+                for instance, worker in hosts.items()
+            }
+            late = wait(given.values(), timeout=max(0.0, deadline_s - time.monotonic())).not_done
         if late:
             self._book.take_back(late)
             slow = ", ".join(f"{instance} ({hosts[instance]})" for instance, one in given.items() if one in late)
@@ -159,3 +205,7 @@ class AppRevisions:
                 hint="if a worker has gone, its groups move in a moment; then try again",
             )
         return {instance: outcome.result() for instance, outcome in given.items()}
+
+
+def _all(hosts: Hosts) -> dict[str, str]:
+    return {instance: worker for level in hosts for instance, worker in level.items()}

@@ -11,7 +11,15 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from spdist.cluster.election import LeaderRow
@@ -41,6 +49,7 @@ from spdist.errors import (
     error_codes,
 )
 from spdist.planning.topology import Assignment
+from spdist.transports.undone import Undone
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -219,17 +228,33 @@ class GroupState(Message):
     metrics: _Metrics = {}
 
 
-class OrderMessage(Message):
+class _WithUndone(Message):
+    """A message about going back; without `undone`, which older nodes refuse, where there is nothing of that kind."""
+
+    undone: Annotated[list[Undone], Field(max_length=1_000_000)] = []
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        told: dict[str, Any] = rest(self)
+        if not self.undone:
+            told.pop("undone", None)
+        return told
+
+
+class OrderMessage(_WithUndone):
     """What a worker is to do besides running groups; see `spdist.cluster.orders`."""
 
     id: _Name
-    kind: Literal["backup", "restore", "revisions", "clear", "clear-stopped"]
+    kind: Literal["backup", "restore", "revisions", "clear", "clear-stopped", "delete"]
     instance: _Name
     revision: Annotated[str, Field(max_length=500)] = ""
 
 
-class OutcomeMessage(Message):
-    """How an order ended: with an error in the form of `error_body`, or with the revisions that were asked for."""
+class OutcomeMessage(_WithUndone):
+    """How an order ended: with an error in the form of `error_body`, or with what it was to find.
+
+    That are the revisions that were asked for, or what readers are to pass over of an instance that went back.
+    """
 
     id: _Name
     revisions: Annotated[list[_Name], Field(max_length=10_000)] = []

@@ -19,7 +19,7 @@ from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server, worker_app
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.first_password import with_first_user
-from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store
+from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
 from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
 from spdist.cluster.known_managers import KnownManagers
@@ -274,7 +274,8 @@ class Worker:
         return self._keeper
 
     def _known_revisions(self) -> GroupRevisions:
-        return GroupRevisions(self._store or file_store(self.config), self._known_keeper())
+        store = self._store or file_store(self.config)
+        return GroupRevisions(store, self._known_keeper(), lambda: open_topics(self.config))
 
     # ------------------------------------------------------------------------------------------------ for the interface
     def apps(self) -> list[Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,13 @@ from spdist.cluster.client import Caller, ClusterClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.orders import OrderBook, OrderDesk
 from spdist.cluster.revisions import AppRevisions
-from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body
+from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body, read_message
 from spdist.cluster.worker import Worker
+from spdist.engine.cuts import Cut
 from spdist.errors import BusyError, ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
+from spdist.runtime.revision_files import WentBack
+from spdist.transports.base import NO_CLOCK
+from spdist.transports.undone import Undone
 from tests.cluster.shells import APP, PASSWORD, FakeSpark, manager_config, running_manager, worker_config
 
 Eventually = Callable[..., Any]
@@ -27,19 +31,28 @@ class FakeStore:
 
     def __init__(self, spark: FakeSpark | None = None) -> None:
         self.kept: dict[str, list[str]] = {}
+        self.saved: list[str] = []
         self.restored: list[tuple[str, str, list[str]]] = []
         self.cleared: list[tuple[str, list[str]]] = []
+        self.undone: dict[str, tuple[Undone, ...]] = {}
         self.problem: Exception | None = None
+        self.broken = ""
         self._spark = spark
 
     def save(self, instance: str, revision: str) -> None:
-        if self.problem:
+        if self.problem and instance == (self.broken or instance):
             raise self.problem
+        self.saved.append(instance)
         self.kept.setdefault(instance, []).append(revision)
 
-    def restore(self, instance: str, revision: str) -> None:
+    def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
         running = self._spark.of(instance) if self._spark else []
         self.restored.append((instance, revision, list(running[-1].told) if running else []))
+        self.undone[instance] = tuple(undone)
+        return WentBack({instance: Cut({}, 7, 70)}, frozenset({"Trades.Clean"}))
+
+    def delete(self, instance: str, revision: str) -> None:
+        self.kept[instance] = [name for name in self.kept.get(instance, []) if name != revision]
 
     def revisions(self, instance: str) -> list[str]:
         return self.kept.get(instance, [])
@@ -64,7 +77,7 @@ def test_an_order_is_repeated_until_its_outcome_is_known() -> None:
     assert not outcome.done(), "another worker knows nothing of it"
     book.settle("worker-1", [OutcomeMessage(id=first.id, revisions=["1__A"])])
     book.settle("worker-1", [OutcomeMessage(id=first.id, revisions=["2__A"])])
-    assert outcome.result() == ["1__A"]
+    assert outcome.result().revisions == ["1__A"]
     assert book.open_for("worker-1") == []
 
 
@@ -87,7 +100,12 @@ def test_an_order_that_is_taken_back_is_not_given_again() -> None:
 
 def test_a_worker_carries_out_an_order_once_and_reports_until_it_is_known(eventually: Eventually) -> None:
     done: list[str] = []
-    desk = OrderDesk(lambda one: [done.append(one.id) or "r"], lambda: None)  # type: ignore[func-returns-value]
+
+    def perform(one: OrderMessage) -> OutcomeMessage:
+        done.append(one.id)
+        return OutcomeMessage(id=one.id, revisions=["r"])
+
+    desk = OrderDesk(perform, lambda: None)
     desk.take([order("a"), order("b")])
     desk.take([order("a"), order("b")])
     eventually(lambda: len(desk.outcomes()) == 2, "both are carried out")
@@ -104,10 +122,10 @@ def test_an_order_that_is_under_way_is_not_begun_again_when_it_is_missing_from_o
     may_end = threading.Event()
     begun: list[str] = []
 
-    def perform(one: OrderMessage) -> list[str]:
+    def perform(one: OrderMessage) -> OutcomeMessage:
         begun.append(one.id)
         may_end.wait(10)
-        return []
+        return OutcomeMessage(id=one.id)
 
     desk = OrderDesk(perform, lambda: None)
     desk.take([order("a")])
@@ -123,7 +141,7 @@ def test_an_order_that_is_under_way_is_not_begun_again_when_it_is_missing_from_o
     ("problem", "code"), [(NotFoundError("no revision"), NotFoundError.code), (KeyError("x"), SpdistError.code)]
 )
 def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exception, code: str) -> None:
-    def perform(one: OrderMessage) -> list[str]:
+    def perform(one: OrderMessage) -> OutcomeMessage:
         raise problem
 
     desk = OrderDesk(perform, lambda: None)
@@ -135,7 +153,7 @@ def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exceptio
 def test_a_worker_that_does_not_report_is_named() -> None:
     book = OrderBook()
     with pytest.raises(ClusterError, match=r"A-g-1 \(worker-1\)"):
-        AppRevisions(book, timeout_s=0.01).backup("A", {"A-g-1": "worker-1"}, 1)
+        AppRevisions(book, timeout_s=0.01).backup("A", [{"A-g-1": "worker-1"}], 1)
     assert book.open_for("worker-1") == []
 
 
@@ -163,18 +181,27 @@ class Obedient(OrderBook):
         super().__init__()
         self.kept = kept
         self.asked: list[str] = []
+        self.told: dict[str, list[Undone]] = {}
+        self.fails: list[str] = []
 
-    def give(self, worker: str, kind: Any, instance: str, revision: str = "") -> Future[list[str]]:
+    def give(
+        self, worker: str, kind: Any, instance: str, revision: str = "", undone: Sequence[Undone] = ()
+    ) -> Future[OutcomeMessage]:
         self.asked.append(f"{kind} {instance}")
-        done: Future[list[str]] = Future()
-        done.set_result(self.kept[instance])
+        self.told[instance] = list(undone)
+        done: Future[OutcomeMessage] = Future()
+        if f"{kind} {instance}" in self.fails:
+            done.set_exception(StateError("the disk is full"))
+        else:
+            own = [Undone(instance, 0, instance, 5, 3, 30)] if kind == "restore" else []
+            done.set_result(OutcomeMessage(id="x", revisions=self.kept[instance], undone=own))
         return done
 
 
 def test_only_what_all_groups_have_is_a_revision_of_the_app() -> None:
     book = Obedient({"a": ["1__A", "2__A", "3__A"], "b": ["2__A", "3__A"]})
     revisions = AppRevisions(book)
-    hosts = {"a": "w", "b": "w"}
+    hosts = [{"a": "w"}, {"b": "w"}]
     assert revisions.revisions(hosts) == ["2__A", "3__A"]
     with pytest.raises(NotFoundError, match="no revision 1__A") as caught:
         revisions.restore("A", hosts, "1__A")
@@ -182,6 +209,41 @@ def test_only_what_all_groups_have_is_a_revision_of_the_app() -> None:
     assert not any(one.startswith("restore") for one in book.asked), "nothing was changed"
     revisions.restore("A", hosts, "2__A")
     assert [one for one in book.asked if one.startswith("restore")] == ["restore a", "restore b"]
+
+
+LEVELS = [{"first": "w"}, {"second": "w", "other": "v"}, {"last": "w"}]
+KEPT: dict[str, list[str]] = {name: ["1__A"] for level in LEVELS for name in level}
+
+
+def test_a_group_is_kept_after_those_that_read_of_it_and_goes_back_before_them() -> None:
+    book = Obedient(KEPT)
+    AppRevisions(book).backup("A", LEVELS, 1)
+    assert book.asked == ["backup last", "backup second", "backup other", "backup first"]
+    book.asked.clear()
+    AppRevisions(book).restore("A", LEVELS, "1__A")
+    assert book.asked[4:] == ["restore first", "restore second", "restore other", "restore last"]
+    heard = {name: [one.topic for one in undone] for name, undone in book.told.items()}
+    assert heard == {"first": [], "second": ["first"], "other": ["first"], "last": ["first", "second", "other"]}
+
+
+def test_of_a_revision_that_failed_nothing_is_kept() -> None:
+    book = Obedient(KEPT)
+    book.fails = ["backup other"]
+    with pytest.raises(StateError, match="the disk is full"):
+        AppRevisions(book).backup("A", LEVELS, 1)
+    assert book.asked[-3:] == ["delete last", "delete second", "delete other"]
+    assert "backup first" not in book.asked
+    book.fails += ["delete last"]
+    with pytest.raises(StateError, match="the disk is full"):
+        AppRevisions(book).backup("A", LEVELS, 1)
+
+
+def test_what_older_nodes_do_not_know_they_are_not_told() -> None:
+    one = Undone("t", 0, "p", 5, 3, NO_CLOCK)
+    for kind in (OrderMessage(id="a", kind="restore", instance="i"), OutcomeMessage(id="a")):
+        assert "undone" not in kind.to_json()
+        told = kind.model_copy(update={"undone": [one]})
+        assert read_message(type(kind), told.to_json().encode()) == told
 
 
 # ------------------------------------------------------------------------------------------------------ in a cluster
@@ -225,7 +287,9 @@ def test_an_app_is_kept_and_goes_back(
     assert set(store.kept) == {"Trades-filter-1", "Trades-average-1", "Trades-average-2"}
     assert app.revisions() == [revision]
     assert all(runtime.told == ["start"] for runtime in spark.runtimes), "keeping stops nothing"
+    assert store.saved[-1] == "Trades-filter-1", "after the groups that read of it"
     app.restore(revision)
+    assert store.restored[0][0] == "Trades-filter-1"
     assert sorted(store.restored) == [(name, revision, ["start", "stop"]) for name in sorted(store.kept)]
     app.wait(timeout_s=20)
     assert [g.failures for g in app.status().groups] == [0, 0, 0]
@@ -248,8 +312,14 @@ def test_a_revision_that_is_not_there_changes_nothing(client: ClusterClient, sto
 
 def test_a_failed_backup_says_why(client: ClusterClient, store: FakeStore) -> None:
     store.problem = StateError("the disk is full")
+    app = client.deploy(APP).wait(timeout_s=20)
     with pytest.raises(StateError, match="the disk is full"):
-        client.deploy(APP).wait(timeout_s=20).backup()
+        app.backup()
+    store.broken = "Trades-filter-1"
+    with pytest.raises(StateError, match="the disk is full"):
+        app.backup()
+    assert store.saved, "others were kept before it failed"
+    assert not any(store.kept.values()), "and were deleted"
 
 
 def test_the_revisions_of_an_app_are_deleted_while_it_runs(
