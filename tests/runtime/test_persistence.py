@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from spdist.engine.state import StateStore, state_directory
 from spdist.errors import FencedError, NotFoundError, StateError
 from spdist.planning.topology import AssignedInput
 from spdist.runtime.persistence import FileSystemPersistenceStore
+from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import Record
 from spdist.transports.payload import Events, Payload
 from tests.engine.fake_app import SCHEMA, island, say_who_runs
@@ -109,6 +111,54 @@ def test_a_state_that_went_back_leaves_nothing_behind_once_snapshots_have_passed
     assert list(group.store.directory.glob("base-*"))
     Group(location, "two", snapshot_every=2).run(10)
     assert not list(group.store.directory.glob("base-*"))
+
+
+def test_a_revision_ends_where_it_is_known_how_far_the_group_had_published(
+    location: Path, persistence: FileSystemPersistenceStore
+) -> None:
+    group = Group(location, "one")
+    group.run(3)
+    last = group.store.last()
+    assert last is not None
+    # It is killed when the next segment is durable, and nothing of it was published.
+    group.store.append(replace(last, number=last.number + 1, batch=3, positions={"App.A": {0: 4}}))
+    persistence.save(NAME, "1000__App")
+    went_back = persistence.restore(NAME, "1000__App")
+    assert Group(location, "two").offset == 3
+    assert went_back.topics == {"App.Out"}
+    assert {name: sum(cut.numbers["App.Out"]) for name, cut in went_back.cuts.items()} == {NAME: 3}
+
+
+def test_of_a_revision_that_does_not_know_how_far_it_was_published_nothing_is_undone(
+    location: Path, persistence: FileSystemPersistenceStore
+) -> None:
+    group = Group(location, "one")
+    group.run(3)
+    for number in group.store.numbers("cut"):  # older versions stored none
+        group.store.path("cut", number).unlink()
+    persistence.save(NAME, "1000__App")
+    assert persistence.restore(NAME, "1000__App") == WentBack({}, frozenset())
+    assert Group(location, "two").offset == 3
+
+
+def test_a_group_keeps_one_cut_however_long_it_runs(location: Path, persistence: FileSystemPersistenceStore) -> None:
+    group = Group(location, "one", snapshot_every=2)
+    group.run(9)
+    assert group.store.numbers("cut") == [group.store.numbers("segment")[-1]]
+    persistence.save(NAME, "1000__App")
+    persistence.restore(NAME, "1000__App")
+    assert Group(location, "two", snapshot_every=2).store.newest_cut() is not None, "until its first batch"
+
+
+def test_a_deleted_revision_is_gone(location: Path, persistence: FileSystemPersistenceStore) -> None:
+    Group(location, "one").run(1)
+    for millis in (1, 2):
+        persistence.save(NAME, f"{millis}__App")
+    persistence.delete(NAME, "1__App")
+    persistence.delete(NAME, "3__App")  # is not there
+    assert persistence.revisions(NAME) == ["2__App"]
+    with pytest.raises(StateError, match="no name of a revision"):
+        persistence.delete(NAME, "../2__App")
 
 
 def test_a_revision_is_complete_in_itself(location: Path, persistence: FileSystemPersistenceStore) -> None:

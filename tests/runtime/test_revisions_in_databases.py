@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spdist.config.sections import Datasource, StatePersistence
+from spdist.engine.cuts import Cut
 from spdist.engine.layout import current_layout, open_layout
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import ConfigError, FencedError, NotFoundError, StateError
@@ -56,15 +57,18 @@ def test_another_worker_goes_back_with_the_database_alone(tmp_path: Path, source
     log = Log(tmp_path / "here", "one")
     log.run(3, snapshot=True)
     log.run(2)
+    log.store.save_cut(log.number, cut := Cut({"App.Out": (7, 3)}, 0, 5))
     here.save(NAME, "1000__App")
     log.run(4)
     assert there.revisions(NAME) == ["1000__App"]
-    there.restore(NAME, "1000__App")
+    assert there.restore(NAME, "1000__App").cuts == {NAME: cut}
     other = StateStore(state_directory(tmp_path / "there", NAME)).open("two")
     assert other.positions == {"T": {0: 6}}
     snapshot, segments = StateStore(state_directory(tmp_path / "there", NAME)).load(other.number)
     assert snapshot == b"s" * 1_300_000 + b"4"
     assert [segment.number for segment in segments if not segment.opening] == [5, 6]
+    there.delete(NAME, "1000__App")
+    assert here.revisions(NAME) == []
 
 
 def test_going_back_fences_the_group_that_runs(tmp_path: Path, sources: dict[str, Datasource]) -> None:
