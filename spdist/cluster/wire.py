@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -228,10 +229,25 @@ class GroupState(Message):
     metrics: _Metrics = {}
 
 
+class _UndoneFields(Message):
+    """The fields of `Undone`."""
+
+    topic: Annotated[str, Field(max_length=500)]
+    partition: Annotated[int, Field(ge=0)]
+    producer: Annotated[str, Field(max_length=500)]
+    end: Annotated[int, Field(ge=0)]
+    seq: Annotated[int, Field(ge=0)]
+    clock: int
+
+
+def _undone(value: object) -> Undone:
+    return value if isinstance(value, Undone) else Undone(**_UndoneFields.model_validate(value).model_dump())
+
+
 class _WithUndone(Message):
     """A message about going back; without `undone`, which older nodes refuse, where there is nothing of that kind."""
 
-    undone: Annotated[list[Undone], Field(max_length=1_000_000)] = []
+    undone: Annotated[list[Annotated[Undone, BeforeValidator(_undone)]], Field(max_length=1_000_000)] = []
 
     @model_serializer(mode="wrap")
     def _without_nothing(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from spdist.cluster.client import Caller, ClusterClient
+from spdist.cluster.group_revisions import open_topics
 from spdist.cluster.manager import Manager
 from spdist.cluster.orders import OrderBook, OrderDesk
 from spdist.cluster.revisions import AppRevisions
@@ -19,7 +21,7 @@ from spdist.cluster.worker import Worker
 from spdist.engine.cuts import Cut
 from spdist.errors import BusyError, ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
 from spdist.runtime.revision_files import WentBack
-from spdist.transports.base import NO_CLOCK
+from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.undone import Undone
 from tests.cluster.shells import APP, PASSWORD, FakeSpark, manager_config, running_manager, worker_config
 
@@ -161,17 +163,17 @@ def test_few_requests_wait_for_workers_at_a_time(eventually: Eventually) -> None
     book = OrderBook()
     revisions = AppRevisions(book, timeout_s=20, most=1)
     asked: list[list[str]] = []
-    first = threading.Thread(target=lambda: asked.append(revisions.revisions({"A-g-1": "worker-1"})))
+    first = threading.Thread(target=lambda: asked.append(revisions.revisions([{"A-g-1": "worker-1"}])))
     first.start()
     (given,) = eventually(lambda: book.open_for("worker-1"), "the first has given its order")
     with pytest.raises(BusyError, match="1 requests about revisions"):
-        revisions.clear("A", {"A-g-2": "worker-2"}, restart=False)
+        revisions.clear("A", [{"A-g-2": "worker-2"}], restart=False)
     assert book.open_for("worker-2") == []
     book.settle("worker-1", [OutcomeMessage(id=given.id, revisions=["1__A"])])
     first.join()
     assert asked == [["1__A"]]
     with pytest.raises(ClusterError, match="was not reported"):
-        AppRevisions(book, timeout_s=0.01, most=1).clear("A", {"A-g-2": "worker-2"}, restart=True)
+        AppRevisions(book, timeout_s=0.01, most=1).clear("A", [{"A-g-2": "worker-2"}], restart=True)
 
 
 class Obedient(OrderBook):
@@ -244,6 +246,7 @@ def test_what_older_nodes_do_not_know_they_are_not_told() -> None:
         assert "undone" not in kind.to_json()
         told = kind.model_copy(update={"undone": [one]})
         assert read_message(type(kind), told.to_json().encode()) == told
+        assert type(kind).model_validate(told.model_dump()) == told, "as a part of a message"
 
 
 # ------------------------------------------------------------------------------------------------------ in a cluster
@@ -279,9 +282,17 @@ def client(manager: Manager, worker: Worker) -> Iterator[ClusterClient]:
 
 
 def test_an_app_is_kept_and_goes_back(
-    client: ClusterClient, spark: FakeSpark, store: FakeStore, manager: Manager, eventually: Eventually
+    client: ClusterClient,
+    worker: Worker,
+    spark: FakeSpark,
+    store: FakeStore,
+    manager: Manager,
+    eventually: Eventually,
 ) -> None:
     app = client.deploy(APP).wait(timeout_s=20)
+    with contextlib.closing(open_topics(worker.config)) as topics:
+        topics.ensure("Trades.Clean", 1)
+        topics.append([Record("Trades.Clean", 0, b"", 0, "p")])
     revision = app.backup()
     assert revision.endswith("__Trades")
     assert set(store.kept) == {"Trades-filter-1", "Trades-average-1", "Trades-average-2"}
@@ -290,6 +301,8 @@ def test_an_app_is_kept_and_goes_back(
     assert store.saved[-1] == "Trades-filter-1", "after the groups that read of it"
     app.restore(revision)
     assert store.restored[0][0] == "Trades-filter-1"
+    heard = (Undone("Trades.Clean", 0, "Trades-filter-1", 1, 7, 70),)
+    assert store.undone == {"Trades-filter-1": (), "Trades-average-1": heard, "Trades-average-2": heard}
     assert sorted(store.restored) == [(name, revision, ["start", "stop"]) for name in sorted(store.kept)]
     app.wait(timeout_s=20)
     assert [g.failures for g in app.status().groups] == [0, 0, 0]
