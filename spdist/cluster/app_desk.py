@@ -152,6 +152,17 @@ class AppDesk:
             raise NotFoundError("no app is deployed")
         return [one for one in apps if is_active is None or (one["status"] == "active") is is_active]
 
+    def children(self, app: str | None = None) -> list[dict[str, str]]:
+        """Return WSO2's records of all group instances, or of those of one app."""
+
+        def records(state: ManagerState, now_ms: int) -> list[dict[str, str]]:
+            if app is None:
+                return [g.to_dict() for s in deployment_statuses(state, now_ms) for g in s.groups]
+            return [g.to_dict() for g in deployment_status(state, app, now_ms).groups]
+
+        found: list[dict[str, str]] = self._ask(records)
+        return found
+
     def kafka_details(self, app: str) -> list[Json]:
         """Return WSO2's list of the topics of each group instance of an app; see `views.topic_details`."""
         found: list[Json] = self._ask(

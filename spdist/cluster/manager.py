@@ -305,16 +305,6 @@ class Manager:
         """Return how an app and its groups are doing; see `spdist.cluster.views.app_view`."""
         return self._ask(lambda state, now_ms: views.app_view(state, deployment_status(state, name, now_ms)))
 
-    def children(self, app: str | None = None) -> list[dict[str, str]]:
-        """Return WSO2's records of all group instances, or of those of one app."""
-
-        def records(state: ManagerState, now_ms: int) -> list[dict[str, str]]:
-            if app is None:
-                return [g.to_dict() for s in deployment_statuses(state, now_ms) for g in s.groups]
-            return [g.to_dict() for g in deployment_status(state, app, now_ms).groups]
-
-        return self._ask(records)
-
     def topology(self, app: str) -> Json:
         """Return groups, topics, strategies and placement of an app; see `spdist.cluster.views.topology_view`."""
         topology = self._plans.topology(self.app_text(app))

@@ -249,7 +249,7 @@ def test_a_name_that_is_taken_is_only_replaced_on_demand(tmp_path: Path, eventua
         assert not done.created
         assert done.change is not None
         assert done.change.added == ("Trades-extra",)
-        assert len(manager.children("Trades")) == 4
+        assert len(manager.desk.children("Trades")) == 4
 
 
 def test_a_group_that_an_update_adds_begins_where_its_topic_ended(tmp_path: Path, eventually: Eventually) -> None:

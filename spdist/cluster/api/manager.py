@@ -193,12 +193,12 @@ def _dashboard(manager: Manager, gate: Gate) -> APIRouter:
     @router.get("/siddhi-apps", **answers(list[GroupRecord]))
     def all_children() -> list[Json]:
         """List the group instances of all apps."""
-        return manager.children()
+        return manager.desk.children()
 
     @router.get("/siddhi-apps/{app}", **answers(list[GroupRecord]))
     def children(app: str) -> list[Json]:
         """List the group instances of an app."""
-        return manager.children(app)
+        return manager.desk.children(app)
 
     @router.get("/siddhi-apps-execution/{app}", response_class=PlainTextResponse)
     def text(app: str) -> Response:
