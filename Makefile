@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -56,6 +56,9 @@ takeovers: java .venv/.installed ## kill a worker 5 times at the shipped times: 
 
 databases: .venv/.installed ## test the coordination database on SQLite, PostgreSQL and MariaDB
 	@$(VENV) -m tests.cluster.databases
+
+chaos: java .venv/.installed ## let 30 faults happen to two managers and three workers over PostgreSQL and Kafka (Linux, root)
+	@$(VENV) -m tests.faults.chaos
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz

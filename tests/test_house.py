@@ -128,8 +128,8 @@ def test_make_alone_lists_the_commands(elsewhere: Path) -> None:
     done = make(elsewhere)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^  make ([\w-]+)", done.stdout, flags=re.MULTILINE) == [
-        "help", "setup", "demo", "test", "lint", "faults", "updates", "failovers", "takeovers", "databases", "fuzz",
-        "chaos-sim", "bench", "bench-payloads", "bench-engine", "bench-latency", "bench-kafka", "bench-groups",
+        "help", "setup", "demo", "test", "lint", "faults", "updates", "failovers", "takeovers", "databases", "chaos",
+        "fuzz", "chaos-sim", "bench", "bench-payloads", "bench-engine", "bench-latency", "bench-kafka", "bench-groups",
         "tables", "ledger", "clean",
     ]  # fmt: skip
 

@@ -1,0 +1,434 @@
+"""Everything that can fail fails in turn, while numbered events flow: ``make chaos``.
+
+Two managers and three workers at the shipped times, each in a network namespace of its own, over PostgreSQL and Kafka.
+Each round one thing goes wrong: a process is killed (a node, its JVM, a Python worker of it) or stands still, a link is
+cut in both directions or in one, the database or the broker restarts or freezes, the disk of the state is full, the app
+is updated. Then the round waits until all groups run and all events are through. Printed for each kind of fault:
+
+* failover: from the fault until a manager leads in a newer term,
+* groups: from the fault until the last group that it stopped runs again,
+* silence: how long at most no result came out.
+
+And in the end: events lost, doubled for readers of the topic, and repeated in it; moments in which two workers ran one
+group; managers that led in one term. The exit status is 1 where one of the last five is not as it must be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+from spdist.cluster.client import ClusterClient
+from spdist.cluster.streams import Streams
+from spdist.cluster.topics import stream_schema
+from spdist.errors import SpdistError
+from spdist.services.kafka import KafkaBroker
+from spdist.services.process import free_port
+from spdist.transports.base import Repeats
+from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.opening import TransportSettings, open_transport
+from spdist.transports.payload import Payload
+from tests.faults.failovers import wait_for
+from tests.faults.island import HOME, Island, enter_island
+from tests.faults.island_nodes import Node, Observer, Postgres
+
+MANAGERS, WORKERS = ("manager-1", "manager-2"), ("worker-1", "worker-2", "worker-3")
+#: How long a fault that heals lasts, s: longer than it takes to remove a worker.
+LASTS_S = 12.0
+PACE_S = 0.05
+APP = """\
+@app:name('Flow')
+define stream Numbers (n long);
+@sink(type='embedded', topic='Flow.Sums') define stream Sums (n long, number long, mark int);
+@info(name='one') @dist(execGroup='one') from Numbers[n >= 0] select n insert into First;
+@info(name='two') @dist(execGroup='two') from First select n, count() as number insert into Second;
+@info(name='three') @dist(execGroup='three') from Second select n, number, {mark} as mark insert into Sums;
+"""
+SETTINGS = """\
+wso2.carbon: {{id: {name}}}
+wso2.transport.http:
+  listenerConfigurations: [{{id: default, host: {address}, port: 9443, scheme: http}}]
+  plainHttpAllowed: true
+auth.configs:
+  userManager:
+    userStore:
+      users: [{{user: {{username: admin, password: "${{env:SPDIST_PASSWORD}}", roles: admin}}}}]
+transports:
+  default: kafka
+  kafka: {{bootstrapServers: "{home}:{kafka}"}}
+  log: {{directory: {directory}/topics}}
+{more}
+"""
+MANAGER = """\
+cluster.config:
+  groupId: chaos
+  strategyConfig: {{datasource: DB, heartbeatInterval: 1000, heartbeatMaxRetry: 2, eventPollingInterval: 1000}}
+deployment.config:
+  type: distributed
+  httpsInterface: {{host: {address}, port: 9443, scheme: http, username: admin, password: "${{env:SPDIST_PASSWORD}}"}}
+  heartbeatInterval: 2000
+  heartbeatMaxRetry: 2
+  minResourceCount: 1
+  datasource: DB
+wso2.datasources:
+  dataSources:
+    - name: DB
+      definition: {{configuration: {{jdbcUrl: "jdbc:postgresql://{home}:{postgresql}/postgres", username: postgres}}}}
+"""
+WORKER = """\
+deployment.config:
+  type: distributed
+  httpsInterface: {{host: {address}, port: 9443, scheme: http, username: admin, password: "${{env:SPDIST_PASSWORD}}"}}
+  resourceManagers: [{managers}]
+state.persistence: {{config: {{location: {directory}/state}}}}
+spark: {{cores: 1, driverMemory: 512m, optimizeFor: start, tickInterval: 500, mergeWait: 1000}}
+"""
+
+
+class Flow:
+    """Feeds numbers, and reads what comes of them."""
+
+    def __init__(self, topics: TransportSettings, text: str) -> None:
+        self._streams, self._transport = Streams(topics), open_transport(topics)
+        self._feed = self._streams.feed(text, "Numbers", "chaos")
+        self._end, self._fed_all = threading.Event(), threading.Event()
+        self.fed, self.at = 0, [time.monotonic()]
+        self.seen: Counter[int] = Counter()
+        self.repeated = 0
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._read)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self) -> None:
+        while not self._fed_all.wait(PACE_S):
+            with contextlib.suppress(SpdistError):  # sent again, under the same numbers
+                self._feed.send([(int(time.time() * 1000), (self.fed,))])
+                self.fed += 1
+
+    def _read(self) -> None:
+        payload, offset, repeats = Payload(stream_schema(APP.format(mark=0), "Sums")), 0, Repeats()
+        while not self._end.wait(0.02):
+            try:
+                records = self._transport.read("Flow.Sums", 0, offset, 500)
+            except SpdistError:
+                continue
+            for record in records:
+                offset = record.offset + 1
+                if not record.count:
+                    continue
+                skip = repeats.fresh(record)
+                self.repeated += skip
+                for *_, row in payload.decode(record.value).part(skip, record.count):
+                    self.seen[row[0]] += 1
+                self.at.append(time.monotonic())
+
+    def silence_s(self, since_s: float) -> float:
+        """Return the longest time without a result that was not over at `since_s`."""
+        times = [*self.at, time.monotonic()]
+        return max(later - before for before, later in pairwise(times) if later > since_s)
+
+    def through(self) -> bool:
+        """Tell whether what was fed so far has come out."""
+        return len(self.seen) >= self.fed - 5
+
+    def stop(self) -> None:
+        self._fed_all.set()
+        self._threads[0].join()
+        wait_for(lambda: len(self.seen) >= self.fed, f"all {self.fed} events are through", 120)
+        self._end.set()
+        self._threads[1].join()
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one round led to, s; None where nobody had to take over."""
+
+    fault: str
+    failover: float | None
+    groups: float | None
+    silence: float
+
+
+class Chaos:
+    """The cluster, and what can happen to it."""
+
+    def __init__(self, home: Path, island: Island, rng: random.Random) -> None:
+        self.home, self.island, self.rng = home, island, rng
+        password = secrets.token_urlsafe(16)
+        for name in (*MANAGERS, *WORKERS):
+            island.add(name)
+        self.database = Postgres(home)
+        self.broker = self._broker(free_port())
+        self._mount_state()
+        environment = {"SPDIST_PASSWORD": password}
+        self.nodes = {name: Node(name, island, home, environment) for name in island.addresses}
+        for name in self.nodes:
+            (home / f"{name}.yaml").write_text(self._settings(name), encoding="utf-8")
+        urls = [self.nodes[name].url for name in MANAGERS]
+        self.client = ClusterClient(urls, "admin", password, patience_s=60)
+        self.topics = TransportSettings("kafka", str(home / "topics"), KafkaSettings(f"{HOME}:{self.broker.port}"))
+        self.password, self.mark = password, 0
+
+    def _broker(self, port: int) -> KafkaBroker:
+        listeners = f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{free_port()}"
+        quorum = f"1@127.0.0.1:{listeners.rpartition(':')[2]}"
+        given = {
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://{HOME}:{port}",
+            "controller.quorum.voters": quorum,
+        }
+        broker = KafkaBroker(self.home / "kafka", port, properties=given)
+        broker.start()
+        return broker
+
+    def _mount_state(self) -> None:
+        """Keep the state on a small disk that can be filled."""
+        state = self.home / "state"
+        state.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(state)], check=True)
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "-l", str(self.home / "state")], check=False)
+
+    def _settings(self, name: str) -> str:
+        given = {
+            "name": name,
+            "address": self.island.addresses[name],
+            "home": HOME,
+            "directory": self.home,
+            "kafka": self.broker.port,
+            "postgresql": self.database.port,
+            "managers": ", ".join(
+                f"{{host: {self.island.addresses[one]}, port: 9443, scheme: http}}" for one in MANAGERS
+            ),
+        }
+        more = (MANAGER if name in MANAGERS else WORKER).format_map(given)
+        return SETTINGS.format_map({**given, "more": more})
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+        wait_for(lambda: len(self._ready()) == len(WORKERS), "all workers are ready", 240)
+
+    def _ready(self) -> list[str]:
+        with contextlib.suppress(SpdistError):
+            return [worker["id"] for worker in self.client.nodes()["workers"] if worker["ready"]]
+        return []
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.signal(signal.SIGCONT)
+            node.kill()
+        self.client.close()
+        self.broker.stop()
+        self.database.stop()
+
+    # ------------------------------------------------------------------------------------------------------- questions
+    def leader(self) -> Node:
+        return self.nodes[str(self.client.nodes()["leader"])]
+
+    def busiest(self) -> Node:
+        """Return a worker with most of the groups."""
+        by_worker = Counter(group.worker for group in self.client.status().apps[0].groups)
+        return self.nodes[by_worker.most_common(1)[0][0]]
+
+    def running(self) -> dict[str, str]:
+        """Return the worker of each group that runs, as the leader knows it; nothing while nobody leads."""
+        with contextlib.suppress(SpdistError, ConnectionError):
+            return {
+                group.name: group.worker
+                for app in self.client.status().apps
+                for group in app.groups
+                if group.state == "RUNNING"
+            }
+        return {}
+
+    # ---------------------------------------------------------------------------------------------------------- faults
+    # Each is a context: what is broken when it begins is whole again when it ends.
+    @contextlib.contextmanager
+    def killed(self, node: Node, kind: str = "") -> Iterator[None]:
+        node.kill(kind)
+        yield
+        if not node.processes("spdist"):
+            node.start()
+
+    @contextlib.contextmanager
+    def stopped(self, node: Node) -> Iterator[None]:
+        node.signal(signal.SIGSTOP)
+        yield
+        node.signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def database_restarts(self) -> Iterator[None]:
+        self.database.stop()
+        yield
+        self.database.start()
+
+    @contextlib.contextmanager
+    def database_freezes(self) -> Iterator[None]:
+        frozen = self.database.processes()
+        for process in frozen:
+            with contextlib.suppress(psutil.Error):
+                process.suspend()
+        yield
+        for process in frozen:
+            with contextlib.suppress(psutil.Error):
+                process.resume()
+
+    @contextlib.contextmanager
+    def broker_restarts(self) -> Iterator[None]:
+        port = self.broker.port
+        self.broker.kill()
+        yield
+        self.broker = self._broker(port)
+
+    @contextlib.contextmanager
+    def disk_full(self) -> Iterator[None]:
+        filler = self.home / "state" / "filler"
+        with contextlib.suppress(OSError), filler.open("wb") as file:
+            while True:
+                file.write(bytes(1 << 16))
+        yield
+        filler.unlink()
+
+    @contextlib.contextmanager
+    def updated(self) -> Iterator[None]:
+        self.mark += 1
+        self.client.deploy(APP.format(mark=self.mark))
+        yield
+
+    def faults(self) -> dict[str, tuple[Callable[[], contextlib.AbstractContextManager[None]], float]]:
+        """Return each fault and how long it lasts, s."""
+        managers = [self.island.addresses[name] for name in MANAGERS]
+        return {
+            "leader killed": (lambda: self.killed(self.leader()), 3),
+            "worker killed": (lambda: self.killed(self.busiest()), LASTS_S),
+            "JVM killed": (lambda: self.killed(self.busiest(), "java"), 3),
+            "Python worker killed": (lambda: self.killed(self.busiest(), "pyspark.daemon"), 3),
+            "leader stands still": (lambda: self.stopped(self.leader()), LASTS_S),
+            "worker stands still": (lambda: self.stopped(self.busiest()), LASTS_S),
+            "leader cut off": (lambda: self.island.cut(self.leader().name), LASTS_S),
+            "worker cut off": (lambda: self.island.cut(self.busiest().name), LASTS_S),
+            "worker cut from managers": (lambda: self.island.cut_towards(self.busiest().name, *managers), LASTS_S),
+            "leader cut from the database": (lambda: self.island.cut_towards(self.leader().name, HOME), LASTS_S),
+            "database restarts": (self.database_restarts, 4),
+            "database freezes": (self.database_freezes, 4),
+            "broker restarts": (self.broker_restarts, 4),
+            "disk full": (self.disk_full, 5),
+            "app updated": (self.updated, 1),
+        }
+
+    def round(self, name: str, observer: Observer, flow: Flow) -> Measured:
+        """Let one thing go wrong, wait until all is well again, and say what it took."""
+        fault, lasts_s = self.faults()[name]
+        term, before = observer.term(), self.running()
+        led = name.startswith("leader")
+        broken, began_s = fault(), time.monotonic()
+        with broken:
+            began_s = time.monotonic()
+            failover = None
+            if led:
+                wait_for(lambda: observer.term() > term, "another manager leads", 60)
+                failover = time.monotonic() - began_s
+            groups = self._groups_again(before, began_s, lasts_s)
+        wait_for(lambda: len(self._ready()) == len(WORKERS), "all workers are ready", 180)
+        wait_for(lambda: len(self.running()) == len(before), "all groups run", 180)
+        healed = flow.fed
+        wait_for(lambda: len(flow.seen) >= healed, "what was fed is through", 180)
+        return Measured(name, failover, groups, flow.silence_s(began_s))
+
+    def _groups_again(self, before: dict[str, str], began_s: float, lasts_s: float) -> float | None:
+        """Watch for `lasts_s` at least; return when the last group that had stopped ran again, None if none had."""
+        again: float | None = None
+        lost = False
+        while time.monotonic() < began_s + lasts_s or (lost and time.monotonic() < began_s + 60):
+            now = self.running()
+            if len(now) < len(before):
+                lost = True
+            elif lost or now != before:
+                again = again or time.monotonic() - began_s
+                lost = False
+            time.sleep(0.05)
+        return again
+
+
+def main() -> None:
+    """Run the rounds that the command line asks for, and print what they took."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", help="this fault; may be given again")
+    chosen = parser.parse_args()
+    enter_island()
+    rng = random.Random(chosen.seed)
+    measured: list[Measured] = []
+    made = tempfile.TemporaryDirectory(prefix="spdist-chaos-", ignore_cleanup_errors=True)
+    with made as directory, Island() as island:
+        home = Path(directory)
+        home.chmod(0o755)  # PostgreSQL runs as another user
+        chaos = Chaos(home, island, rng)
+        try:
+            chaos.start()
+            text = APP.format(mark=0)
+            chaos.client.deploy(text).wait(timeout_s=240)
+            observer = Observer(island, chaos.nodes, chaos.password)
+            flow = Flow(chaos.topics, text)
+            wait_for(lambda: len(flow.seen) > 20, "results come out", 120)
+            names = chosen.only or list(chaos.faults())
+            order = [name for _ in range(-(-chosen.rounds // len(names))) for name in rng.sample(names, len(names))]
+            for number, name in enumerate(order[: chosen.rounds], 1):
+                one = chaos.round(name, observer, flow)
+                measured.append(one)
+                print(f"{number:2} (load {os.getloadavg()[0]:.1f}) {one}", flush=True)
+            flow.stop()
+            observer.stop()
+        finally:
+            chaos.stop()
+            chaos.unmount()
+    report(measured, flow, observer)
+
+
+def report(measured: list[Measured], flow: Flow, observer: Observer) -> None:
+    """Print the table, and end with 1 where something went wrong that must not."""
+    print(f"\n{'fault':30} {'rounds':>6} {'failover':>16} {'groups':>16} {'silence':>16}   (median, longest; s)")
+    for name in dict.fromkeys(one.fault for one in measured):
+        own = [one for one in measured if one.fault == name]
+        cells = (_cell([getattr(one, field) for one in own]) for field in ("failover", "groups", "silence"))
+        print(f"{name:30} {len(own):6} {' '.join(f'{cell:>16}' for cell in cells)}")
+    for field in ("failover", "groups"):
+        times = sorted(value for one in measured if (value := getattr(one, field)) is not None)
+        if times:
+            p99 = times[min(len(times) - 1, round(0.99 * len(times)))]
+            print(f"{field}: p50 {statistics.median(times):.2f} s, p99 {p99:.2f} s, max {times[-1]:.2f} s")
+    lost = flow.fed - len(flow.seen)
+    doubled = sum(count - 1 for count in flow.seen.values())
+    shared = {term: names for term, names in observer.leaders.items() if len(names) > 1}
+    print(f"{flow.fed} events: {lost} lost, {doubled} doubled for readers, {flow.repeated} repeated in the topic")
+    print(f"moments with two owners: {sum(observer.double_owners.values())}; terms with two leaders: {len(shared)}")
+    sys.exit(bool(lost or doubled or shared or observer.double_owners))
+
+
+def _cell(values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{statistics.median(known):.2f} {max(known):6.2f}" if known else "-"
+
+
+if __name__ == "__main__":
+    main()
