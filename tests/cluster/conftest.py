@@ -1,4 +1,4 @@
-"""What the tests of the cluster share: markers, and the databases that managers meet in."""
+"""What the tests of the cluster share: the databases that managers meet in."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.databases import KINDS, cleared, mysql_url
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker of tests against real servers known."""
-    config.addinivalue_line("markers", "services: talks to a real database, or is skipped with the reason")
 
 
 @pytest.fixture(scope="session")

