@@ -251,4 +251,5 @@ MUTANTS: dict[str, tuple[Law, Any]] = {
 def test_a_mutant_breaks_a_law(mutant: str) -> None:
     law, defect = MUTANTS[mutant]
     with defect(), pytest.raises(AssertionError):
-        holds(law, max_examples=1000, phases=[Phase.generate])
+        # The same requests each time: some defects show in few of them.
+        holds(law, max_examples=20_000, derandomize=True, phases=[Phase.generate])
