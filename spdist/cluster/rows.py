@@ -13,7 +13,6 @@ from typing import Any
 
 from spdist.errors import MappingError
 from spdist.language.types import Schema, Type
-from spdist.transports.payload import pack_value, unpack_value
 
 __all__ = ["from_json_row", "schema_to_json", "to_json_row"]
 
@@ -48,6 +47,9 @@ def _to_json(value: Any) -> Any:
         return value
     if type(value) is float:
         return value if math.isfinite(value) else _name(value)
+    # What packs objects loads pandas, which a manager or a client does not need before it meets one.
+    from spdist.transports.payload import pack_value
+
     return _numbered(json.loads(pack_value(value)))
 
 
@@ -69,6 +71,8 @@ def _from_json(kind: Type, value: Any) -> Any:
         return _NO_NUMBERS.get(value, value)
     if not isinstance(value, list | dict):
         return value
+    from spdist.transports.payload import unpack_value
+
     try:
         return unpack_value(json.dumps(_real(value)))
     except (KeyError, ValueError, TypeError, RecursionError, AttributeError) as error:

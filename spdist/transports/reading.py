@@ -6,12 +6,14 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spdist.errors import MappingError
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.paths import sort_key
-from spdist.transports.payload import Payload
+
+if TYPE_CHECKING:
+    from spdist.transports.payload import Payload
 
 __all__ = ["Entry", "Heard", "PartitionPosition", "Position", "TopicReader"]
 

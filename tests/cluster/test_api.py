@@ -187,7 +187,8 @@ def test_passwords_are_kept_as_hashes_only(leader: Manager, tmp_path: Path) -> N
 def test_a_node_without_users_does_not_listen(tmp_path: Path) -> None:
     text = (CONF / "worker.yaml").read_text(encoding="utf-8")
     path = tmp_path / "deployment.yaml"
-    path.write_text(text[: text.index("auth.configs:")] + text[text.index("spark:") :], encoding="utf-8")
+    nobody = "auth.configs:\n  userManager:\n    adminRole: admin\n\n"
+    path.write_text(text[: text.index("auth.configs:")] + nobody + text[text.index("spark:") :], encoding="utf-8")
     environment = settings(tmp_path, "worker-1", SPDIST_MANAGERS="http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="no user who could call it") as caught:
         Worker(load_config(path, role="worker", environment=environment), launcher=FakeSpark())

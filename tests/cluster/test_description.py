@@ -49,6 +49,8 @@ NEVER_DONE = {
     "POST /resourceManager/heartbeat",
     "PUT /resourceClusterWorkers/{id}/cordon",
     "DELETE /resourceClusterWorkers/{id}/cordon",
+    "POST /siddhi-apps/{name}/streams/{stream}/events",
+    "GET /siddhi-apps/{name}/streams/{stream}/events",
 }
 DRAWS = settings(
     max_examples=4,

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from spdist.cluster import store as store_module
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.messages import Deployment, Desired
 from spdist.cluster.store import CoordinationStore
@@ -262,7 +263,7 @@ class CoordinationStoreContract:
         leader, rival = opened(), opened()
         leader.try_take(None, "manager-1", "http://1")
         seen = self.row(leader)
-        fence = leader._fence
+        fence = store_module._fence
         taken: list[int | None] = []
         thread = threading.Thread(target=lambda: taken.append(rival.try_take(seen, "manager-2", "http://2")))
         during: list[bool] = []
@@ -273,7 +274,7 @@ class CoordinationStoreContract:
             thread.join(0.3)
             during.append(thread.is_alive())
 
-        monkeypatch.setattr(leader, "_fence", fence_then_race)
+        monkeypatch.setattr(store_module, "_fence", fence_then_race)
         leader.save_deployment(1, "manager-1", Deployment("App", "text", 1))
         thread.join(10)
         assert during == [True], "the rival got in between the check and the write"

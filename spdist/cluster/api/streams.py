@@ -24,10 +24,10 @@ from spdist.cluster.streams import END, Page
 from spdist.cluster.wire import Message, error_body, read_message
 from spdist.errors import ClusterError, MappingError
 from spdist.transports.base import NO_CLOCK
-from spdist.transports.feed import FeedPosition, checked_row
 
 if TYPE_CHECKING:
     from spdist.cluster.manager import Manager
+    from spdist.transports.feed import FeedPosition
 
 __all__ = ["stream_routes"]
 
@@ -153,6 +153,9 @@ def _page(page: Page, keys: bool) -> Json:
 
 def _feed(manager: Manager, name: str, stream: str, body: bytes) -> Json:
     """Append a batch of events, all of them or none; what was appended before under the same numbers is not again."""
+    # What carries events loads pandas, which a manager that is never fed does not need.
+    from spdist.transports.feed import checked_row
+
     text = manager.app_text(name)
     batch = read_message(Batch, body)
     now_ms = int(time.time() * 1000)
@@ -187,6 +190,8 @@ def _position(batch: Batch, now_ms: int) -> FeedPosition:
     ClusterError
         Numbers without a producer.
     """
+    from spdist.transports.feed import FeedPosition
+
     if batch.producer is None:
         if batch.position is not None or batch.advance is not None:
             raise ClusterError("'position' and 'advance' are a producer's", hint="give 'producer' a name as well")
