@@ -53,6 +53,8 @@ MANAGERS, WORKERS = ("manager-1", "manager-2"), ("worker-1", "worker-2", "worker
 #: How long a fault that heals lasts, s: longer than it takes to remove a worker.
 LASTS_S = 12.0
 PACE_S = 0.05
+#: How long a broker may take to take an event, before it is sent again.
+_PATIENCE_MS = 2_000
 APP = """\
 @app:name('Flow')
 define stream Numbers (n long);
@@ -106,7 +108,8 @@ class Flow:
     """Feeds numbers, and reads what comes of them."""
 
     def __init__(self, topics: TransportSettings, text: str) -> None:
-        self._streams, self._transport = Streams(topics), open_transport(topics)
+        hasty = topics.with_patience(_PATIENCE_MS)
+        self._streams, self._transport = Streams(hasty), open_transport(hasty)
         self._feed = self._streams.feed(text, "Numbers", "chaos")
         self._end, self._fed_all = threading.Event(), threading.Event()
         self.fed, self.at = 0, [time.monotonic()]
@@ -183,6 +186,8 @@ class Chaos:
             (home / f"{name}.yaml").write_text(self._settings(name), encoding="utf-8")
         urls = [self.nodes[name].url for name in MANAGERS]
         self.client = ClusterClient(urls, "admin", password, patience_s=60)
+        # Who only looks must not wait for a leader: faults would last longer.
+        self._looking = ClusterClient(urls, "admin", password, patience_s=0.5)
         self.topics = TransportSettings("kafka", str(home / "topics"), KafkaSettings(f"{HOME}:{self.broker.port}"))
         self.password, self.mark = password, 0
 
@@ -229,7 +234,7 @@ class Chaos:
 
     def _ready(self) -> list[str]:
         with contextlib.suppress(SpdistError):
-            return [worker["id"] for worker in self.client.nodes()["workers"] if worker["ready"]]
+            return [worker["id"] for worker in self._looking.nodes()["workers"] if worker["ready"]]
         return []
 
     def stop(self) -> None:
@@ -237,6 +242,7 @@ class Chaos:
             node.signal(signal.SIGCONT)
             node.kill()
         self.client.close()
+        self._looking.close()
         self.broker.stop()
         self.database.stop()
 
@@ -254,7 +260,7 @@ class Chaos:
         with contextlib.suppress(SpdistError, ConnectionError):
             return {
                 group.name: group.worker
-                for app in self.client.status().apps
+                for app in self._looking.status().apps
                 for group in app.groups
                 if group.state == "RUNNING"
             }
@@ -338,35 +344,49 @@ class Chaos:
     def round(self, name: str, observer: Observer, flow: Flow) -> Measured:
         """Let one thing go wrong, wait until all is well again, and say what it took."""
         fault, lasts_s = self.faults()[name]
-        term, before = observer.term(), self.running()
-        led = name.startswith("leader")
-        broken, began_s = fault(), time.monotonic()
+        term, watch = observer.term(), Watch(self.running())
+        broken = fault()
         with broken:
-            began_s = time.monotonic()
+            watch.begin()
             failover = None
-            if led:
+            if name.startswith("leader"):
                 wait_for(lambda: observer.term() > term, "another manager leads", 60)
-                failover = time.monotonic() - began_s
-            groups = self._groups_again(before, began_s, lasts_s)
+                failover = watch.since_s()
+            wait_for(lambda: watch.look(self.running()) and watch.since_s() > lasts_s, "the fault has lasted", 120)
+        wait_for(lambda: watch.look(self.running()) and watch.well, "all groups run", 180)
         wait_for(lambda: len(self._ready()) == len(WORKERS), "all workers are ready", 180)
-        wait_for(lambda: len(self.running()) == len(before), "all groups run", 180)
         healed = flow.fed
         wait_for(lambda: len(flow.seen) >= healed, "what was fed is through", 180)
-        return Measured(name, failover, groups, flow.silence_s(began_s))
+        return Measured(name, failover, watch.again_s, flow.silence_s(watch.began_s))
 
-    def _groups_again(self, before: dict[str, str], began_s: float, lasts_s: float) -> float | None:
-        """Watch for `lasts_s` at least; return when the last group that had stopped ran again, None if none had."""
-        again: float | None = None
-        lost = False
-        while time.monotonic() < began_s + lasts_s or (lost and time.monotonic() < began_s + 60):
-            now = self.running()
-            if len(now) < len(before):
-                lost = True
-            elif lost or now != before:
-                again = again or time.monotonic() - began_s
-                lost = False
-            time.sleep(0.05)
-        return again
+
+class Watch:
+    """Notes when groups that had stopped, or gone elsewhere, all run again."""
+
+    def __init__(self, before: dict[str, str]) -> None:
+        self._before, self._lost = before, False
+        self.began_s = time.monotonic()
+        self.again_s: float | None = None
+
+    def begin(self) -> None:
+        """The fault has just happened."""
+        self.began_s = time.monotonic()
+
+    def since_s(self) -> float:
+        return time.monotonic() - self.began_s
+
+    @property
+    def well(self) -> bool:
+        return not self._lost
+
+    def look(self, running: dict[str, str]) -> bool:
+        """Look once at the workers of the groups that run; returns True."""
+        if len(running) < len(self._before):
+            self._lost = True
+        elif self._lost or running != self._before:
+            self.again_s = self.again_s if not self._lost and self.again_s else self.since_s()
+            self._lost = False
+        return True
 
 
 def main() -> None:
