@@ -113,18 +113,24 @@ class AppRevisions:
         """
         revision, deadline_s = revision_name(app, at_ms), self._deadline_s()
         asked: dict[str, str] = {}
-        try:
-            for level in reversed(hosts):
-                asked |= level
-                self._order("backup", level, deadline_s, revision)
-        except SpdistError:
-            self._delete(asked, revision)
-            raise
+        # For all levels: whoever asks between two of them must not get in the way of the rest.
+        with self._slots:
+            try:
+                for level in reversed(hosts):
+                    asked |= level
+                    self._order("backup", level, deadline_s, revision)
+            except SpdistError:
+                self._delete(asked, revision)
+                raise
         self._say("app-backed-up", app, f"revision {revision} is kept")
         return revision
 
     def revisions(self, hosts: Hosts) -> list[str]:
         """Return the revisions that all groups have, oldest first; raises as `backup` does."""
+        with self._slots:
+            return self._kept(hosts)
+
+    def _kept(self, hosts: Hosts) -> list[str]:
         outcomes = self._order("revisions", _all(hosts), self._deadline_s())
         kept = [outcome.revisions for outcome in outcomes.values()]
         return [name for name in kept[0] if all(name in names for names in kept)] if kept else []
@@ -139,14 +145,15 @@ class AppRevisions:
         StateError, ClusterError
             As `backup` does. Groups that went back already stay there: go back once more.
         """
-        known = self.revisions(hosts)
-        if revision not in known:
-            hint = f"its revisions: {', '.join(known) or 'none'}"
-            raise NotFoundError(f"{app} has no revision {revision}", hint=hint)
-        deadline_s, undone = self._deadline_s(), list[Undone]()
-        for level in hosts:
-            outcomes = self._order("restore", level, deadline_s, revision, undone)
-            undone += [one for outcome in outcomes.values() for one in outcome.undone]
+        with self._slots:
+            known = self._kept(hosts)
+            if revision not in known:
+                hint = f"its revisions: {', '.join(known) or 'none'}"
+                raise NotFoundError(f"{app} has no revision {revision}", hint=hint)
+            deadline_s, undone = self._deadline_s(), list[Undone]()
+            for level in hosts:
+                outcomes = self._order("restore", level, deadline_s, revision, undone)
+                undone += [one for outcome in outcomes.values() for one in outcome.undone]
         self._say("app-restored", app, f"{app} goes on from revision {revision}")
 
     def clear(self, app: str | None, hosts: Hosts, *, restart: bool) -> list[str]:
@@ -168,8 +175,9 @@ class AppRevisions:
         StateError, ClusterError
             As `backup` does. What is deleted already stays so: clear once more.
         """
-        outcomes = self._order("clear-stopped" if restart else "clear", _all(hosts), self._deadline_s()).values()
-        found = {name for outcome in outcomes for name in outcome.revisions}
+        with self._slots:
+            outcomes = self._order("clear-stopped" if restart else "clear", _all(hosts), self._deadline_s())
+        found = {name for outcome in outcomes.values() for name in outcome.revisions}
         names = sorted(found, key=lambda name: (int(name.partition("__")[0]), name))
         self._say("app-revisions-deleted", app or "", f"revisions are deleted: {', '.join(names) or 'there were none'}")
         return names
@@ -191,12 +199,10 @@ class AppRevisions:
     def _order(
         self, kind: Kind, hosts: Mapping[str, str], deadline_s: float, revision: str = "", undone: Sequence[Undone] = ()
     ) -> dict[str, OutcomeMessage]:
-        with self._slots:
-            given = {
-                instance: self._book.give(worker, kind, instance, revision, undone)
-                for instance, worker in hosts.items()
-            }
-            late = wait(given.values(), timeout=max(0.0, deadline_s - time.monotonic())).not_done
+        given = {
+            instance: self._book.give(worker, kind, instance, revision, undone) for instance, worker in hosts.items()
+        }
+        late = wait(given.values(), timeout=max(0.0, deadline_s - time.monotonic())).not_done
         if late:
             self._book.take_back(late)
             slow = ", ".join(f"{instance} ({hosts[instance]})" for instance, one in given.items() if one in late)

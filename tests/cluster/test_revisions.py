@@ -200,6 +200,36 @@ class Obedient(OrderBook):
         return done
 
 
+@pytest.mark.parametrize("kind", ["backup", "restore"])
+def test_who_asks_between_two_levels_does_not_get_in_the_way(kind: str) -> None:
+    busy: list[str] = []
+
+    class Outcome(Future[OutcomeMessage]):
+        def result(self, timeout: float | None = None) -> OutcomeMessage:
+            with pytest.raises(BusyError):
+                revisions.revisions([{"B-g-1": "worker-1"}])
+            busy.append("refused")
+            return super().result(timeout)
+
+    class Disturbed(Obedient):
+        def give(self, *order: Any) -> Future[OutcomeMessage]:
+            disturbed = Outcome()
+            disturbed.set_result(Future.result(super().give(*order)))
+            return disturbed
+
+    book = Disturbed({"A-one-1": ["1__A"], "A-two-1": ["1__A"]})
+    revisions = AppRevisions(book, most=1)
+    hosts = [{"A-one-1": "worker-1"}, {"A-two-1": "worker-2"}]
+    if kind == "backup":
+        revisions.backup("A", hosts, 2)
+    else:
+        revisions.restore("A", hosts, "1__A")
+    assert len(busy) == len(book.asked), "somebody asked after each order"
+    assert [one for one in book.asked if one.startswith(kind)] == sorted(
+        (f"{kind} A-one-1", f"{kind} A-two-1"), reverse=kind == "backup"
+    )
+
+
 def test_only_what_all_groups_have_is_a_revision_of_the_app() -> None:
     book = Obedient({"a": ["1__A", "2__A", "3__A"], "b": ["2__A", "3__A"]})
     revisions = AppRevisions(book)
