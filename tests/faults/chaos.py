@@ -147,10 +147,6 @@ class Flow:
         times = [*self.at, time.monotonic()]
         return max(later - before for before, later in pairwise(times) if later > since_s)
 
-    def through(self) -> bool:
-        """Tell whether what was fed so far has come out."""
-        return len(self.seen) >= self.fed - 5
-
     def stop(self) -> None:
         self._fed_all.set()
         self._threads[0].join()
@@ -172,8 +168,8 @@ class Measured:
 class Chaos:
     """The cluster, and what can happen to it."""
 
-    def __init__(self, home: Path, island: Island, rng: random.Random) -> None:
-        self.home, self.island, self.rng = home, island, rng
+    def __init__(self, home: Path, island: Island) -> None:
+        self.home, self.island = home, island
         password = secrets.token_urlsafe(16)
         for name in (*MANAGERS, *WORKERS):
             island.add(name)
@@ -403,7 +399,7 @@ def main() -> None:
     with made as directory, Island() as island:
         home = Path(directory)
         home.chmod(0o755)  # PostgreSQL runs as another user
-        chaos = Chaos(home, island, rng)
+        chaos = Chaos(home, island)
         try:
             chaos.start()
             text = APP.format(mark=0)
