@@ -1,7 +1,7 @@
 """What a node logs: as text for people at a terminal, as one JSON object a line for machines, the last of it kept.
 
-Fields beside the message say what a record is about. They are given with it (``extra={"group": …}``), or for all that a
-thread logs inside `about`. What is secret on this node is masked wherever a record leaves it.
+Fields in addition to the message say what a record is about. They are given with it (``extra={"group": …}``), or for
+all that a thread logs inside `about`. What is secret on this node is masked wherever a record leaves it.
 """
 
 from __future__ import annotations

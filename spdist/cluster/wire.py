@@ -1,7 +1,7 @@
 """What crosses the network as JSON: heartbeats as strict models, to and from `spdist.cluster.messages`, and errors.
 
 Names and shape of the heartbeat are those of WSO2 SP 4.x (``POST /resourceManager/heartbeat``: its wire names are Java
-field names), with our fields beside them. Passwords never cross: WSO2 sends those of the managers to every worker.
+field names), and our fields in addition. Passwords never cross: WSO2 sends those of the managers to every worker.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ _WORDS: Mapping[type[SpdistError], tuple[str, int | None]] = {
 
 
 def error_body(error: SpdistError) -> dict[str, Any]:
-    """Return an error as JSON values, in WSO2's form with ours beside it.
+    """Return an error as JSON values, in WSO2's form, with our fields in addition.
 
     ``type`` and ``message`` are always there, as WSO2 has them: ``conflict``, ``not-found``, ``validation error``,
     ``file processing error``, else ``error``. ``code`` is WSO2's number, only where it has one: 800101 for an app that
