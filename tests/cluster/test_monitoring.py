@@ -87,9 +87,13 @@ def test_the_journal_is_asked_in_parts(tmp_path: Path, eventually: Eventually) -
         b, a = journal(http, kind="app-deployed")
         assert (b["app"], a["app"], b["user"]) == ("B", "A", "")
         assert journal(http, app="A") == [a]
-        assert journal(http, kind=["app-deployed", "elected"], limit=1) == [b]
+        assert journal(http, kind="app-deployed", limit=1) == [b]
+        # On a busy machine it may be elected more than once, also after that.
+        both = journal(http, kind=["app-deployed", "elected"])
+        assert [one for one in both if one["kind"] == "app-deployed"] == [b, a]
+        assert {one["kind"] for one in both} == {"app-deployed", "elected"}
         assert journal(http, kind="app-deployed", before=b["id"]) == [a]
-        assert journal(http, since=b["time"] + 1) == []
+        assert journal(http, kind="app-deployed", since=b["time"] + 1) == []
         assert b not in journal(http, until=b["time"])
 
 
