@@ -99,7 +99,7 @@ class Publisher:
     State
     -----
     A number per partition of each topic, also of topics that another text of the group published to; and the number
-    from which on a topic is numbered that it does not know.
+    from which on a topic is numbered that it does not know. The same of where it last went back to.
     """
 
     def __init__(self, producer: str, outputs: Sequence[AssignedOutput], schemas: Mapping[str, Schema]) -> None:
@@ -119,6 +119,8 @@ class Publisher:
         #: Where numbering ended in topics that are not published to now: it goes on there if they are again.
         self._others: dict[str, tuple[int, list[int]]] = {}
         self._above = 0
+        #: Where it last went back to, below all numbers if it never did: what topics hold from there on may be undone.
+        self.origin = Cut({}, -1, NO_CLOCK)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -163,6 +165,7 @@ class Publisher:
             "promised": self.promised,
             "events_out": self.events_out,
             "above": self._above,
+            "origin": self.origin.to_dict(),
             "routes": [
                 *([r.topic, r.sent, r.seq] for routes in self._routes.values() for r in routes),
                 *([topic, *numbers] for topic, numbers in self._others.items()),
@@ -184,6 +187,12 @@ class Publisher:
                 route.seq = [*seq, *([self._above] * (route.partitions - len(seq)))]
         ours = {route.topic for routes in self._routes.values() for route in routes}
         self._others = {topic: numbers for topic, numbers in saved.items() if topic not in ours}
+        # States of older versions do not tell it, and of several shards that went back.
+        self.origin = Cut.from_dict(state["origin"]) if "origin" in state else self.cut()
+
+    def went_back(self) -> None:
+        """Note that the state as it is now is that of a revision: its numbers have been given before."""
+        self.origin = self.cut()
 
     def _records(self, stream: str, route: _Route, partition: int, share: Events, clock: int) -> Iterator[Record]:
         left = len(share)

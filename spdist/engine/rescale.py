@@ -209,7 +209,10 @@ def _publisher(states: Sequence[_State], above: int) -> _State:
             known = routes.setdefault(topic, [topic, 0, [above] * len(seq)])
             known[1] = max(known[1], sent)
             known[2] = [max(pair) for pair in zip(known[2], seq, strict=True)]
+    origins = [state.get("origin") for state in states]
+    same = origins[0] is not None and origins.count(origins[0]) == len(origins)
     return {
+        **({"origin": origins[0]} if same else {}),
         "promised": NO_CLOCK,
         "events_out": sum(state["events_out"] for state in states),
         "above": max(above, *(state["above"] for state in states)),

@@ -27,7 +27,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spdist.config.allowed import Allowed, allowed_of
-from spdist.config.sections import Datasource, Files, Log, Script, Secrets, Spark, StatePersistence, Transports
+from spdist.config.datasources import Datasource
+from spdist.config.sections import Files, Log, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
 from spdist.engine.source import LogDataSource

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from spdist.engine.island import Island, Output
+from spdist.engine.owning import Ownership
 from spdist.engine.packing import cut
 from spdist.engine.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
@@ -30,6 +31,41 @@ class SnapshotPolicy:
 
     segments: int = 500
     payload_bytes: int = 16 * 1024 * 1024
+
+
+class SinceSnapshot:
+    """What another process would have to load: the newest snapshot, and the segments after it.
+
+    Parameters
+    ----------
+    policy : SnapshotPolicy
+        When there is to be another one.
+    """
+
+    def __init__(self, policy: SnapshotPolicy) -> None:
+        self.policy = policy
+        self.begin(0)
+
+    def begin(self, snapshot_bytes: int) -> None:
+        """Note that there is a snapshot of that size, and nothing after it."""
+        self._snapshot_bytes = snapshot_bytes
+        self._payload_bytes = self._segments = 0
+
+    def count(self, segment: Segment) -> None:
+        """Note a segment."""
+        self._segments += 1
+        self._payload_bytes += sum(len(record.value) for record in segment.records)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Its size."""
+        return self._snapshot_bytes + self._payload_bytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a snapshot, which needs that all has been published."""
+        enough = max(self.policy.payload_bytes, self._snapshot_bytes)
+        return self._segments >= self.policy.segments or self._payload_bytes >= enough
 
 
 class Shard:
@@ -68,20 +104,20 @@ class Shard:
         messages: frozenset[str] = frozenset(),
     ) -> None:
         self.store = store
+        self.ownership = Ownership(store, opening.owner)
         self.island: Island | None = None
         self.version = 0
         self._opening = opening
         self._make_island = make_island
-        self._policy = policy or SnapshotPolicy()
+        self.since = SinceSnapshot(policy or SnapshotPolicy())
         self._skips_idle = skips_idle
         self._messages = messages
         #: Of segment `version`.
         self._batch = -1
         self._positions: Positions = {}
-        self._segments = 0
-        self._payload_bytes = 0
-        self._snapshot_bytes = 0
         self._log: str | None = None
+        #: Whether some of what was handed over last may have been published before.
+        self.repeats = False
         #: What of segments that had to be replayed may not have been published.
         self._unpublished: dict[int, list[Output]] = {}
         #: The segments of which the outputs were handed over last, until they are known to have been published.
@@ -92,17 +128,6 @@ class Shard:
         self._taken: list[Record] = []
         self._early: Island | None = None
         self._before: bytes | None = None
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes that another process would have to load: the newest snapshot and the segments after it."""
-        return self._snapshot_bytes + self._payload_bytes
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time for a snapshot, which needs that all has been published."""
-        enough = max(self._policy.payload_bytes, self._snapshot_bytes)
-        return self._segments >= self._policy.segments or self._payload_bytes >= enough
 
     def process(self, batch: int, records: Sequence[Record], tick: int, positions: Positions) -> list[Output]:
         """Make batch number `batch` (from 0) part of the state and return what is to be published and delivered for it.
@@ -168,7 +193,8 @@ class Shard:
         closing : bool
             See `Segment`.
         """
-        batch, records, island = self._running, tuple(self._taken), self._early
+        batch, records, island, stored = self._running, tuple(self._taken), self._early, False
+        self.ownership.begin_append()
         if sent:
             self._on_their_way = ()
         if island is None and self._skips_idle and not closing and self._nothing_new(batch, records):
@@ -178,24 +204,29 @@ class Shard:
         else:
             if island is not None:
                 self.begin(batch)
-            segment = self._append(batch, records, tick, positions, closing)
+            segment, stored = self._append(batch, records, tick, positions, closing)
             island = self._known()
-            snapshot = island.snapshot() if self.is_due and not self._unpublished else None
+            snapshot = island.snapshot() if self.since.is_due and not self._unpublished else None
         # From a snapshot the outputs before it cannot be put out again.
         if snapshot is not None and not self._on_their_way:
-            self._save_snapshot(segment.number - 1, snapshot)
+            self.store.save_snapshot(segment.number - 1, snapshot)
+            self.since.begin(len(snapshot))
         # A failure below leaves an island that is neither the one nor the other: it must be loaded again.
         self.island = self._early = None
         outputs = island.process(segment.records, segment.tick, self._named(segment.number), segment.closing)
         # Before anything of it can be read: whoever keeps a revision after that finds that it was published.
         self.store.save_cut(segment.number, island.publisher.cut())
-        self._count(segment)
+        self.since.count(segment)
         self._is_at(island, segment)
-        return self._handed_over(outputs)
+        return self._handed_over(outputs, stored)
 
-    def _handed_over(self, outputs: list[Output]) -> list[Output]:
-        """Return what is to be published, and take it for published from the next batch on."""
+    def _handed_over(self, outputs: list[Output], stored: bool = False) -> list[Output]:
+        """Return what is to be published, and take it for published from the next batch on.
+
+        `stored` tells whether the segment of the outputs was found: nothing is published before there is one.
+        """
         before, self._unpublished = self._unpublished, {}
+        self.repeats = stored or bool(before)
         self._on_their_way = (*before, self.version)
         return [*chain.from_iterable(before.values()), *outputs]
 
@@ -205,7 +236,7 @@ class Shard:
         if island is None or not island.goes_ahead(record) or not (self._early or self._may_go_ahead()):
             return record
         if self._early is None:
-            self._before = island.snapshot() if self.is_due and not self._unpublished else None
+            self._before = island.snapshot() if self.since.is_due and not self._unpublished else None
             self._early, self.island = island, None
         return island.ahead(record, self._named(self.version + 1))
 
@@ -245,12 +276,18 @@ class Shard:
             closing=closing,
         )
 
-    def _append(self, batch: int, records: Sequence[Record], tick: int, positions: Positions, closing: bool) -> Segment:
-        """Make the segment of the batch durable; catch up before that where another process of this owner went on."""
+    def _append(
+        self, batch: int, records: Sequence[Record], tick: int, positions: Positions, closing: bool
+    ) -> tuple[Segment, bool]:
+        """Make the segment of the batch durable, and return it; and whether another process of this owner had done so.
+
+        Where that has gone on, catch up before.
+        """
         while True:
             version = self.version
+            made = self._made(batch, self._fresh(records), tick, positions, closing)
             try:
-                segment = self.store.append(self._made(batch, self._fresh(records), tick, positions, closing))
+                segment = self.store.append(made)
             except FencedError:
                 # Not fenced where a process of the same owner has gone on so far that it deleted what this one misses.
                 if self.store.newest(self._opening.owner, batch).number <= version:
@@ -258,7 +295,7 @@ class Shard:
                 self._load(batch)
                 continue
             if segment.batch == batch:
-                return segment
+                return segment, segment is not made
             if segment.batch > batch or not self._catch_up(batch):
                 raise StateError(f"the state in {self.store.directory} is at batch {segment.batch}, not {batch}")
 
@@ -279,7 +316,7 @@ class Shard:
             island.restore(snapshot)
         self.island = None
         self._unpublished, self._on_their_way = {}, ()
-        self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
+        self.since.begin(len(snapshot))
         for segment in segments:
             self._replay(island, segment)
         self.store.save_cut(newest.number, island.publisher.cut())
@@ -299,7 +336,7 @@ class Shard:
 
     def _replay(self, island: Island, segment: Segment) -> None:
         """Process a stored segment, and keep what may not have been published."""
-        self._count(segment)
+        self.since.count(segment)
         kept = {number: outputs for number, outputs in self._unpublished.items() if number > segment.emitted}
         if not segment.opening:
             if segment.assignment != self._opening.assignment:
@@ -310,6 +347,8 @@ class Shard:
                 )
             named = self._named(segment.number)
             kept[segment.number] = island.process(segment.records, segment.tick, named, segment.closing)
+        if segment.base:
+            island.publisher.went_back()
         island.intake.undone.add(segment.undone)
         self._unpublished = kept
 
@@ -321,11 +360,3 @@ class Shard:
     def _is_at(self, island: Island, segment: Segment) -> None:
         self.island, self.version = island, segment.number
         self._batch, self._positions = segment.batch, segment.positions
-
-    def _save_snapshot(self, version: int, snapshot: bytes) -> None:
-        self.store.save_snapshot(version, snapshot)
-        self._segments, self._payload_bytes, self._snapshot_bytes = 0, 0, len(snapshot)
-
-    def _count(self, segment: Segment) -> None:
-        self._segments += 1
-        self._payload_bytes += sum(len(record.value) for record in segment.records)

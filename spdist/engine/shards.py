@@ -16,6 +16,7 @@ from typing import Protocol
 
 from spdist.config.allowed import Allowed
 from spdist.engine.beside import Behind
+from spdist.engine.cuts import Cut
 from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island, Output
 from spdist.engine.memory import resident_bytes
@@ -279,7 +280,7 @@ class HostedShards:
                 self._shards[number].take(record)
         outputs: list[Output] = []
         try:
-            if any(shard.is_due for shard in self._shards.values()):
+            if any(shard.since.is_due for shard in self._shards.values()):
                 sending.end()
             for number, shard in self._shards.items():
                 own = self._settings[number].positions(heard.positions)
@@ -309,6 +310,20 @@ class HostedShards:
         assert island is not None  # it has put something out
         return self._settings[number], island.schemas
 
+    def origins(self) -> dict[str, Cut]:
+        """Return `Publisher.origin` of each producer whose last outputs may have been published before."""
+        return {
+            self._settings[number].published().name: shard.island.publisher.origin
+            for number, shard in self._shards.items()
+            if shard.repeats and shard.island is not None
+        }
+
+    def check_owner(self) -> None:
+        """Raise FencedError where another owner has taken a shard over; see `Ownership.check`."""
+        for number, shard in self._shards.items():
+            with self._naming(number):
+                shard.ownership.check()
+
     def forget(self) -> None:
         """Forget the states in memory; see `Shard.forget`."""
         for shard in self._shards.values():
@@ -329,7 +344,7 @@ class HostedShards:
             pending=sum(island.pending for island in islands),
             clock=min(clocks, default=None),
             latest=max(clocks, default=None),
-            state_bytes=sum(shard.stored_bytes for shard in self._shards.values()),
+            state_bytes=sum(shard.since.stored_bytes for shard in self._shards.values()),
             memory_bytes=resident_bytes(),
             state_rows=self._held_rows(islands),
         )

@@ -186,6 +186,12 @@ class StateStore:
                 return True
         raise FencedError(f"the state in {self.directory} changes faster than {owner} can give it up")
 
+    def check_owner(self, owner: str) -> None:
+        """Raise FencedError where the state has gone on without `owner`."""
+        last = self.last()
+        if last is None or last.owner != owner:
+            raise self._fenced(owner)
+
     def append(self, segment: Segment) -> Segment:
         """Make `segment` durable, and return what counts as it: itself, or what the same owner had written before.
 

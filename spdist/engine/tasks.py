@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spdist.engine.appended import not_appended
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.beside import Behind, beside
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
@@ -126,9 +127,11 @@ class _Kept:
             else:
                 by_producer.setdefault(output.producer, []).append(output)
         sinks = [(self._outlets_of(shards, producer), own) for producer, own in by_producer.items()]
+        origins = shards.origins()
 
         def publishing() -> None:
-            self.transport.append(records)
+            shards.check_owner()
+            self.transport.append(not_appended(self.transport, records, origins) if origins else records)
             for outlets, own in sinks:
                 outlets.send(own)
 

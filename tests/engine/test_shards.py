@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spdist.engine.island import Island
+from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, lowest_positions
 from spdist.engine.state import Positions, StateStore
 from spdist.errors import FencedError, QueryFailedError
@@ -133,7 +134,7 @@ def test_a_process_that_missed_what_is_deleted_by_now_loads_the_snapshot(tmp_pat
     for process in [0, *[1] * 20, 0]:
         for hosted_shards in query.processes:
             for shard in hosted_shards._shards.values():
-                shard._policy = type(shard._policy)(segments=3)
+                shard.since.policy = SnapshotPolicy(segments=3)
         query.run({"Three.A": 1}, process)
     whole = Query(tmp_path / "whole", "me")
     whole.run({"Three.A": 22})

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from spdist.clock import ManualClock
 from spdist.engine.query import KafkaInput, QuerySettings
 from spdist.engine.shards import ShardSettings
 from spdist.engine.state import StateStore
 from spdist.engine.tasks import _Kept, _set_aside
-from spdist.errors import TransportError
+from spdist.errors import FencedError, TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
 from spdist.transports.kafka_options import KafkaSettings
@@ -77,6 +78,27 @@ def test_what_could_not_be_published_is_put_out_again_by_shards_that_load_their_
         kept.publish(shards, [RECORD])
     kept.publish(shards, [RECORD], behind=True)
     kept.close()  # it has been told to end, and says nothing
+
+
+def test_a_process_that_stood_still_while_others_took_over_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, sent = _Kept(settings(tmp_path)), []
+    monkeypatch.setattr(kept.transport, "append", sent.extend)
+    shards = kept.shards(0)
+    (shard,) = shards._shards.values()
+    shard.ownership._clock = clock = ManualClock()
+    shard.island = island(INPUT, name="One")
+    clock.advance(5_000)
+    kept.publish(shards, [RECORD])
+    assert sent == [RECORD]  # it stood still, and nobody took over
+    StateStore(tmp_path / "One").open("another")
+    kept.publish(shards, [RECORD])
+    clock.advance(5_000)
+    with pytest.raises(FencedError, match="belongs to another"):
+        kept.publish(shards, [RECORD])
+    assert sent == [RECORD, RECORD]
+    kept.close()
 
 
 def test_what_only_keeps_itself_is_found_once_in_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,6 +210,8 @@ def survive(
     eventually(lambda: results.count() >= len(expected) or not node.runs(), "all results are there", 600)
     nodes.kill(node)
     assert read_events(topics, out, schema) == expected
+    results.count()
+    assert results.repeated == 0, "others than readers of ours would see events twice"
     lives = sum(later > before for before, later in pairwise(reached))
     print(
         f"{kind}: {kills} kills in {time.monotonic() - began:.0f} s while {EVENTS:,} events pass, {whole} of them of "

@@ -17,6 +17,7 @@ from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
+from spdist.operators.codec import decode, encode
 from spdist.transports.base import Record
 from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
@@ -123,6 +124,18 @@ def test_keys_are_spread_over_the_shards(tmp_path: Path) -> None:
     (again,) = rescale(rescale(states, CHECKED, SPLIT, 3), CHECKED, WHOLE, 1)
     (once,) = rescale(states, CHECKED, WHOLE, 1)
     assert len(again) == len(once)
+
+
+def test_shards_of_a_state_that_never_went_back_know_that(tmp_path: Path) -> None:
+    phase = Phase(tmp_path / "one", 1, {topic: {0: 0} for topic in fed(1)})
+    _, states = phase.run(fed(1), random.Random(1), 40)
+    (never,) = (decode(state)["publisher"]["origin"] for state in states)
+    split = rescale(states, CHECKED, SPLIT, 3)
+    assert [decode(state)["publisher"]["origin"] for state in split] == [never] * 3
+    back = decode(split[0])
+    back["publisher"]["origin"] = {**never, "above": 7}
+    (merged,) = rescale([encode(back), *split[1:]], CHECKED, WHOLE, 1)
+    assert "origin" not in decode(merged)["publisher"]
 
 
 def test_what_cannot_be_split_is_refused(tmp_path: Path) -> None:

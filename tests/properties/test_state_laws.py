@@ -1,4 +1,4 @@
-"""Kill a group between any two steps and start it again: it puts out the uninterrupted result, repeats dropped.
+"""Kill a group between any two steps and start it again: it puts out the uninterrupted result, each record once.
 
 And of two owners of one state exactly one goes on.
 """
@@ -8,20 +8,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spdist.engine.appended import not_appended
 from spdist.engine.hosted import build_island
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import FencedError
 from spdist.planning.topology import AssignedInput, Assignment
-from spdist.transports.base import NO_CLOCK, Record, Repeats
+from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
 from spdist.transports.payload import Events, Payload
 from tests.engine.fake_app import SCHEMA, island
 
@@ -85,6 +87,12 @@ class Topics:
             self.add(r)
         step()
 
+    def end_offsets(self, topic: str) -> Counter[int]:
+        return Counter({partition: len(known) for (name, partition), known in self.records.items() if name == topic})
+
+    def read(self, topic: str, partition: int, offset: int, limit: int = 1000) -> list[Record]:
+        return self.records[topic, partition][offset : offset + limit]
+
     def add(self, r: Record) -> None:
         known = self.records.setdefault((r.topic, r.partition), [])
         known.append(Record(r.topic, r.partition, r.value, r.count, r.producer, r.seq, r.clock, len(known)))
@@ -115,7 +123,12 @@ def run_once(fed: Topics, out: Topics, directory: Path, owner: str, sizes: Itera
             taken = fed.records[topic, 0][offsets[0] : offsets[0] + next(sizes)]
             records += taken
             offsets[0] += len(taken)
-        out.append(shard.process(batch, records, 0, {t: dict(o) for t, o in positions.items()}), step)
+        outputs = shard.process(batch, records, 0, {t: dict(o) for t, o in positions.items()})
+        assert shard.island is not None
+        if shard.repeats:
+            origins = {shard.island.publisher.producer: shard.island.publisher.origin}
+            outputs = not_appended(cast(Transport, out), outputs, origins)
+        out.append(outputs, step)
         batch, first = batch + 1, False
 
 
@@ -134,6 +147,13 @@ def result(out: Topics) -> dict[Any, Any]:
                 expected = r.seq + r.count
             promised = max(promised, r.clock)
     return seen
+
+
+def twice(out: Topics) -> list[Any]:
+    """Ids that lie in a topic more than once."""
+    records = [(at, r) for at, known in out.records.items() for r in known]
+    ids = Counter((*at, r.producer, r.seq + n) for at, r in records for n in range(r.count))
+    return [id for id, times in ids.items() if times > 1]
 
 
 def sizes_of(data: st.DataObject) -> Iterator[int]:
@@ -175,6 +195,7 @@ def test_killed_at_any_steps_the_result_is_the_uninterrupted_one(data: st.DataOb
             except Killed:
                 continue
     assert result(out) == EXPECTED
+    assert not twice(out)
 
 
 @pytest.mark.parametrize("kill_at", range(60))
@@ -188,6 +209,7 @@ def test_killed_once_at_each_step_the_result_is_the_uninterrupted_one(kill_at: i
         assert kill_at > 40, "the kill came too late to kill"
     run_once(FED, out, tmp_path, "second", always(3), Steps(None))
     assert result(out) == EXPECTED
+    assert not twice(out)
 
 
 @pytest.mark.parametrize("first", [8, 15, 22, 29, 36])
@@ -199,6 +221,7 @@ def test_killed_again_while_it_recovers_the_result_is_the_uninterrupted_one(firs
                 with contextlib.suppress(Killed):
                     run_once(FED, out, Path(directory), f"start {start}", always(1), Steps(kill_at))
         assert result(out) == EXPECTED
+        assert not twice(out)
 
 
 @settings(max_examples=30)
