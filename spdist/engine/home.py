@@ -42,7 +42,7 @@ class Home:
         stored = _stored(checked)
         self._fed = _fed(checked)
         self._circular = circular_streams(checked)
-        self._rounds = Rounds()
+        self.rounds = Rounds()
         faults = {id: self._made(id) for id in ids if id.startswith("!")}
         self.junctions = {
             id: faults.get(id) or self._made(id, faults.get(f"!{id}"), self._keeper(id) if id in stored else None)
@@ -51,7 +51,7 @@ class Home:
 
     def _made(self, id: str, *others: Any) -> Junction:
         if id in self._circular:
-            return CircularJunction(self._rounds, id, self.failures, *others)
+            return CircularJunction(self.rounds, id, self.failures, *others)
         return Junction(id, self.failures, *others)
 
     def inner_junction(self, stream_id: str) -> Junction:

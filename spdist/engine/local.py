@@ -287,7 +287,7 @@ class LocalApp:
             An object attribute holds something that cannot be stored.
         """
         own = {"started": self._started, "began": self.jumps.began, "put_out": self._endpoints.put_out}
-        return write_state({**self._parts.snapshot(), **own})
+        return write_state({**self._parts.snapshot(), **own, "stopped_rounds": self._home.rounds.stopped})
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
@@ -340,6 +340,7 @@ class LocalApp:
         self.jumps.began = self.jumps.began or bool(state["began"])
         if not running:
             self._endpoints.put_out = state["put_out"]
+            self._home.rounds.stopped = state.get("stopped_rounds", 0)  # older states do not tell it
             if self._started:
                 self._endpoints.start()
         if fresh or not self._started:

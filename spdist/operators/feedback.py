@@ -4,6 +4,10 @@ Delivery is depth first, so an event that a query puts back into a stream that i
 of the first one. Where that does not end by itself, the first event that went round is given up as one that a query
 fails on; what its cascade has changed until then stays. Depth is counted in streams, so that it is the same on every
 machine. Siddhi's stack overflows there.
+
+What stays may come back: events that a window keeps go round once more when they leave it, and would become more each
+time. So the limit is a quarter of what it was after each cascade that was stopped, and four times that after each one
+that went round and ended by itself.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ MOST_LEVELS = 500
 MOST_EVENTS = 100_000
 #: Frames of Python that one delivery may need.
 _FRAMES_EACH = 25
+#: The limits after many that were stopped: what goes round a few times still ends by itself.
+_LEAST_LEVELS, _LEAST_EVENTS, _MOST_STOPPED = 8, 100, 5
 
 
 class _Stopped(BaseException):
@@ -34,26 +40,34 @@ class Rounds:
 
     State
     -----
-    None between two events.
+    ``stopped``: how many cascades were stopped, less those that ended by themselves since; from 0 to 5.
     """
 
-    __slots__ = ("events", "frames", "level")
+    __slots__ = ("_deepest", "events", "frames", "level", "stopped", "why")
 
     def __init__(self) -> None:
-        self.level = 0
+        self.stopped = 0
+        self.why = ""
+        self.level = self._deepest = 0
         self.events = 0
         self.frames = 0
 
     def enter(self, count: int) -> None:
         """Begin a delivery of so many events."""
         if not self.level:
-            self.events = 0
+            self.events = self._deepest = 0
             self.frames = sys.getrecursionlimit()
             sys.setrecursionlimit(self.frames + MOST_LEVELS * _FRAMES_EACH)
-        elif self.level:
+        else:
             self.events += count
         self.level += 1
-        if self.level > MOST_LEVELS or self.events > MOST_EVENTS:
+        self._deepest = max(self._deepest, self.level)
+        if self.level > self.most_levels or self.events > self.most_events:
+            deep = self.events <= self.most_events
+            many = f"and has become more than {self.most_events} events"
+            self.why = f"{self.most_levels} times without an end" if deep else many
+            self.stopped = min(_MOST_STOPPED, self.stopped + 1)
+            self._deepest = 0
             self.leave()
             raise _Stopped
 
@@ -62,6 +76,18 @@ class Rounds:
         self.level -= 1
         if not self.level:
             sys.setrecursionlimit(self.frames)
+            if self._deepest > 1:
+                self.stopped = max(0, self.stopped - 1)
+
+    @property
+    def most_levels(self) -> int:
+        """How many deliveries may be inside of one another."""
+        return max(_LEAST_LEVELS, MOST_LEVELS >> 2 * self.stopped)
+
+    @property
+    def most_events(self) -> int:
+        """How many events may follow from one."""
+        return max(_LEAST_EVENTS, MOST_EVENTS >> 2 * self.stopped)
 
 
 class CircularJunction(Junction):
@@ -105,10 +131,9 @@ class CircularJunction(Junction):
         """Pass on that all is stopped; what went round first is given up."""
         if self._rounds.level > 1:
             raise
-        deep = self._rounds.events <= MOST_EVENTS
-        many = f"{MOST_LEVELS} times without an end" if deep else f"and has become more than {MOST_EVENTS} events"
         error = FeedbackError(
-            f"an event of stream '{self.id}' goes round {many}: queries put what they read back into what they read",
+            f"an event of stream '{self.id}' goes round {self._rounds.why}: "
+            "queries put what they read back into what they read",
             hint="add a filter that ends it, or insert into another stream",
         )
         self.failed(arrivals, error)

@@ -69,10 +69,9 @@ def quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | No
     for side, writer in zip(plan.sides, writers, strict=True):
         if side.triggers and not writer.can_look(held[1 - side.position], plan.stores):
             return None
-        if side.kind == "table":
-            indexes[side.position] = plan.stores[side.source.stream_id].index(
-                tuple(equality.attribute for equality in writers[1 - side.position].keys)
-            )
+        keys = tuple(equality.attribute for equality in writers[1 - side.position].keys)
+        if side.kind == "table" and keys:  # without them nobody looks there
+            indexes[side.position] = plan.stores[side.source.stream_id].index(keys)
     return QuietJoin(plan, place, eager, held, indexes, writers, target)
 
 

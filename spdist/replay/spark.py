@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config.sections import Datasource, Files, Log, Script, Secrets, Spark, StatePersistence, Transports
+from spdist.config.datasources import Datasource
+from spdist.config.sections import Files, Log, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.session import SparkHost
 from spdist.errors import QueryFailedError

@@ -79,3 +79,33 @@ def test_only_streams_in_circles_are_counted() -> None:
         "from A join T select T.v as v insert into A2;"
     )
     assert circular_streams(check(parse(text), catalog(), text)) == {"B", "C"}
+
+
+def test_what_windows_keep_of_a_circle_does_not_grow_and_others_go_on() -> None:
+    app, out = app_of(
+        "from S#window.time(1 sec) select k, v insert all events into S; "
+        "from Other[v > 0] select v - 1 as v insert into Other;"
+    )
+    app.send("S", 1000, ("a", 1))
+    for second in range(2, 120):
+        app.send("Other", 1000 * second, (5,))
+        assert app.held_rows() <= 30_000
+    assert out == [5, 4, 3, 2, 1, 0] * 118
+
+
+def test_circles_that_end_get_their_limit_back() -> None:
+    app, _ = app_of("from S[v != 0] select k, v - 1 as v insert into S;")
+    endless, deep = ("a", -1), ("a", 400)
+    app.send("S", 1000, deep)
+    assert app.failures.count == 0
+    app.send("S", 1001, endless)
+    app.send("S", 1002, deep)
+    assert app.failures.count == 2
+    copy, _ = app_of("from S[v != 0] select k, v - 1 as v insert into S;")
+    copy.restore(app.snapshot())
+    for one in (app, copy):
+        failed = one.failures.count
+        for number in range(3):
+            one.send("S", 1003 + number, ("a", 5))
+        one.send("S", 1010, deep)
+        assert one.failures.count == failed

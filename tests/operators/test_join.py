@@ -161,3 +161,12 @@ def test_what_siddhi_refuses(text: str) -> None:
     whole = text if text.startswith("define") else STREAMS + text
     with pytest.raises(SiddhiAppError):
         check(parse(whole), catalog(), whole)
+
+
+@pytest.mark.parametrize("on", ["on x.k == x.k", "on x.v > 0", ""])
+def test_a_table_that_nobody_asks_by_key_needs_no_index(on: str) -> None:
+    tables = "define table T (k string, v int); from R insert into T; "
+    made, seen = app(f"{tables} from L as x join T as y unidirectional {on} select x.v as a, y.v as b insert into Out;")
+    made.send("R", 1000, ("a", 1))
+    made.send("L", 1001, ("a", 2))
+    assert seen == []  # only a row that enters the table would find partners, and tables tell nobody
