@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
+from tests.cluster.databases import SERVERS
 
 T = TypeVar("T")
 
@@ -34,6 +35,20 @@ def eventually() -> Callable[..., object]:
         return found
 
     return wait
+
+
+@pytest.fixture(scope="session", autouse=True)
+def database_servers() -> Iterator[None]:
+    """Stops the database servers that tests have started."""
+    yield
+    SERVERS.stop()
+
+
+@pytest.fixture(autouse=True)
+def dropped_databases(database_servers: None) -> Iterator[None]:
+    """Drops the databases that a test has made."""
+    with SERVERS.dropping():
+        yield
 
 
 @pytest.fixture(scope="session")

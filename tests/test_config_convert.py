@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from spdist.config import load_config
 from spdist.config.converting import convert
@@ -77,6 +78,15 @@ def test_equal_names_of_variables_are_told_apart(tmp_path: Path) -> None:
         "SPDIST_RESOURCE_MANAGERS_H_PASSWORD": "p1",
         "SPDIST_RESOURCE_MANAGERS_H_PASSWORD_2": "p2",
     }
+
+
+def test_names_of_several_lines_stay_in_their_comment(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    source = "{name: \"x\\ncluster.config: {enabled: maybe}\", definition: {configuration: {jdbcUrl: 'jdbc:h2:./a'}}}"
+    old.write_text(f"{LEAST}\nwso2.datasources: {{dataSources: [{source}]}}\n")
+    new.write_text(convert(old, new, environment={"P": "pw"}).text)
+    assert "cluster.config: {enabled: maybe} can only be opened by Java" in new.read_text()
+    assert "cluster.config" not in yaml.safe_load(new.read_text())
 
 
 def command(*arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

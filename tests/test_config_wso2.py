@@ -19,6 +19,7 @@ import pytest
 
 from spdist.config import Config, load_config
 from spdist.config.alone import load_alone
+from spdist.config.datasources import Pool
 from spdist.errors import ConfigError
 from spdist.services.process import free_port
 from tests.test_config import LEAST, Load, load
@@ -336,3 +337,48 @@ def test_a_manager_starts_from_a_file_of_wso2(tmp_path: Path, eventually: Callab
     assert "WARNING" in said
     assert "passwords stand here as text" in said
     assert "Traceback" not in said
+
+
+# ---------------------------------------------------------------------------------------------------------- datasources
+@pytest.mark.parametrize(
+    ("written", "pool"),
+    [
+        ("", Pool(most=15, kept=5)),
+        ("maxPoolSize: 50, minIdle: 10", Pool(most=50, kept=10)),
+        ("maxPoolSize: 50", Pool(most=50, kept=50)),
+        ("maxPoolSize: 10, minIdle: 20", Pool(most=10, kept=10)),
+        ("minIdle: 2", Pool(most=15, kept=2)),
+        ("maxPoolSize: 1", Pool(most=3, kept=1)),
+        ("idleTimeout: 60000, connectionTimeout: 2500", Pool(recycle_ms=60_000, wait_ms=2_500)),
+    ],
+)
+def test_the_settings_of_a_pool_are_those_of_hikaricp(load: Load, written: str, pool: Pool) -> None:
+    config = load(datasource(f"configuration: {{jdbcUrl: 'jdbc:sqlite:a', {written}}}"))
+    assert config.datasources["A"].pool == pool
+    assert not [note for note in config.notes if "dataSources" in note]
+
+
+def test_what_sqlalchemys_pool_does_not_have_is_told(load: Load) -> None:
+    ours = "maxPoolSize: 50, idleTimeout: 60000"
+    theirs = "connectionTestQuery: SELECT 1, validationTimeout: 30000, isAutoCommit: false, driverClassName: x.Driver"
+    config = load(datasource(f"configuration: {{jdbcUrl: 'jdbc:sqlite:a', {ours}, {theirs}}}"))
+    said = "\n".join(note for note in config.notes if "dataSources" in note)
+    assert {key for key in re.findall(r"\w+", f"{ours} {theirs}") if f".{key}" in said} == {
+        *("connectionTestQuery", "validationTimeout", "isAutoCommit", "driverClassName")
+    }
+
+
+def test_a_database_is_also_called_by_its_jndi_name_which_only_one_may_have(load: Load) -> None:
+    written = datasource(
+        "configuration: {jdbcUrl: 'jdbc:sqlite:a'}", "jndiConfig: {name: jdbc/A, useJndiReference: true}"
+    )
+    config = load(written)
+    assert config.datasources["jdbc/A"] is config.datasources["A"]
+    assert [note for note in config.notes if "jndiConfig.useJndiReference" in note]
+    again = "{name: B, url: 'sqlite:///b', jndiConfig: {name: jdbc/A}}"
+    with pytest.raises(ConfigError, match="has the name 'jdbc/A' twice"):
+        load(written.replace("[{name: A", f"[{again}, {{name: A"))
+
+
+def datasource(definition: str, more: str = "description: a") -> str:
+    return f"wso2.datasources: {{dataSources: [{{name: A, {more}, definition: {{{definition}}}}}]}}"

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import jks
 import pytest
+from cryptography.hazmat.primitives import serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from spdist.config import Config, Secret, load_config
 from spdist.config.key_stores import KeyStore, read_key_store, with_pem_files
@@ -132,6 +135,15 @@ def test_files_that_are_no_key_store_of_a_node_are_told(tmp_path: Path, keytool:
     keytool("node.jks", "-delete", "-alias", "two")
     keytool("node.jks", "-delete", "-alias", "own")
     with pytest.raises(ConfigError, match="it must hold one private key, and has 0"):
+        with_pem_files(config_of(tmp_path, "node.jks", STORE))
+
+
+def test_a_key_without_a_certificate_is_told(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    der = key.private_bytes(form.Encoding.DER, form.PrivateFormat.PKCS8, form.NoEncryption())
+    entry = jks.PrivateKeyEntry.new("own", [], der, "pkcs8")
+    (tmp_path / "node.jks").write_bytes(jks.KeyStore.new("jks", [entry]).saves("geheim-store"))
+    with pytest.raises(ConfigError, match="no certificate of its key"):
         with_pem_files(config_of(tmp_path, "node.jks", STORE))
 
 

@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from spdist.config.binding import Entry
+from spdist.config.datasources import Datasource, by_name
 from spdist.config.kinds import Secret
 from spdist.config.sections import (
     BUILT_IN_ROLES,
@@ -24,7 +24,6 @@ from spdist.config.sections import (
     Auth,
     Carbon,
     Cluster,
-    Datasource,
     Deployment,
     Files,
     Http,
@@ -148,23 +147,20 @@ def load_config(
     given.add_own_user()
     parts = given.bind(SECTIONS)
     given.binder.finish()
-    datasources = {}
-    for item in parts.pop("datasource_list").items:
-        if item.name in datasources:
-            raise ConfigError(f"{file}: wso2.datasources has the name {item.name!r} twice")
+    datasources = by_name(parts.pop("datasource_list").items, file)
+    for item in datasources.values():
         if item.url.startswith("sqlite:") and (item.username or item.password):
             raise ConfigError(
                 f"{file}: wso2.datasources gives {item.name!r} a user name or a password, but SQLite knows no users",
                 hint="leave them out, or name a database that has users (PostgreSQL, MySQL, MariaDB)",
             )
-        datasources[item.name] = item
     parts["auth"] = with_role_names(parts["auth"], file)
     if not parts["files"].directories:
         parts["files"] = Files((parts["state_persistence"].location / "files",))
     shown = {"siddhi.files.directories": ", ".join(map(str, parts["files"].directories))}
     config = Config(
         path=file,
-        datasources=MappingProxyType(datasources),
+        datasources=datasources,
         notes=tuple(given.notes),
         entries=tuple(replace(entry, value=shown.get(entry.key, entry.value)) for entry in given.binder.entries),
         **parts,

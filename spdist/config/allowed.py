@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from spdist.config.datasources import Datasource, Pool
 from spdist.config.kinds import Secret
-from spdist.config.sections import Datasource, Files, Secrets, StatePersistence, Transports
+from spdist.config.sections import Files, Secrets, StatePersistence, Transports
 from spdist.errors import ConfigError
 
 __all__ = ["PRIVATE_SUFFIX", "SECRET", "Allowed", "NamedDatabase", "NotAllowed", "allowed_of"]
@@ -44,6 +45,11 @@ class NamedDatabase(Protocol):
     @property
     def password(self) -> Secret | None:
         """The password, if any."""
+        ...
+
+    @property
+    def pool(self) -> Pool:
+        """The connections that each app may have to it."""
         ...
 
 
@@ -95,7 +101,7 @@ class Allowed:
     secrets : mapping of str to Secret
         ``siddhi.secrets``, by name.
     datasources : mapping of str to NamedDatabase
-        ``wso2.datasources``, by name.
+        ``wso2.datasources``, by name and by JNDI name.
     tables : tuple of str
         Tables of databases that are spdist's own, besides those whose names begin with ``spdist_``.
     private : str

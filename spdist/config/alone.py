@@ -6,14 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from spdist.config import with_role_names
+from spdist.config.datasources import Datasource, by_name
 from spdist.config.sections import (
     SECTIONS,
     Accepted,
     Auth,
-    Datasource,
     Files,
     Log,
     Script,
@@ -87,11 +86,11 @@ def load_alone(
     file = Path.cwd() / "deployment.yaml" if path is None else settings_file(path)
     given = Sections(file, os.environ if environment is None else environment, there=path is not None)
     parts = given.bind({name: section for name, section in SECTIONS.items() if name in _USED})
-    datasources = {one.name: one for one in parts.pop("datasource_list").items}
+    datasources = by_name(parts.pop("datasource_list").items, file)
     parts["auth"] = with_role_names(parts["auth"], file)
     config = AloneConfig(
         path=None if path is None else file,
-        datasources=MappingProxyType(datasources),
+        datasources=datasources,
         notes=tuple(given.notes),
         **parts,
     )

@@ -114,7 +114,8 @@ def _head(old: Path, differences: list[str], secrets: list[SecretNeeded]) -> lis
         lines += [f"- {one}" for one in secrets]
     if differences:
         lines += ["", "What is different here:", *(f"- {one}" for one in differences)]
-    return [f"# {line}".rstrip() for line in lines]
+    # A name with several lines would end the comment, and its rest be settings.
+    return [f"# {' '.join(line.splitlines())}".rstrip() for line in lines]
 
 
 class _Writer:

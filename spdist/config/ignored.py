@@ -14,8 +14,8 @@ _JMS = "JMS carries no events between groups here; Kafka or NATS do, see transpo
 _HA = "it belongs to the two-node deployment (type: ha); managers and workers of type: distributed replace it"
 _METRICS = "figures are shown by the nodes' own interface and panels"
 _EXTENSIONS = "extensions are Python code here, and take their settings in the app"
+_TEST = "drivers test a connection in their own way, and it may take as long as any statement"
 _THREADS = ("bossThreadPoolSize", "workerThreadPoolSize", "execHandlerThreadPoolSize")
-_POOL = "SQLAlchemy pools connections: they are made when they are needed, and replaced when they are broken"
 
 IGNORED: dict[str, str] = {
     # the server
@@ -50,14 +50,11 @@ IGNORED: dict[str, str] = {
     # state
     "state.persistence.config.queries": _SQL,
     # databases
-    "wso2.datasources.dataSources[].jndiConfig": "JNDI is Java's; apps name a datasource: @store(…, datasource='NAME')",
+    "wso2.datasources.dataSources[].jndiConfig.useJndiReference": "apps name jndiConfig.name itself",
     "wso2.datasources.dataSources[].definition.type": "every datasource is a relational database",
     "wso2.datasources.dataSources[].definition.configuration.driverClassName": "it follows from jdbcUrl",
-    "wso2.datasources.dataSources[].definition.configuration.maxPoolSize": _POOL,
-    "wso2.datasources.dataSources[].definition.configuration.minIdle": _POOL,
-    "wso2.datasources.dataSources[].definition.configuration.idleTimeout": _POOL,
-    "wso2.datasources.dataSources[].definition.configuration.connectionTestQuery": _POOL,
-    "wso2.datasources.dataSources[].definition.configuration.validationTimeout": _POOL,
+    "wso2.datasources.dataSources[].definition.configuration.connectionTestQuery": _TEST,
+    "wso2.datasources.dataSources[].definition.configuration.validationTimeout": _TEST,
     "wso2.datasources.dataSources[].definition.configuration.isAutoCommit": "changes are made in transactions",
     # apps
     "siddhi.extensions": _EXTENSIONS,

@@ -83,6 +83,8 @@ def _of_java(content: bytes, password: str, key_password: str) -> KeyStore:
         entry.decrypt(key_password)
     except jks.util.KeystoreException as error:
         raise ValueError(f"{_WRONG} ({type(error).__name__})") from error
+    if not entry.cert_chain:
+        raise ValueError("it holds no certificate of its key")
     return KeyStore(entry.pkey_pkcs8, tuple(der for _, der in entry.cert_chain))
 
 

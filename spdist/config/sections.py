@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spdist.config.binding import by_name, listing, section, setting, values
+from spdist.config.datasources import Datasources
 from spdist.config.kinds import (
     Secret,
     boolean,
     choice,
     client_properties,
-    database_url,
     duration,
     host,
     memory,
@@ -39,8 +39,6 @@ __all__ = [
     "Auth",
     "Carbon",
     "Cluster",
-    "Datasource",
-    "Datasources",
     "Deployment",
     "Files",
     "Http",
@@ -244,27 +242,6 @@ class StatePersistence:
     def in_database(self) -> bool:
         """Whether revisions are kept in a database."""
         return "DB" in self.persistence_store
-
-
-@dataclass(frozen=True, slots=True)
-class Datasource:
-    """One of ``wso2.datasources.dataSources``: a database.
-
-    `url` is SQLAlchemy's, made from WSO2's ``jdbcUrl`` where that was given; it never holds a password.
-    """
-
-    name: str = setting("name", text)
-    url: str = setting("definition.configuration.jdbcUrl", database_url, also=("url",))
-    description: str = setting("description", text, "")
-    username: str = setting("definition.configuration.username", text, "", also=("username",))
-    password: Secret | None = setting("definition.configuration.password", secret, None, also=("password",))
-
-
-@dataclass(frozen=True, slots=True)
-class Datasources:
-    """``wso2.datasources``: the list of databases."""
-
-    items: tuple[Datasource, ...] = listing("dataSources", Datasource)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ The coordination database and the stores of apps share this door to SQLAlchemy's
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import NullPool
 
+from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.errors import ConfigError
 
 __all__ = ["WRITE", "may_pass", "open_engine"]
@@ -47,8 +49,8 @@ def open_engine(
     timeout_ms: int,
     purpose: str,
     embedded: bool = False,
-    ping: bool = True,
     of_node: bool = True,
+    pool: Pool = DEFAULT_POOL,
 ) -> Engine:
     """Return an engine for a database, with its time-outs set; connects to nothing yet.
 
@@ -64,10 +66,11 @@ def open_engine(
         What the database is for, as errors name it: ``coordination``.
     embedded : bool
         Whether DuckDB may be used, a database of one process.
-    ping : bool
-        Whether a connection is tried before it is used again; not needed by who repeats what has failed.
     of_node : bool
         Whether the node's own settings name the database; else the driver looks for no passwords of the node's user.
+    pool : Pool
+        How many connections there may be, and for how long; `timeout_ms` is the longest that one is waited for. DuckDB
+        has no pool, and a connection to SQLite needs no test.
 
     Raises
     ------
@@ -88,22 +91,35 @@ def open_engine(
         )
     if username:
         parsed = parsed.set(username=username, password=password or None)
-    options: dict[str, Any] = {"pool_pre_ping": ping, "pool_timeout": timeout_ms / 1000}
-    seconds = max(1, timeout_ms // 1000)
+    wait_ms = min(timeout_ms, pool.wait_ms or timeout_ms)
+    options: dict[str, Any] = {
+        "pool_size": pool.kept,
+        "max_overflow": pool.most - pool.kept,
+        "pool_recycle": pool.recycle_ms / 1000 or -1,
+        "pool_timeout": wait_ms / 1000,
+        "pool_pre_ping": pool.tested and dialect != "sqlite",
+    }
+    seconds, connecting = max(1, timeout_ms // 1000), max(1, wait_ms // 1000)
     if dialect in ("sqlite", "duckdb"):
         _check_file(parsed, purpose)
     if dialect == "sqlite":
-        return _open_sqlite(parsed, timeout_ms)
+        return _open_sqlite(parsed, timeout_ms, options)
     if dialect == "postgresql":
-        settings = f"-c statement_timeout={timeout_ms}"
+        settings = f"-c statement_timeout={timeout_ms} -c idle_in_transaction_session_timeout={pool.silent_ms}"
         options["connect_args"] = {
-            "connect_timeout": seconds,
+            "connect_timeout": connecting,
             "options": settings,
             "tcp_user_timeout": timeout_ms,
             **({} if of_node else {"passfile": os.devnull, "password": password}),
         }
     elif dialect in ("mysql", "mariadb"):
-        options["connect_args"] = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
+        options["connect_args"] = {
+            "connect_timeout": connecting,
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            # What MySQL takes for a comment; it has no such limit.
+            "init_command": f"SET autocommit=0 /*M!100300 , idle_transaction_timeout={-(-pool.silent_ms // 1000)} */",
+        }
     elif dialect == "duckdb" and embedded:
         # A process that has the file open shuts out all others; connections are closed as soon as they can be.
         # Names of tables that end like those of files would else be read as files.
@@ -131,9 +147,9 @@ def _check_file(url: URL, purpose: str) -> None:
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
 
 
-def _open_sqlite(url: URL, timeout_ms: int) -> Engine:
+def _open_sqlite(url: URL, timeout_ms: int, options: Mapping[str, Any]) -> Engine:
     connecting = {"timeout": timeout_ms / 1000, "check_same_thread": False}
-    engine = create_engine(url, connect_args=connecting, pool_timeout=timeout_ms / 1000)
+    engine = create_engine(url, connect_args=connecting, **options)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, record: Any) -> None:

@@ -92,6 +92,7 @@ class Stores:
                 purpose="stores",
                 embedded=True,
                 of_node=settings.of_node,
+                pool=settings.pool,
             )
             name = f"the {engine.dialect.name} database {_shown(settings)}"
             known = self._databases[place] = Database(engine, name, settings.secrets)

@@ -14,9 +14,10 @@ from typing import get_args
 from urllib.parse import parse_qsl, urlsplit
 
 from spdist.config.allowed import SECRET, Allowed, NotAllowed
+from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.config.kinds import Secret, database_url
 from spdist.config.source import Reference
-from spdist.errors import AppValidationError, UnknownExtensionError, UnsupportedFeatureError
+from spdist.errors import AppValidationError, UnknownExtensionError
 from spdist.language import ast
 from spdist.language.durations import period
 from spdist.language.types import Schema, Type
@@ -31,6 +32,7 @@ _RDBMS = {
     "password",
     "jdbc.driver.name",
     "datasource",
+    "jndi.resource",
     "table.name",
     "field.length",
     "allow.null.values",
@@ -54,7 +56,7 @@ class DatabaseSettings:
     """A database: SQLAlchemy's URL without credentials, and the credentials.
 
     `of_node` says that the node's settings name it: only then its driver may look for a password of the node's own.
-    `secrets` are those among its credentials: no error shows them.
+    `secrets` are those among its credentials: no error shows them. `pool` is that of the node's settings.
     """
 
     url: str
@@ -62,6 +64,7 @@ class DatabaseSettings:
     password: Secret | None = None
     of_node: bool = False
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    pool: Pool = DEFAULT_POOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +112,12 @@ def store_settings(store: ast.Annotation, name: str, schema: Schema, allowed: Al
         There is no store of that type.
     AppValidationError
         An option is unknown, missing or wrong.
-    UnsupportedFeatureError
-        An option needs a Java server.
     """
     kind = (store.get("type") or "").strip().lower()
     if kind not in _TYPES:
         known = "Stores: " + ", ".join(sorted(_TYPES)) + "."
         message = f"There is no store '{store.get('type') or store.get('ref')}'"
         raise UnknownExtensionError(message, span=store.span, hint=known)
-    if store.get("jndi.resource") is not None:
-        hint = "Write datasource='NAME'."
-        raise UnsupportedFeatureError("'jndi.resource' needs a Java server", span=store.span, hint=hint)
     _check_options(store, _TYPES[kind])
     values = _Values(store, allowed)
     table = values.text("table.name") or name
@@ -190,13 +188,13 @@ def _check_options(annotation: ast.Annotation, known: set[str]) -> None:
 
 
 def _database(values: _Values, kind: str) -> DatabaseSettings:
-    if source := values.text("datasource"):
+    if source := values.text("datasource") or values.text("jndi.resource"):
         named = values.allowed.datasource(source)
         if named is None:
             known = ", ".join(sorted(values.allowed.datasources)) or "none"
             raise values.wrong(f"There is no datasource '{source}'", f"wso2.datasources of this node: {known}.")
         found, password = named
-        return DatabaseSettings(found.url, found.username, password, of_node=True)
+        return DatabaseSettings(found.url, found.username, password, of_node=True, pool=found.pool)
     url = values.text("jdbc.url")
     if kind == "duckdb":
         key = "path" if values.text("path") else "jdbc.url"
@@ -205,7 +203,7 @@ def _database(values: _Values, kind: str) -> DatabaseSettings:
             raise values.wrong("'@Store(type='duckdb')' needs 'path'", "For example: path='tables.duckdb'.")
         return DatabaseSettings(f"duckdb:///{values.file(key, file)}")
     if not url:
-        raise values.wrong("'@Store(type='rdbms')' needs 'jdbc.url' or 'datasource'")
+        raise values.wrong("'@Store(type='rdbms')' needs 'jdbc.url', 'datasource' or 'jndi.resource'")
     try:
         read = database_url.read(Reference(url, url, ""), Path())
     except ValueError as error:

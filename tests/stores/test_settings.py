@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy import text as sql
+from sqlalchemy.pool import QueuePool
 
 from spdist.config import Secret
-from spdist.config.allowed import Allowed
+from spdist.config.allowed import Allowed, allowed_of
+from spdist.config.alone import load_alone
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.errors import AppValidationError, StoreError, UnknownExtensionError, UnsupportedFeatureError
+from spdist.errors import AppValidationError, StoreError, UnknownExtensionError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
@@ -59,9 +61,9 @@ def test_duckdb_is_an_embedded_store(tmp_path: Path) -> None:
     ("store", "error", "match"),
     [
         ("type='mongodb'", UnknownExtensionError, "mongodb"),
-        ("type='rdbms'", AppValidationError, "needs 'jdbc.url' or 'datasource'"),
+        ("type='rdbms'", AppValidationError, "needs 'jdbc.url', 'datasource' or 'jndi.resource'"),
         ("type='rdbms', datasource='X'", AppValidationError, "no datasource 'X'"),
-        ("type='rdbms', jndi.resource='x'", UnsupportedFeatureError, "Java server"),
+        ("type='rdbms', jndi.resource='jdbc/X'", AppValidationError, "no datasource 'jdbc/X'"),
         ("type='rdbms', jdbc.ulr='jdbc:sqlite:x'", AppValidationError, "Did you mean 'jdbc.url'"),
         ("type='rdbms', jdbc.url='jdbc:h2:x'", AppValidationError, "database that spdist can use"),
         (
@@ -216,3 +218,34 @@ def test_a_driver_that_says_a_secret_is_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no such table: \*\*\*") as error:
         database.read(sql(f"SELECT * FROM {found.database.username}"))
     assert "geheim" not in "".join(traceback.format_exception(error.value))
+
+
+def test_a_store_finds_its_database_by_name_and_by_jndi_name_and_has_its_pool(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(
+        f"""
+wso2.datasources:
+  dataSources:
+    - name: SHOP_DB
+      jndiConfig: {{name: jdbc/ShopDB, useJndiReference: true}}
+      definition:
+        type: RDBMS
+        configuration:
+          jdbcUrl: jdbc:sqlite:{tmp_path}/shop.db
+          maxPoolSize: 20
+          minIdle: 4
+          idleTimeout: 60000
+          connectionTimeout: 2000
+"""
+    )
+    allowed = allowed_of(load_alone(file))
+    for named in ("datasource='SHOP_DB'", "jndi.resource='jdbc/ShopDB'", "datasource='jdbc/ShopDB'"):
+        stores = open_stores(allowed)
+        (definition,) = parse(f"@store(type='rdbms', {named}) define table T (k string);").definitions
+        assert stores.table(definition, lambda: 0) is not None  # type: ignore[arg-type]
+        (database,) = stores._databases.values()
+        pool = database._engine.pool
+        assert isinstance(pool, QueuePool)
+        assert (str(database._engine.url), pool.size(), pool._max_overflow) == (f"sqlite:///{tmp_path}/shop.db", 4, 16)
+        assert (pool._recycle, pool.timeout()) == (60.0, 2.0)
+        stores.close()
