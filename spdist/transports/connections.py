@@ -1,7 +1,8 @@
 """What one connection to a listener may take: uvicorn's protocols have no bound for who sends slowly, or never ends.
 
 A connection is closed that does not send what it began within a time, or too slowly, or more of a head than anybody
-needs. It is told why: 408, 431, or 503 where there are too many connections.
+needs. It is told why: 408, 431, or 503 where there are too many connections. Before TLS is agreed nothing can be told:
+there it is only closed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import ssl
 from collections import Counter
 from dataclasses import dataclass, fields
 from http import HTTPStatus
 from typing import Any
 
-__all__ = ["Connection", "Limits", "Visitors", "drained", "limits_of"]
+__all__ = ["Connection", "Handshake", "Limits", "Visitors", "drained", "limits_of"]
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,8 @@ class Limits:
     Parameters
     ----------
     header_timeout_ms : int
-        How long the head of a request may take, from when the connection is there or the head begins.
+        How long the head of a request may take, from when the connection is there or the head begins; and before that
+        the handshake of TLS.
     idle_timeout_ms : int
         How long nothing may come within a body, or be taken of an answer. A body must have come after that time and a
         second for each KiB of it.
@@ -43,7 +46,7 @@ class Limits:
     max_headers : int
         Lines of it.
     max_connections : int
-        At a time.
+        At a time, those that are still agreeing on TLS included.
     max_connections_per_address : int
         Of them, from one address.
     """
@@ -114,13 +117,15 @@ class Connection(asyncio.Protocol):
         is to come.
     visitors : Visitors
         All that are connected to the listener.
+    counted : bool
+        Whether it is one of them already.
 
     State
     -----
     The end of the head that is being read, three bytes, and some numbers.
     """
 
-    def __init__(self, inner: Any, visitors: Visitors) -> None:
+    def __init__(self, inner: Any, visitors: Visitors, *, counted: bool = False) -> None:
         self._inner = inner
         self._visitors = visitors
         self._limits = visitors.limits
@@ -128,7 +133,7 @@ class Connection(asyncio.Protocol):
         self._address = ""
         self._refused = False
         self._write_paused = False
-        self._counted = False
+        self._counted = counted
         #: The request whose head has come last.
         self._cycle: Any = None
         #: Of the head that is being read: bytes, lines, and how it ends so far.
@@ -141,8 +146,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count it, or refuse it where there are too many."""
         self._transport: Any = transport
-        self._address = str((transport.get_extra_info("peername") or ("",))[0])
-        self._counted = self._visitors.enter(self._address)
+        self._address = _address(transport)
+        self._counted = self._counted or self._visitors.enter(self._address)
         if not self._counted:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
             return
@@ -253,6 +258,81 @@ class Connection(asyncio.Protocol):
             head = b"HTTP/1.1 %d %b\r\n%bcontent-length: %d\r\nconnection: close\r\n\r\n"
             self._transport.write(head % (status, phrase, retry, len(phrase)) + phrase)
         self._loop.call_later(_LINGER_S, self._transport.abort)
+
+
+class Handshake(asyncio.Protocol):
+    """A connection on which TLS is agreed first, within the same limits: asyncio's own way counts it only afterwards.
+
+    Parameters
+    ----------
+    inner : asyncio.Protocol
+        What `Connection` is made of when TLS is agreed.
+    visitors : Visitors
+        All that are connected to the listener.
+    tls : SSLContext
+        What the listener asks and shows.
+
+    State
+    -----
+    What comes in the moment in which TLS is agreed.
+    """
+
+    def __init__(self, inner: Any, visitors: Visitors, tls: ssl.SSLContext) -> None:
+        self._inner = inner
+        self._visitors = visitors
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._address = ""
+        self._counted = False
+        self._early: list[bytes] = []
+        self._shaking: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count it and begin, or close it where there are too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._address = _address(transport)
+        self._counted = self._visitors.enter(self._address)
+        if self._counted:
+            transport.pause_reading()  # what comes is for TLS
+            self._shaking = self._loop.create_task(self._shake(transport))
+        else:
+            self._visitors.refuse(self._address, HTTPStatus.SERVICE_UNAVAILABLE)
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        if self._counted:
+            self._counted = False
+            self._visitors.leave(self._address)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what a client has sent with the end of the handshake."""
+        self._early.append(data)
+
+    async def _shake(self, transport: asyncio.Transport) -> None:
+        limit_s = self._visitors.limits.header_timeout_ms / 1000
+        try:
+            secured: Any = await self._loop.start_tls(
+                transport, self, self._tls, server_side=True, ssl_handshake_timeout=limit_s
+            )
+        except OSError as error:  # of TLS, too; a client that speaks none is its own business
+            if isinstance(error, ConnectionAbortedError) and self._counted:
+                self._visitors.refuse(self._address, HTTPStatus.REQUEST_TIMEOUT)
+            self.connection_lost(error)
+            return
+        if not self._counted:
+            return  # it has gone in that moment
+        self._counted = False
+        connection = Connection(self._inner, self._visitors, counted=True)
+        secured.set_protocol(connection)
+        connection.connection_made(secured)
+        for data in self._early:
+            connection.data_received(data)
+        self._early.clear()
+
+
+def _address(transport: asyncio.BaseTransport) -> str:
+    return str((transport.get_extra_info("peername") or ("",))[0])
 
 
 def drained(app: Any, most: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -199,6 +200,8 @@ def read_events(transport: Transport, topic: str, schema: Schema) -> list[tuple[
 
 _RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}
 _REALS = (Type.FLOAT, Type.DOUBLE)
+#: Whole numbers above have no real number near them.
+_LARGEST = int(sys.float_info.max)
 
 
 def checked_row(schema: Schema, ts: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -219,7 +222,7 @@ def _value(name: str, kind: Type, value: Any) -> Any:
         low, high = _RANGES[kind]
         fits = whole and low <= value <= high
     elif kind in _REALS:
-        fits = whole or isinstance(value, float)
+        fits = isinstance(value, float) or (whole and abs(value) <= _LARGEST)
         value = _real(kind, value) if fits else value
     elif kind is Type.STRING:
         fits = isinstance(value, str)

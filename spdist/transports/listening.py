@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from spdist.errors import TransportError
-from spdist.transports.connections import Connection, Limits, Visitors, drained
+from spdist.transports.connections import Connection, Handshake, Limits, Visitors, drained
 
 __all__ = ["Listener", "Peer"]
 
@@ -51,6 +51,8 @@ class Listener:
         self._tls = tls
         family = socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)[0][0]
         self._socket = socket.create_server((self._host, port), family=family, backlog=256)
+        # Connections inherit it. asyncio would see to it, but not for a socket whose protocol is not named, like this.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port: int = self._socket.getsockname()[1]
         self._uvicorn: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
@@ -78,9 +80,9 @@ class Listener:
         """
         visitors = Visitors(self.url, self._limits)
 
-        def connection(*args: Any, **given: Any) -> Connection:
-            inner: Any = AutoHTTPProtocol if closed is None else _telling(closed)
-            return Connection(inner(*args, **given), visitors)
+        def connection(*args: Any, **given: Any) -> Connection | Handshake:
+            inner: Any = (AutoHTTPProtocol if closed is None else _telling(closed))(*args, **given)
+            return Connection(inner, visitors) if self._tls is None else Handshake(inner, visitors, self._tls)
 
         settings = uvicorn.Config(
             drained(app, _THROWN_AWAY),
@@ -96,8 +98,7 @@ class Listener:
             h11_max_incomplete_event_size=self._limits.max_header_bytes,
             timeout_graceful_shutdown=_STOP_S,
         )
-        settings.load()
-        settings.ssl = self._tls  # its own would allow less: no minimum version, no renewal
+        settings.load()  # without TLS: uvicorn's would allow less, and asyncio's has no bound, see `Handshake`
         self._uvicorn = _Uvicorn(settings)
         self._thread = threading.Thread(
             target=self._uvicorn.run, kwargs={"sockets": [self._socket]}, name=f"spdist-http-{self.port}", daemon=True

@@ -281,3 +281,14 @@ def _asked(at: At) -> bytes:
     with at.connect() as connection:
         connection.sendall(HEAD % b"read" + b"Content-Length: 1\r\nConnection: close\r\n\r\n1")
         return told(connection)
+
+
+def test_answers_do_not_wait_for_the_clients_system_to_acknowledge(made: Made) -> None:
+    """Head and body are two writes: with Nagle's algorithm the second waits for a delayed acknowledgement, 40 ms."""
+    url, took_s = f"{made().url}/read", []
+    with httpx.Client(trust_env=False) as client:
+        for _ in range(60):  # systems acknowledge a connection's first segments without delay
+            began_s = time.monotonic()
+            assert client.post(url, content="x").json() == 1
+            took_s.append(time.monotonic() - began_s)
+    assert min(took_s[30:]) < 0.03
