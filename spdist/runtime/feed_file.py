@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -30,6 +32,8 @@ _MODES = ("LINE", "REGEX", "TEXT.FULL", "BINARY.FULL")
 _AFTER = ("none", "keep", "delete", "move")
 #: Bytes that are read, mapped and appended at a time; a line may be longer.
 _SLICE = 1 << 20
+#: A file with an end is read once it has not changed for the polling interval, but for no longer than this, s.
+_STILL_S = 1.0
 #: Bytes that are told of a payload that is too large.
 _SHOWN = 200
 
@@ -130,7 +134,8 @@ class FileFeeder(Looping):
         TEXT.FULL or BINARY.FULL, ``tailing``, ``begin.regex``, ``end.regex``, ``header.present``,
         ``header.line.count``, ``action.after.process``, ``move.after.process``, ``file.name.pattern`` (a glob, or a
         regular expression), ``file.polling.interval`` and ``dir.polling.interval`` in ms. Properties of a payload:
-        ``file.path`` and ``eof``.
+        ``file.path`` and ``eof``. A file that is not followed is read once nobody has written to it for a polling
+        interval, or a second where that is shorter: who writes it may take a while.
     position : Path
         Where it remembers what it has read.
 
@@ -141,7 +146,7 @@ class FileFeeder(Looping):
 
     State
     -----
-    One entry for each file that is there.
+    One entry for each file that is there, and another until it is begun.
     """
 
     def __init__(self, door: Door, position: Path) -> None:
@@ -150,6 +155,8 @@ class FileFeeder(Looping):
         self._settings = _Settings.of(door.options)
         self._position = Position(position)
         self._files: dict[str, _Known] = {}
+        #: Files that are waited for: size, when they were changed (ns), and since when they are so (steady, s).
+        self._waiting: dict[str, tuple[int, int, float]] = {}
         self._seq = 0
         self._producer = f"file-{uuid.uuid4().hex}"
         self._unsaved = False
@@ -177,7 +184,9 @@ class FileFeeder(Looping):
             read = self._follow(path) or read
         if not read and self._unsaved:
             self._save(None)
-        return 0.0 if read else self._settings.interval_s
+        if read:
+            return 0.0
+        return min(self._settings.interval_s, _STILL_S) if self._waiting else self._settings.interval_s
 
     def _end(self) -> None:
         if self._unsaved:
@@ -190,9 +199,9 @@ class FileFeeder(Looping):
             return [place] if place.is_file() else []
         there = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))
         found = [path for path in there if not path.is_symlink() or self._may(path)]
-        gone = set(self._files) - {str(path) for path in found}
-        for path in gone:
-            del self._files[path]
+        for known in (self._files, self._waiting):
+            for path in set(known) - {str(path) for path in found}:
+                del known[path]
         return [path for path in found if self._wanted(path.name)]
 
     def _may(self, path: Path) -> bool:
@@ -224,6 +233,8 @@ class FileFeeder(Looping):
             known = self._files[str(path)] = _Known(status.st_ino)
         if known.over or (known.offset == status.st_size and self._settings.tailing):
             return False
+        if not self._settings.tailing and known.offset == 0 and not self._is_still(path, status):
+            return False
         part = (self._rest if known.skipping else self._next)(path, known.offset, status.st_size)
         if part is None:
             return False
@@ -231,6 +242,18 @@ class FileFeeder(Looping):
             self._take(part, now_ms())
         if part.last:
             self._finish(path)
+        return True
+
+    def _is_still(self, path: Path, status: os.stat_result) -> bool:
+        """Tell whether nobody has written to a file for long enough to take it for whole."""
+        now, looks = time.monotonic(), (status.st_size, status.st_mtime_ns)
+        *before, since = self._waiting.get(str(path), (-1, 0, now))
+        if tuple(before) != looks:
+            self._waiting[str(path)] = (*looks, now)
+            return False
+        if now - since < min(self._settings.interval_s, _STILL_S):
+            return False
+        del self._waiting[str(path)]
         return True
 
     def _next(self, path: Path, start: int, size: int) -> _Slice | None:

@@ -23,9 +23,10 @@ from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.group_status import GroupState, GroupStatus
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
+from spdist.runtime.lag import Lag
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.periodic import periodic_revisions
-from spdist.runtime.progress import counted, first_line, is_away, is_full, lag_of, reason_of
+from spdist.runtime.progress import counted, first_line, is_away, is_full, reason_of
 from spdist.runtime.realtime_checkpoints import Checkpoints, ended
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.sinks import check_sinks
@@ -94,6 +95,7 @@ class GroupRuntime:
         self._transport = open_transport(topics)
         #: For looking: who asks for the status cannot wait long.
         self._watch = open_transport(topics.with_patience(_LOOK_MS))
+        self._lag = Lag(self._watch, self._assignments)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._query: StreamingQuery | None = None
@@ -305,7 +307,7 @@ class GroupRuntime:
     def _count(self, progress: Any) -> None:
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
-                lag, trouble = lag_of(progress, self._watch, self._last.lag, self._assignments)
+                lag, trouble = self._lag.after(progress)
                 self._last = GroupStatus.running(self.name, progress, self._fed, lag, trouble)
 
     def _ask_to_end(self) -> None:
@@ -347,7 +349,7 @@ class GroupRuntime:
             if self._last.state in ("STARTING", "RUNNING"):
                 self._last = replace(self._last, state=state, error=error)
         self._transport.close()
-        self._watch.close()
+        self._lag.close()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from spdist.config.sections import Datasource, StatePersistence
+from spdist.config.datasources import Datasource
+from spdist.config.sections import StatePersistence
 from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.persistence import PersistenceStore, open_persistence

@@ -30,7 +30,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from spdist.config.sections import Datasource, StatePersistence
+from spdist.config.datasources import Datasource
+from spdist.config.sections import StatePersistence
 from spdist.engine.state import state_directory
 from spdist.errors import ConfigError, NotFoundError, StateError
 from spdist.runtime.revision_files import WentBack, is_revision, millis_of, put_back, take
@@ -93,7 +94,7 @@ def open_persistence(settings: StatePersistence, datasources: Mapping[str, Datas
 
     password = source.password.reveal() if source.password is not None else ""
     engine = open_engine(
-        source.url, source.username, password, timeout_ms=_TIMEOUT_MS, purpose="persistence", embedded=False
+        source.url, source.username, password, timeout_ms=_TIMEOUT_MS, purpose="persistence", pool=source.pool
     )
     table = RevisionTable(engine, settings.table)
     return DBPersistenceStore(settings.location, table, settings.revisions_to_keep)
@@ -161,9 +162,15 @@ class FileSystemPersistenceStore:
         Raises
         ------
         StateError
-            The name is no name of a revision.
+            The name is no name of a revision, or it cannot be deleted.
         """
-        shutil.rmtree(self._path(instance, revision), ignore_errors=True)
+        path = self._path(instance, revision)
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return  # it was never there, or somebody else deletes it, too
+        except OSError as error:
+            raise StateError(f"revision {revision} of {instance} cannot be deleted: {error}") from error
 
     def clear(self, instance: str) -> list[str]:
         """Delete all revisions of `instance`, and return their names, oldest first.
@@ -175,12 +182,7 @@ class FileSystemPersistenceStore:
         """
         gone = self.revisions(instance)
         for name in gone:
-            try:
-                shutil.rmtree(self._path(instance, name))
-            except FileNotFoundError:  # somebody else deletes it, too
-                continue
-            except OSError as error:
-                raise StateError(f"revision {name} of {instance} cannot be deleted: {error}") from error
+            self.delete(instance, name)
         return gone
 
     def _path(self, instance: str, revision: str) -> Path:

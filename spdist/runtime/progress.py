@@ -1,19 +1,14 @@
-"""What Spark tells of a query, in our words: counters, lag, and why it ended."""
+"""What Spark tells of a query, in our words: counters, and why it ended."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
-from spdist.errors import QueryFailedError, SpdistError, TransportError, error_codes
-from spdist.planning.topology import Assignment
-from spdist.transports.base import Transport
-from spdist.transports.kafka import KafkaTransport
+from spdist.errors import QueryFailedError, SpdistError, error_codes
 
-__all__ = ["counted", "counters_of", "first_line", "is_away", "is_full", "lag_of", "reason_of", "rejected_of"]
+__all__ = ["counted", "counters_of", "first_line", "is_away", "is_full", "reason_of", "rejected_of"]
 
 
 def counted(query: Any) -> Any:
@@ -36,50 +31,6 @@ def rejected_of(counters: Any, streams: Sequence[str]) -> dict[str, int]:
     from spdist.engine.tasks import rejected_column
 
     return {stream: counters[rejected_column(number)] for number, stream in enumerate(streams)}
-
-
-def lag_of(
-    progress: Any, transport: Transport, known: int, assignments: Iterable[Assignment] = ()
-) -> tuple[int, str | None]:
-    """Return how many records of a query's topics are not read yet; while nobody can tell `known`, and why.
-
-    Parameters
-    ----------
-    progress
-        What Spark told last.
-    transport : Transport
-        Of the topics between groups.
-    known : int
-        The lag so far.
-    assignments : iterable of Assignment
-        What shares the query: where Spark's own connector reads topics of `transport`, it waits for brokers that are
-        away and tells nobody.
-    """
-    try:
-        for topic in islice(_read_by_spark(transport, assignments), 1):  # all are on the same brokers
-            transport.end_offsets(topic)
-        lags = [_lag(json.loads(one.endOffset or "{}"), one.latestOffset, transport) for one in progress.sources]
-    except TransportError as error:
-        return known, str(error)
-    return sum(lags), None
-
-
-def _read_by_spark(transport: Transport, assignments: Iterable[Assignment]) -> Iterator[str]:
-    """Yield the topics of `transport` that Spark's own connector reads."""
-    if isinstance(transport, KafkaTransport):
-        yield from (one.topic for each in assignments for one in each.inputs if one.transport == "kafka")
-
-
-def _lag(read: dict[str, Any], latest: str | None, transport: Transport) -> int:
-    from spdist.engine.realtime import records_behind
-
-    behind = 0
-    if "topics" in read:
-        for topic, partitions in read["topics"].items():
-            ends = transport.end_offsets(topic)
-            behind += sum(max(0, ends[int(partition)] - offset) for partition, offset in partitions.items())
-        return behind
-    return records_behind(read, json.loads(latest or "{}"))  # Kafka's source says itself what there is
 
 
 #: The last line of a Python traceback inside Spark's message, where the error is ours.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spdist.config.datasources import Datasource
 from spdist.config.sections import (
-    Datasource,
     Files,
     Kafka,
     Log,

@@ -308,8 +308,27 @@ def test_files_of_a_directory_are_read_whole_and_put_away(
     becomes(lambda: sorted(path.name for path in done.iterdir()), ["1.json", "2.json"])
     assert [path.name for path in inbox.iterdir()] == ["note.txt"]
     one.again()
-    (inbox / "1.json").write_text("c")
+    (tmp_path / "1.json").write_text("c")
+    (tmp_path / "1.json").rename(inbox / "1.json")
     becomes(lambda: [row[0] for row in one.rows()], ["a", "b", "c"])
+
+
+def test_a_file_that_somebody_still_writes_to_is_waited_for(
+    fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes
+) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    source = f"""@source(type='file', dir.uri='{inbox}', mode='TEXT.FULL', dir.polling.interval='60000',
+        action.after.process='delete', @map(type='text', regex.A='(.*)', @attributes(k='A[1]')))"""
+    with (inbox / "slow.txt").open("w") as file:
+        one = fed(source, stream="define stream S (k string);")
+        (feeder,) = one.feeders._feeders
+        assert isinstance(feeder, FileFeeder)
+        becomes(lambda: len(feeder._waiting), 1)
+        file.write("whole")
+    becomes(one.rows, [("whole",)])
+    becomes(lambda: list(inbox.iterdir()), [])
+    assert not feeder._waiting
 
 
 def test_parts_between_patterns(fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes) -> None:

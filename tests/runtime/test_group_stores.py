@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.config.sections import Datasource
+from spdist.config.datasources import Datasource
 from spdist.engine.session import SparkHost
 from spdist.language.parser import parse
 from spdist.language.types import Schema

@@ -132,7 +132,7 @@ def test_each_message_is_read_once_over_stops_and_kills(
     found = rows(topics, "Reads.Out")
     assert [row for row in found if row[0] == "g"] == [("g", number) for number in range(300)]
     assert sorted(row for row in found if row[0] != "g") == sorted([*expected, ("h", 1)])
-    assert group.status().lag == 0
+    eventually(lambda: group.status().lag == 0, "the lag is found")
 
 
 class Slow(ThreadingHTTPServer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spdist.engine.cuts import Cut
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.state import StateStore, state_directory
 from spdist.errors import FencedError, NotFoundError, StateError
@@ -44,6 +46,16 @@ class Group:
             self.offset += 1
             self.shard.process(self.batch, [record], 1, {"App.A": {0: self.offset}})
             self.batch += 1
+
+    @property
+    def origin(self) -> Cut:
+        assert self.shard.island is not None
+        return self.shard.island.publisher.origin
+
+    @property
+    def published(self) -> int:
+        assert self.shard.island is not None
+        return self.shard.island.publisher.cut().number("App.Out", 0)
 
     @property
     def total(self) -> int:
@@ -161,6 +173,21 @@ def test_a_deleted_revision_is_gone(location: Path, persistence: FileSystemPersi
         persistence.delete(NAME, "../2__App")
 
 
+@pytest.mark.parametrize("way", ["delete", "clear"])
+def test_a_revision_that_cannot_be_deleted_is_told(
+    location: Path, persistence: FileSystemPersistenceStore, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    Group(location, "one").run(1)
+    persistence.save(NAME, "1__App")
+
+    def refused(*given: object, **more: object) -> None:
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(os, "rmdir", refused)
+    with pytest.raises(StateError, match=r"revision 1__App of .* cannot be deleted: read-only"):
+        persistence.delete(NAME, "1__App") if way == "delete" else persistence.clear(NAME)
+
+
 def test_a_revision_is_complete_in_itself(location: Path, persistence: FileSystemPersistenceStore) -> None:
     Group(location, "one", snapshot_every=2).run(7)
     persistence.save(NAME, "1000__App")
@@ -220,3 +247,20 @@ def test_what_cannot_be_restored_is_refused_with_the_reason(
     manifest.write_text("{")
     with pytest.raises(StateError, match="damaged"):
         persistence.restore(NAME, "1__App")
+
+
+@pytest.mark.parametrize("snapshot_every", [1, 3, 1000])
+def test_a_group_that_went_back_knows_from_where_on_its_numbers_were_given_before(
+    location: Path, persistence: FileSystemPersistenceStore, snapshot_every: int
+) -> None:
+    group = Group(location, "one", snapshot_every)
+    group.run(5)
+    assert group.origin.number("App.Out", 0) < 0, "it never went back"
+    persistence.save(NAME, "1000__App")
+    number = group.published
+    group.run(20)
+    persistence.restore(NAME, "1000__App")
+    for owner, batches in (("two", 7), ("three", 1)):
+        again = Group(location, owner, snapshot_every)
+        again.run(batches)
+        assert 0 < number == again.origin.number("App.Out", 0) < again.published

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spdist.config.sections import Datasource, StatePersistence
+from spdist.config.datasources import Datasource
+from spdist.config.sections import StatePersistence
 from spdist.engine.cuts import Cut
 from spdist.engine.layout import current_layout, open_layout
 from spdist.engine.state import Segment, StateStore, state_directory

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from spdist.config import Secret
-from spdist.config.sections import Datasource, Files, Secrets
+from spdist.config.datasources import Datasource
+from spdist.config.sections import Files, Secrets
 from spdist.engine.session import SparkHost
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare
