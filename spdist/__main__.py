@@ -1,7 +1,8 @@
 """The command line: commands about apps, settings, the database and certificates; and nodes as processes.
 
 What a running cluster is asked (``deploy``, ``feed``, ``tail``, …) is in `spdist.commands`. Exit codes: 0 for success,
-1 where spdist explains what is wrong (on stderr), 2 for a wrong command line, 3 where no manager can be reached.
+1 where spdist explains what is wrong (on stderr), 2 for a wrong command line, 3 where no manager can be reached, 130
+for what Ctrl-C has ended before it was done.
 """
 
 from __future__ import annotations

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spdist.commands.connection import AppName, AsJson, Watch, connected, print_json, show, table
+from spdist.commands.connection import AppName, AsJson, Watch, connected, print_json, show, shown_time, table, waiting
 from spdist.commands.explained import read_text
 
 if TYPE_CHECKING:
@@ -41,7 +40,8 @@ def deploy(
         if done.change is not None:
             typer.echo(str(done.change))
     if wait:
-        done.wait(timeout_s=wait)
+        with waiting(f"{done.name}: waiting until it runs"):
+            done.wait(timeout_s=wait)
     if as_json:
         print_json({"name": done.name, "change": change})
     elif wait:
@@ -51,7 +51,8 @@ def deploy(
 @connected
 def undeploy(client: ClusterClient, app: AppName, wait: _Wait = 60.0) -> None:
     """Remove an app; its topics and its state stay."""
-    client.deployment(app).undeploy(timeout_s=wait)
+    with waiting(f"{app}: waiting for the workers"):
+        client.deployment(app).undeploy(timeout_s=wait)
     typer.echo(f"{app}: undeployed")
 
 
@@ -86,7 +87,8 @@ def status(client: ClusterClient, app: AppName, as_json: AsJson = False, watch: 
 @connected
 def backup(client: ClusterClient, app: AppName, as_json: AsJson = False) -> None:
     """Have the state of an app kept, and print the revision."""
-    revision = client.deployment(app).backup()
+    with waiting(f"{app}: keeping its state"):
+        revision = client.deployment(app).backup()
     if as_json:
         print_json({"revision": revision})
     else:
@@ -98,7 +100,8 @@ def restore(
     client: ClusterClient, app: AppName, revision: Annotated[str, typer.Argument(help="One of `spdist revisions`.")]
 ) -> None:
     """Take an app back to a revision; it goes on from the events that belong to it."""
-    client.deployment(app).restore(revision)
+    with waiting(f"{app}: going back"):
+        client.deployment(app).restore(revision)
     typer.echo(f"{app}: goes on from revision {revision}")
 
 
@@ -167,7 +170,7 @@ def uncordon(client: ClusterClient, node: _Node) -> None:
 @connected
 def rebalance(
     client: ClusterClient,
-    now: Annotated[bool, typer.Option("--now", help="Move them; without it they are only shown.")] = False,
+    now: Annotated[bool, typer.Option("--now/--dry-run", help="Move them, or only show them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show which groups would be moved to even out the load, or move them."""
@@ -226,15 +229,15 @@ def metrics(
     client: ClusterClient,
     node: Annotated[str | None, typer.Argument(metavar="NODE", help="One node; all that answer if left out.")] = None,
 ) -> None:
-    """Print the figures of the nodes, as Prometheus reads them."""
-    typer.echo("".join(client.metrics(node).values()), nl=False)
+    """Print the figures of a node as Prometheus reads them; those of several nodes each after a line with its name."""
+    for name, text in client.metrics(node).items():
+        typer.echo(text if node is not None else f"# node {name}\n{text}", nl=False)
 
 
 def _timed(entry: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Return the fields of an entry; its time in UTC, as servers are in many zones."""
+    """Return the fields of an entry, its time as text."""
     at = entry.get("time")
-    shown = datetime.fromtimestamp(at / 1000, UTC).isoformat(" ", "milliseconds") if isinstance(at, int) else at
-    return [shown, *(entry.get(name) for name in names[1:])]
+    return [shown_time(at) if isinstance(at, int) else at, *(entry.get(name) for name in names[1:])]
 
 
 def add_to(app: typer.Typer) -> None:

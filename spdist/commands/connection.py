@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -18,12 +21,24 @@ from rich.console import Console
 from rich.table import Table
 
 from spdist.commands.explained import explained, read_text
-from spdist.errors import ClusterError, SpdistError
+from spdist.errors import ClusterError, SpdistError, TransportError
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
 
-__all__ = ["AppName", "AsJson", "Watch", "connected", "print_json", "show", "table"]
+__all__ = [
+    "AppName",
+    "AsJson",
+    "Watch",
+    "as_text",
+    "connected",
+    "output",
+    "print_json",
+    "show",
+    "shown_time",
+    "table",
+    "waiting",
+]
 
 Url = Annotated[
     str,
@@ -37,11 +52,17 @@ PasswordFile = Annotated[
 TrustFile = Annotated[
     Path | None, typer.Option("--trust-file", help="PEM file with the authorities to trust for https.")
 ]
+CertFile = Annotated[
+    Path | None, typer.Option("--cert-file", help="PEM file with your certificate, where nodes ask for one.")
+]
+KeyFile = Annotated[Path | None, typer.Option("--key-file", help="Its key, where that is not in the same file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")]
 
 _DEFAULT_URL = "http://127.0.0.1:9543"
 _WATCH_S = 2.0
+#: Characters of a line of a table that goes to a file or a pipe.
+_WIDE = 10_000
 #: Whoever presses the tabulator key does not wait longer for names.
 _COMPLETION_S = 1.0
 _STYLES = {
@@ -90,15 +111,13 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     given = [one for name, one in inspect.signature(command).parameters.items() if name != "client"]
     parameters = [one.replace(annotation=hints[one.name]) for one in given]
     shared = {"url": (Url, _DEFAULT_URL), "user": (User, "admin"), "password_file": (PasswordFile, None)}
-    shared["trust_file"] = (TrustFile, None)
+    shared |= {"trust_file": (TrustFile, None), "cert_file": (CertFile, None), "key_file": (KeyFile, None)}
 
     @functools.wraps(command)
-    def run(*, url: str, user: str, password_file: Path | None, trust_file: Path | None, **rest: Any) -> None:
-        with explained(), _client(url, user, password_file, trust_file) as client:
-            try:
-                command(client, **rest)
-            except KeyboardInterrupt:
-                raise typer.Exit(0) from None
+    def run(**given: Any) -> None:
+        own = {name: given.pop(name) for name in (*given,) if name not in shared}
+        with explained(), _waits_told(), _client(**given) as client:
+            command(client, **own)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [one.replace(kind=keyword) for one in parameters]
@@ -111,16 +130,53 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _client(url: str, user: str, password_file: Path | None, trust_file: Path | None) -> ClusterClient:
+def _client(
+    url: str,
+    user: str,
+    password_file: Path | None,
+    trust_file: Path | None,
+    cert_file: Path | None,
+    key_file: Path | None,
+) -> ClusterClient:
     from spdist.cluster.client import ClusterClient
 
-    password = _password(user, password_file)
+    if key_file is not None and cert_file is None:
+        raise typer.BadParameter("a key is of a certificate: give --cert-file, too", param_hint="--key-file")
+    certificate = cert_file if cert_file is None or key_file is None else (cert_file, key_file)
+    password, managers = _password(user, password_file), [one.strip() for one in url.split(",")]
     try:
-        return ClusterClient([one.strip() for one in url.split(",")], user, password, trust_file=trust_file)
+        return ClusterClient(managers, user, password, trust_file=trust_file, certificate=certificate)
+    except TransportError as error:  # of a file for TLS, which it names
+        raise typer.BadParameter(str(error), param_hint="--trust-file, --cert-file, --key-file") from error
     except ClusterError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from error
-    except OSError as error:  # of the authorities to trust; ssl.SSLError is one, too
-        raise typer.BadParameter(f"cannot use {trust_file}: {error}", param_hint="--trust-file") from error
+
+
+class _Told(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(record.getMessage(), err=True)
+
+
+@contextmanager
+def _waits_told() -> Iterator[None]:
+    """Tell on stderr why a command takes longer: the client tries again, and logs that."""
+    from spdist.cluster.calling import log
+
+    handler, level = _Told(), log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show on a terminal what is waited for."""
+    with Console(stderr=True).status(what, spinner="line"):
+        yield
 
 
 def _password(user: str, file: Path | None) -> str:
@@ -135,9 +191,31 @@ def _password(user: str, file: Path | None) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------- output
+def as_text(value: Any, indent: int | None = None) -> str:
+    """Return a JSON value as text that standard output has characters for."""
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(value, indent=indent, ensure_ascii=plain)
+
+
 def print_json(value: Any) -> None:
     """Print a JSON value."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(as_text(value, indent=2))
+
+
+def output() -> Console:
+    """Return where tables are printed; lines are not broken where nobody sees them but another program."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDE
+    return console
+
+
+def shown_time(ms: int) -> str:
+    """Return a time, ms since 1970, as text in UTC, as servers are in many zones; a number where it is no date."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -155,13 +233,13 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Tab
 
 def show(look: Callable[[], tuple[Any, Sequence[Table]]], *, as_json: bool, watch: bool = False) -> None:
     """Print what `look` returns, as JSON or as tables; with `watch` again and again, until Ctrl-C."""
-    console = Console()
+    console = output()
     while True:
         value, tables = look()
         if watch and console.is_terminal and not as_json:
             console.clear()
         if as_json:
-            typer.echo(json.dumps(value, indent=None if watch else 2, ensure_ascii=False))
+            typer.echo(as_text(value, indent=None if watch else 2))
         else:
             console.print(*tables, sep="\n")
         if not watch:

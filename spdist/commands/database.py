@@ -55,5 +55,5 @@ def upgrade(
 def _password(username: str) -> str:
     """Ask for a password, or read it where nobody sits in front."""
     if sys.stdin.isatty():
-        return str(typer.prompt(f"password of {username}", hide_input=True))
+        return str(typer.prompt(f"password of {username}", hide_input=True, err=True))
     return sys.stdin.readline().rstrip("\n")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from spdist.commands.connection import AppName, AsJson, connected, print_json, table
+from spdist.commands.connection import AppName, AsJson, as_text, connected, output, print_json, shown_time, table
+from spdist.commands.lines import Lines, opened_lines
 from spdist.errors import MappingError
 
 if TYPE_CHECKING:
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Form", "add_to", "read_lines"]
 
 _LOT = 5_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOLD = 20
 _Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name in the app.")]
 
@@ -55,47 +54,68 @@ def feed(
         str | None, typer.Option("--producer", help="Under this name the same file again is not counted twice.")
     ] = None,
 ) -> None:
-    """Feed events into a stream: {"symbol": "IBM", "price": 75.0} or {"timestamp": …, "event": {…}}, or CSV."""
+    """Feed events into a stream: {"symbol": "IBM", "price": 75.0}, REST's {"timestamp": …, "event": {…}}, or CSV.
+
+    Also REST's {"timestamp": …, "data": […]}. What comes slowly, as from a pipe, is sent as it comes.
+    """
     form = form or (Form.CSV if file.suffix.lower() == ".csv" else Form.JSON)
     target = client.feed(app, stream, producer)
-    with _opened(file) as (source, size):
-        sent = _send(target, read_lines(source, form, target.schema, stream, time_column), size, source)
-    Console(stderr=True).print(f"{sent} events", highlight=False)
+    try:
+        with opened_lines(file) as lines:
+            _send(target, read_lines(lines, form, target.schema, stream, time_column, lines.idle), lines)
+    finally:  # also where it ends in the middle: who goes on has to know how many were accepted
+        Console(stderr=True).print(f"{target.sent} events", highlight=False)
 
 
-def _send(target: RemoteFeed, events: Iterator[tuple[int, tuple[Any, ...]]], size: int | None, source: IO[str]) -> int:
+def _send(target: RemoteFeed, events: Iterator[tuple[int, tuple[Any, ...]]], lines: Lines) -> None:
     """Send events lot by lot, and show how far it is."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("0 events", total=size)
-        while lot := list(islice(events, _LOT)):
+        bar = progress.add_task("0 events", total=lines.size)
+        while lot := _lot(events, lines):
             for _ in target.each(lot):
-                read = source.buffer.tell() if size is not None and hasattr(source, "buffer") else 0
-                progress.update(bar, completed=read, description=f"{target.sent} events")
-    return target.sent
+                progress.update(bar, completed=lines.read, description=f"{target.sent} events")
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[str], int | None]]:
-    """Open a file, or standard input, and tell its size where it is known."""
-    if str(path) == "-":
-        yield sys.stdin, None
-        return
-    try:
-        source = path.open(encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise typer.BadParameter(f"cannot read {path}: {error.strerror}", param_hint="FILE") from error
-    with source:
-        yield source, path.stat().st_size
+def _lot(events: Iterator[tuple[int, tuple[Any, ...]]], lines: Lines) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return the events that are sent next: so many, or those that are there; none at the end."""
+    lot = []
+    for event in events:
+        lot.append(event)
+        if len(lot) == _LOT or lines.idle():
+            break
+    return lot
+
+
+def _never() -> bool:
+    return False
 
 
 def read_lines(
-    lines: Iterable[str], form: Form, schema: Schema, stream: str, time_column: str = "timestamp"
+    lines: Iterable[str],
+    form: Form,
+    schema: Schema,
+    stream: str,
+    time_column: str = "timestamp",
+    idle: Callable[[], bool] = _never,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Yield the events of lines as ``(timestamp ms, row)``.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        JSON lines, or CSV with a header.
+    form : Form
+        Which of them.
+    schema, stream
+        The stream's attributes, and its name for errors.
+    time_column : str
+        What holds the time of an event.
+    idle : callable, optional
+        Whether more lines may be long in coming: then the wrong ones that are known are told.
 
     Raises
     ------
@@ -109,16 +129,16 @@ def read_lines(
     for number, event in read:
         try:
             made = event()
-        except (MappingError, ValueError, TypeError) as error:
+        except (MappingError, ValueError, TypeError, RecursionError) as error:
             wrong.append(f"line {number}: {error.message if isinstance(error, MappingError) else error}")
-            if len(wrong) == _TOLD:
-                break
-            continue
         if not wrong:
             yield made
+        elif len(wrong) == _TOLD or idle():
+            break
     if wrong:
         raise MappingError(
-            f"{len(wrong)} lines hold no events of stream {stream}: {'; '.join(wrong)}",
+            f"{len(wrong)} lines{' or more' * (len(wrong) == _TOLD)} hold no events of stream {stream}: "
+            f"{'; '.join(wrong)}",
             hint="those before the first of them may have been accepted; see --producer",
         )
 
@@ -127,7 +147,7 @@ _Event = Callable[[], tuple[int, tuple[Any, ...]]]
 
 
 def _json_lines(lines: Iterable[str], schema: Schema, stream: str, time_column: str) -> Iterator[tuple[int, _Event]]:
-    from spdist.cluster.rows import from_json_row
+    from spdist.cluster.rows import from_json_event
     from spdist.transports.feed import checked_row
 
     def event(line: str) -> tuple[int, tuple[Any, ...]]:
@@ -135,18 +155,27 @@ def _json_lines(lines: Iterable[str], schema: Schema, stream: str, time_column: 
         if not isinstance(found, dict):
             raise MappingError(f"it is no JSON object: {line.strip()[:80]}")
         ts = _time(found.get(time_column))
-        inner = found.get("event")
-        if isinstance(inner, dict) and "event" not in schema.names:
-            found = inner
+        form = next((name for name, kind in _FORMS.items() if _is_rest(found, name, kind, time_column, schema)), None)
+        if form is not None:
+            found = found[form]
         elif time_column not in schema.names:
             found = {name: value for name, value in found.items() if name != time_column}
-        if found.keys() != set(schema.names):
-            raise MappingError(f"it has the attributes ({', '.join(found)}), stream {stream} has {schema}")
-        return ts, checked_row(schema, ts, from_json_row(schema, [found[name] for name in schema.names]))
+        return ts, checked_row(schema, ts, from_json_event(schema, found))
 
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield number, lambda line=line: event(line)  # type: ignore[misc]
+
+
+#: How REST has the values of an event: by their names, or in the stream's order.
+_FORMS: dict[str, type] = {"event": dict, "data": list}
+
+
+def _is_rest(found: dict[str, Any], name: str, kind: type, time_column: str, schema: Schema) -> bool:
+    """Return whether this is an event as REST has it; an attribute may have the name of the form, too."""
+    if not isinstance(inner := found.get(name), kind) or not found.keys() <= {name, time_column}:
+        return False
+    return name not in schema.names or (isinstance(inner, dict) and inner.keys() == set(schema.names))
 
 
 def _csv_lines(lines: Iterable[str], schema: Schema, time_column: str) -> Iterator[tuple[int, _Event]]:
@@ -174,6 +203,8 @@ def _csv_value(name: str, kind: str, text: str) -> Any:
     if not text:
         return None
     try:
+        if "_" in text and kind != "string":
+            raise ValueError  # Python reads 1_000 as a number
         if kind in ("int", "long"):
             return int(text)
         if kind in ("float", "double"):
@@ -198,7 +229,8 @@ def _time(value: Any) -> int:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise MappingError(f"{text!r} is no time: write ms since 1970 or ISO 8601") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    # Whole numbers: as a float 1.001 s are 1000.99… ms.
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 @connected
@@ -211,27 +243,16 @@ def tail(
     as_table: Annotated[bool, typer.Option("--table", help="Print tables instead of JSON lines.")] = False,
 ) -> None:
     """Print the events of a published stream, each once: JSON lines that `spdist feed` takes."""
-    from spdist.cluster.client import FOLLOW_S
     from spdist.cluster.rows import to_json_row
 
-    after, ended = "end" if new else "", False
-    while follow or not ended:
-        page = client.events(app, stream, after, wait_s=FOLLOW_S if follow else 0.0)
-        after, ended = page.next or ("" if after == "end" else after), page.ended
+    for page in client.pages(app, stream, "end" if new else "", follow=follow):
         names = page.schema.names
         if as_table and page.events:
-            Console().print(table("", ("time", *names), [(_shown(ts), *row) for ts, row in page.events]))
+            output().print(table("", ("time", *names), [(shown_time(ts), *row) for ts, row in page.events]))
         elif not as_table:
             for ts, row in page.events:
                 event = dict(zip(names, to_json_row(row), strict=True))
-                typer.echo(json.dumps({"timestamp": ts, "event": event}, ensure_ascii=False))
-
-
-def _shown(ts: int) -> str:
-    try:
-        return datetime.fromtimestamp(ts / 1000, UTC).isoformat(" ", "milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return str(ts)
+                typer.echo(as_text({"timestamp": ts, "event": event}))
 
 
 @connected
@@ -246,7 +267,7 @@ def query(
     if as_json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        Console().print(table("", names, rows))
+        output().print(table("", names, rows))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -15,56 +15,14 @@ from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
 from spdist.cluster.api import serve
-from spdist.cluster.manager import Manager
-from spdist.cluster.worker import Worker
 from spdist.commands import connection
 from spdist.commands.events import Form, read_lines
 from spdist.errors import MappingError
 from spdist.language.types import Schema
-from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
+from tests.cluster.shells import PASSWORD, manager_config
+from tests.commands.trades import TEXT, deployed
 
-Eventually = Callable[..., Any]
-
-TEXT = """@app:name('Trades') @app:playback
-define stream Trades (symbol string, price double);
-@sink(type='embedded', topic='Trades.Alerts')
-define stream Alerts (symbol string);
-@info(name='q') from Trades[price > 10.0] select symbol insert into Alerts;
-"""
 SCHEMA = Schema.of([("symbol", "string"), ("price", "double"), ("n", "int"), ("ok", "bool")])
-
-
-@pytest.fixture(scope="module")
-def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
-    """A manager with a worker whose groups need no Spark."""
-    home = tmp_path_factory.mktemp("home")
-    manager = Manager(manager_config(home))
-    manager.start()
-    worker = Worker(worker_config(home, [manager.url]), launcher=FakeSpark())
-    worker.start()
-    yield manager
-    worker.stop()
-    manager.stop()
-
-
-@pytest.fixture
-def run(manager: Manager, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> Iterator[Callable[..., Result]]:
-    """``run("list", text="…")``: a command against the manager."""
-    eventually(manager.leads, "it leads")
-    monkeypatch.setenv("SPDIST_URL", manager.url)
-    monkeypatch.setenv("SPDIST_PASSWORD", PASSWORD)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str, text: str | None = None) -> Result:
-        return CliRunner().invoke(app, list(arguments), input=text)
-
-    yield run
-    run("undeploy", "Trades", "--wait", "0")
-
-
-def deployed(run: Callable[..., Result]) -> None:
-    done = run("deploy", "-", text=TEXT)
-    assert done.exit_code == 0, done.output
 
 
 # ----------------------------------------------------------------------------------------------------------------- apps
@@ -112,7 +70,7 @@ def test_watching_looks_again_until_it_is_interrupted(
 
     monkeypatch.setattr(connection, "pause", pause)
     done = run("status", "Trades", "--watch", "--json")
-    assert done.exit_code == 0
+    assert done.exit_code == 130
     assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["Trades"] * 3
 
 
@@ -152,7 +110,7 @@ def test_wrong_lines_are_told_by_their_number(run: Callable[..., Result]) -> Non
     assert done.exit_code == 1
     for part in (
         "4 lines",
-        "line 2: it has the attributes (symbol)",
+        "line 2: it has the attributes (symbol), the stream has (symbol string, price double)",
         "line 3: ",
         "line 4: the attribute price",
         "line 5",
@@ -301,6 +259,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         ("drain w+1", 'PUT /resourceClusterWorkers/w 1/cordon? {"drain": true}', "goes elsewhere"),
         ("uncordon w+1", "DELETE /resourceClusterWorkers/w 1/cordon?", "groups again"),
         ("rebalance", "POST /managers/rebalance?dryRun=true", "would be moved"),
+        ("rebalance --dry-run", "POST /managers/rebalance?dryRun=true", "would be moved"),
         ("rebalance --now", "POST /managers/rebalance?dryRun=false", "T-g-1"),
         ("journal --app Trades", "GET /managers/journal?app=Trades&limit=50", "1970-01-01 00:00:01.000"),
         ("logs --level WARNING", "GET /logs?level=WARNING&limit=50", "[red]late"),
