@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 from spdist.errors import DeploymentTimeoutError, SpdistError
-from widgets.panel import Line, Panel, html_table, text_table
+from widgets.panel import Line, Panel, html_table, text_table, time_text
 
 if TYPE_CHECKING:
     from spdist.cluster.overview import ClusterStatus
@@ -155,11 +154,11 @@ def _group_rows(view: ClusterStatus) -> list[tuple[str, ...]]:
             _count(group.metrics, "eventsOut"),
             _count(group.metrics, "lag"),
             _count(group.metrics, "batchMs"),
-            _time(group.metrics, "clock"),
+            time_text(group.metrics.get("clock")),
             _count(group.metrics, "stateRows"),
             _megabytes(group.metrics, "stateBytes"),
             _megabytes(group.metrics, "memoryBytes"),
-            _time(group.metrics, "lastRevision"),
+            time_text(group.metrics.get("lastRevision")),
             group.reason,
         )
         for app in view.apps
@@ -173,10 +172,3 @@ def _count(metrics: Mapping[str, float], name: str) -> str:
 
 def _megabytes(metrics: Mapping[str, float], name: str) -> str:
     return f"{metrics[name] / 1e6:,.1f} MB" if name in metrics else ""
-
-
-def _time(metrics: Mapping[str, float], name: str) -> str:
-    try:
-        return f"{datetime.fromtimestamp(metrics[name] / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    except (KeyError, ValueError, OverflowError, OSError):
-        return ""

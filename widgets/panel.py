@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from typing import Any, Generic, Self, TypeVar
 
 from spdist.errors import SpdistError
 from spdist.planning.drawing import STATE_COLOURS
 
-__all__ = ["Line", "Panel", "html_table", "problem_html", "text_table"]
+__all__ = ["Line", "Panel", "html_table", "problem_html", "text_table", "time_text"]
 
 View = TypeVar("View")
 
@@ -200,6 +201,14 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
     header = "".join(f"<th>{escape(name)}</th>" for name in head)
     return f'<table style="text-align:left"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def time_text(ms: float | None) -> str:
+    """Return a time, ms since 1970, as text in UTC; nothing where there is none, or it is no date."""
+    try:
+        return "" if ms is None else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _stale_html(error: Exception) -> str:

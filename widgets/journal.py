@@ -1,0 +1,66 @@
+"""What a cluster has decided and what has happened to it: its journal, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from widgets.panel import Panel, html_table, text_table, time_text
+
+__all__ = ["HasJournal", "JournalPanel"]
+
+Entries = Sequence[Mapping[str, Any]]
+
+_COLUMNS = ("time", "node", "term", "kind", "app", "group", "worker", "user", "message")
+
+
+class HasJournal(Protocol):
+    """A `ClusterClient`."""
+
+    def journal(self, *, limit: int = 100, **wanted: Any) -> list[dict[str, Any]]:
+        """Return what the cluster has decided, newest first."""
+        ...
+
+
+class JournalPanel(Panel[Entries]):
+    """Shows the last entries of a cluster's journal.
+
+    Parameters
+    ----------
+    cluster : ClusterClient
+        Whom to ask; of a `LocalCluster` its ``client``.
+    limit : int
+        So many entries at most.
+    **wanted
+        ``app``, ``kind``, ``since`` and ``until`` (ms): only such.
+
+    Examples
+    --------
+    >>> JournalPanel(cluster, app="FlightWatch")  # doctest: +SKIP
+    """
+
+    def __init__(self, cluster: HasJournal, limit: int = 20, **wanted: Any) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._limit = limit
+        self._wanted = wanted
+
+    def look(self) -> Entries:
+        """Return the entries as the leader has them now."""
+        return self._cluster.journal(limit=self._limit, **self._wanted)
+
+    def text_of(self, view: Entries) -> str:
+        """Return a table."""
+        return text_table(_COLUMNS, _rows(view))
+
+    def html_of(self, view: Entries) -> str:
+        """Return a table."""
+        return html_table(_COLUMNS, _rows(view))
+
+
+def _rows(view: Entries) -> list[tuple[str, ...]]:
+    return [(time_text(entry["time"]), *(_cell(entry[name]) for name in _COLUMNS[1:])) for entry in view]
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
