@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from spdist.cluster.wire import read_error
+from spdist.cluster.wire_errors import read_error
 from spdist.errors import (
     ClusterError,
     ClusterUnreachableError,
@@ -220,9 +220,15 @@ def _base_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         # A port that is none is found only where it is read.
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.path.strip("/")
+        address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        usable = address and not (parts.path.strip("/") or parts.query or parts.fragment)
+        named = "@" in parts.netloc
     except ValueError:
-        usable = False
+        usable, named = False, "@" in url
+    if named:  # and what stands before the @ may be a password
+        raise ClusterError(
+            "an address of a manager has no user and no password in it", hint="write it like http://127.0.0.1:9543"
+        )
     if not usable:
         raise ClusterError(f"{url!r} is no address of a manager", hint="write it like http://127.0.0.1:9543")
     return url.rstrip("/")

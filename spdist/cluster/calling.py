@@ -12,12 +12,28 @@ import tenacity
 
 from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
 from spdist.cluster.requests import NodeAnswer, answer_of
+from spdist.errors import SpdistError
 from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
 
-__all__ = ["Caller", "LeaderClient", "http_settings", "limit_of", "reply_of", "retrying", "unreachable"]
+__all__ = [
+    "TIMEOUT_S",
+    "AnyClient",
+    "Caller",
+    "LeaderClient",
+    "http_settings",
+    "limit_of",
+    "log",
+    "reply_of",
+    "retrying",
+    "unreachable",
+]
 
 # A line for every request would be a line for every heartbeat, in the saved notebook of a worker.
 logging.getLogger("httpx").setLevel(logging.WARNING)
+log = logging.getLogger(__name__)
+
+#: For connecting, and for each wait on the network, unless told otherwise.
+TIMEOUT_S = 5.0
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -50,7 +66,7 @@ def reply_of(answer: httpx.Response) -> Reply:
     return Reply(answer.status_code, body, answer.headers.get("Location", ""))
 
 
-def unreachable(url: str, error: httpx.TransportError) -> UnreachableNode:
+def unreachable(url: str, error: httpx.RequestError) -> UnreachableNode:
     """Return what went wrong in words: httpx leaves the text of time-outs empty, OpenSSL has its own words."""
     before = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     hint = refusal_hint(error) if url.startswith("https:") else ""
@@ -60,7 +76,15 @@ def unreachable(url: str, error: httpx.TransportError) -> UnreachableNode:
 
 def retrying(request: Request[Any], patience_s: float) -> Json:
     """Return how tenacity repeats a request: with growing pauses, as long as `may_repeat` says."""
+
+    def told(state: tenacity.RetryCallState) -> None:
+        if state.attempt_number == 1 and state.outcome is not None:
+            error = state.outcome.exception()
+            reason = error.message if isinstance(error, SpdistError) else error
+            log.info("%s; tried again for %g s", reason, patience_s)
+
     return {
+        "before_sleep": told,
         "retry": tenacity.retry_if_exception(lambda error: may_repeat(request, error)),
         "stop": tenacity.stop_after_delay(patience_s),
         "wait": tenacity.wait_random_exponential(multiplier=0.1, max=1.0),
@@ -92,7 +116,7 @@ class Caller:
         *,
         trust_file: Path | None = None,
         certificate: CertificateFiles | None = None,
-        timeout_s: float = 5.0,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.username = username
         self._http = httpx.Client(**http_settings(username, password, trust_file, certificate, timeout_s))
@@ -121,13 +145,13 @@ class Caller:
         timeout = limit_of(timeout_s)
         try:
             answer = self._http.request(method, url, content=content, headers=headers, params=params, timeout=timeout)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise unreachable(url, error) from error
         return reply_of(answer)
 
 
-class LeaderClient:
-    """Asks whoever leads, also after a failover; the parameters are those of `ClusterClient`."""
+class AnyClient:
+    """What clients with and without ``await`` have in common; the parameters are those of `ClusterClient`."""
 
     def __init__(
         self,
@@ -140,22 +164,37 @@ class LeaderClient:
         patience_s: float = 20.0,
     ) -> None:
         self._managers = Managers(managers)
-        self._caller = Caller(username, password, trust_file=trust_file, certificate=certificate)
         self._patience_s = patience_s
+        self._open(username, password, trust_file, certificate)
 
     @property
     def managers(self) -> list[str]:
         """The base URLs of the managers, in the order in which they are asked."""
         return self._managers.urls
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._managers})"
+
+    def _open(
+        self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
+    ) -> None:
+        """Make what sends the requests."""
+        raise NotImplementedError
+
+
+class LeaderClient(AnyClient):
+    """Asks whoever leads, also after a failover; the parameters are those of `ClusterClient`."""
+
+    def _open(
+        self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
+    ) -> None:
+        self._caller = Caller(username, password, trust_file=trust_file, certificate=certificate)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._managers})"
 
     def close(self) -> None:
         """Close all connections."""

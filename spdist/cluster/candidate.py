@@ -15,7 +15,7 @@ from spdist.clock import Clock
 from spdist.cluster.election import Ballot, ElectionTiming, LeaderStore, Lease, hold_election
 from spdist.cluster.messages import Deployment, Elected, LeaderSeen, LeaseRenewed
 from spdist.cluster.mind import Mind
-from spdist.errors import ClusterError
+from spdist.errors import ClusterError, StoreUnavailableError
 
 __all__ = ["Candidate", "ElectionStore"]
 
@@ -24,6 +24,10 @@ _log = logging.getLogger("spdist.cluster.manager")
 
 class ElectionStore(LeaderStore, Protocol):
     """What a candidate needs of the database; `spdist.cluster.store.CoordinationStore` has it."""
+
+    def prepare(self) -> None:
+        """See to it that the tables can be used; raises a ClusterError that says why where they never will be."""
+        ...
 
     def resign(self, term: int, node_id: str) -> None:
         """Let others take over at once."""
@@ -73,6 +77,8 @@ class Candidate:
         self._away = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spdist-election", daemon=True)
+        #: why the thread ended, if by itself: the tables of the database cannot be used
+        self.failure: ClusterError | None = None
 
     def start(self) -> None:
         """Begin with the first round."""
@@ -97,6 +103,8 @@ class Candidate:
         while not self._stop.is_set():
             next_ms = self._clock.steady_ms() + self._timing.round_ms
             try:
+                if not self._prepared():
+                    return
                 expires_ms = self._round()
                 next_ms = min(next_ms, expires_ms or next_ms)
             except ClusterError as error:
@@ -104,6 +112,22 @@ class Candidate:
             except Exception:
                 _log.exception("a round of the election failed; this is a defect")
             self._stop.wait(max(0, next_ms - self._clock.steady_ms()) / 1000)
+
+    def _prepared(self) -> bool:
+        """Return False where the tables cannot be used, which a manager that met them at its start would not have done.
+
+        Raises
+        ------
+        StoreUnavailableError
+            It is not known yet.
+        """
+        try:
+            self._store.prepare()
+        except StoreUnavailableError:
+            raise
+        except ClusterError as error:
+            self.failure = error
+        return self.failure is None
 
     def _round(self) -> int:
         """Hold one round, and tell the mind what came of it; return when the row of another expires, 0 if none."""

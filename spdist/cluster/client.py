@@ -43,8 +43,6 @@ class ClusterClient(LeaderClient):
         PEM file with the authorities to trust for https.
     certificate : Certificate, path or pair of paths, optional
         For nodes that ask for one: a PEM file with its key, or certificate and key.
-    certificate : Certificate, path or pair of paths, optional
-        For nodes that ask for one: a PEM file with its key, or certificate and key.
     patience_s : float
         How long a call looks for a leader before it gives up.
 
@@ -143,7 +141,7 @@ class ClusterClient(LeaderClient):
         name = _name(app)
         state = FeedState(name, stream, self.events(name, stream, "end").schema, producer)
         # Who is told now that nothing may be fed here need not find out with the first event.
-        self.do(requests.feed(name, stream, {"events": []}))
+        self.do(requests.feed(name, stream, []))
         return RemoteFeed(self, state)
 
     def events(
@@ -200,10 +198,17 @@ class ClusterClient(LeaderClient):
         follow : bool
             Whether to wait for more where there are none, for ever.
         """
+        for page in self.pages(app, stream, after, follow=follow):
+            yield from page.events
+
+    def pages(
+        self, app: str | Deployment, stream: str, after: str = "", *, follow: bool = False
+    ) -> Iterator[EventPage]:
+        """Yield the same page by page; where nothing has come for a while that is one without events."""
         while True:
             began_s = time.monotonic()
             page = self.events(app, stream, after, wait_s=FOLLOW_S if follow else 0.0)
-            yield from page.events
+            yield page
             after = page.next
             if page.ended and not follow:
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,8 +12,8 @@ import httpx
 import tenacity
 
 from spdist.cluster import requests
-from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode
-from spdist.cluster.calling import http_settings, limit_of, reply_of, retrying, unreachable
+from spdist.cluster.asking import Reply, Request, Round, UnreachableNode
+from spdist.cluster.calling import TIMEOUT_S, AnyClient, http_settings, limit_of, reply_of, retrying, unreachable
 from spdist.cluster.client import FOLLOW_S, LOOK_S, PAGE
 from spdist.cluster.handle import gone, reached
 from spdist.cluster.overview import AppStatus, ClusterStatus
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 Event = tuple[int, tuple[Any, ...]]
 
 
-class AsyncClusterClient:
+class AsyncClusterClient(AnyClient):
     """A cluster as its users see it, for programs with an event loop; apps are called by their names.
 
     Parameters
@@ -51,33 +51,16 @@ class AsyncClusterClient:
     ...         print(row)
     """
 
-    def __init__(
-        self,
-        managers: Sequence[str],
-        username: str,
-        password: str,
-        *,
-        trust_file: Path | None = None,
-        certificate: CertificateFiles | None = None,
-        patience_s: float = 20.0,
+    def _open(
+        self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
     ) -> None:
-        self._managers = Managers(managers)
-        self._http = httpx.AsyncClient(**http_settings(username, password, trust_file, certificate, 5.0))
-        self._patience_s = patience_s
+        self._http = httpx.AsyncClient(**http_settings(username, password, trust_file, certificate, TIMEOUT_S))
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return f"AsyncClusterClient({self._managers})"
-
-    @property
-    def managers(self) -> list[str]:
-        """The base URLs of the managers, in the order in which they are asked."""
-        return self._managers.urls
 
     async def close(self) -> None:
         """Close all connections."""
@@ -153,7 +136,7 @@ class AsyncClusterClient:
         from spdist.cluster.feeding import AsyncRemoteFeed, FeedState
 
         state = FeedState(app, stream, (await self.events(app, stream, "end")).schema, producer)
-        await self.do(requests.feed(app, stream, {"events": []}))
+        await self.do(requests.feed(app, stream, []))
         return AsyncRemoteFeed(self, state)
 
     async def events(self, app: str, stream: str, after: str = "", limit: int = PAGE, wait_s: float = 0.0) -> EventPage:
@@ -260,6 +243,6 @@ class AsyncClusterClient:
                 params=request.params,
                 timeout=limit_of(request.timeout_s),
             )
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise unreachable(url, error) from error
         return reply_of(answer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from spdist.cluster.migrations import NEWEST, found_version, statements, upgrade
 from spdist.cluster.migrations.columns import NAME, NUMBER, TEXT
+from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.errors import ClusterError, StoreUnavailableError
 from spdist.stores.engines import WRITE, may_pass, open_engine
 from spdist.stores.limits import Call, TimeLimit
@@ -147,13 +149,17 @@ class Transactions:
     timeout_ms : int
         How long a transaction is tried again before `StoreUnavailableError`. Whatever the database does, an urgent one
         ends after half as long again, and another after five times as long: a slow disk is no reason to give up.
+    pool : Pool
+        As in `open_engine`.
     """
 
-    def __init__(self, url: str, username: str, password: str, timeout_ms: int) -> None:
+    def __init__(self, url: str, username: str, password: str, timeout_ms: int, pool: Pool = DEFAULT_POOL) -> None:
         self._timeout_s = timeout_ms / 1000
         self._limit = TimeLimit()
-        self._open = partial(open_engine, url, username, password, purpose="coordination", ping=False)
-        self._engine = self._open(timeout_ms=timeout_ms)
+        pool = replace(pool, tested=False)
+        self._open = partial(open_engine, url, username, password, purpose="coordination", pool=pool)
+        # A manager that stands still within a transaction must not keep others from the leader's row.
+        self._engine = self._open(timeout_ms=timeout_ms, pool=replace(pool, silent_ms=timeout_ms))
         self._prepared = False
         self._preparing = threading.Lock()
 

@@ -57,8 +57,8 @@ class FeedState:
         """How many events were accepted."""
         return int(self.position["sent"])
 
-    def batches(self, events: Iterable[tuple[int, tuple[Any, ...]]]) -> list[list[Json]]:
-        """Return events as bodies of requests have them, as many together as one may have.
+    def batches(self, events: Iterable[tuple[int, tuple[Any, ...]]]) -> list[list[str]]:
+        """Return events as bodies of requests have them, each as its JSON, as many together as one may have.
 
         Raises
         ------
@@ -67,16 +67,16 @@ class FeedState:
         """
         from spdist.transports.feed import checked_row
 
-        batches: list[list[Json]] = []
+        batches: list[list[str]] = []
         wrong: list[str] = []
         size = _BATCH_BYTES
         for number, (ts, row) in enumerate(events):
             try:
-                event = {"timestamp": ts, "data": to_json_row(checked_row(self.schema, ts, tuple(row)))}
+                event = json.dumps({"timestamp": ts, "data": to_json_row(checked_row(self.schema, ts, tuple(row)))})
             except MappingError as error:
                 wrong.append(f"event {number}: {error.message}")
                 continue
-            more = len(json.dumps(event)) + 2
+            more = len(event) + 2
             if size + more > _BATCH_BYTES or len(batches[-1]) == _BATCH_EVENTS:
                 batches.append([])
                 size = 0
@@ -87,10 +87,11 @@ class FeedState:
             raise MappingError(f"{len(wrong)} events do not fit stream {self.stream}: {told}", hint="nothing was sent")
         return batches
 
-    def request(self, events: list[Json], advance: int | None = None) -> Request[Json]:
+    def request(self, events: list[str], advance: int | None = None) -> Request[Json]:
         """Return the request that sends a batch, and promises a time."""
-        batch: Json = {"producer": self.producer, "position": self.position, "events": events}
-        return requests.feed(self.app, self.stream, batch if advance is None else {**batch, "advance": advance})
+        numbers: Json = {"producer": self.producer, "position": self.position}
+        numbers |= {} if advance is None else {"advance": advance}
+        return requests.feed(self.app, self.stream, events, **numbers)
 
     def answered(self, answer: Json) -> None:
         """Take in that a batch was accepted.
@@ -174,7 +175,7 @@ class RemoteFeed(_Feed):
         """Promise that no event older than `ts` ms will follow, so that time passes downstream without events."""
         self._state.answered(self._client.do(self._state.request([], ts)))
 
-    def _send(self, batch: list[Json]) -> int:
+    def _send(self, batch: list[str]) -> int:
         self._state.answered(self._client.do(self._state.request(batch)))
         return len(batch)
 

@@ -5,12 +5,46 @@ What happens to groups is said where it is decided: `spdist.cluster.observing` a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from spdist.cluster.messages import Announce, Deployment, Desired, Level, WorkerReport
 
-__all__ = ["Rejections", "changed", "deposed", "elected", "gone", "joined", "ready", "restarted"]
+__all__ = ["JournalEntry", "Rejections", "changed", "deposed", "elected", "gone", "joined", "ready", "restarted"]
 
 #: Workers of which it is remembered that they were turned away.
 _MOST_REJECTED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """Something that has happened in the cluster, as the journal keeps it; texts are empty where they do not apply.
+
+    Parameters
+    ----------
+    id : int
+        Grows from entry to entry.
+    time : int
+        When it happened: ms since epoch, the database's clock.
+    term : int, optional
+        Of the leader.
+    node : str
+        The manager that has written it.
+    kind, app, group, worker, user, reason, level, message : str
+        As in `Announce`, where `kind` is called ``event``.
+    """
+
+    id: int
+    time: int
+    term: int | None
+    node: str
+    kind: str
+    app: str
+    group: str
+    worker: str
+    user: str
+    reason: str
+    level: str
+    message: str
 
 
 def elected(node_id: str, term: int, deployments: int) -> Announce:

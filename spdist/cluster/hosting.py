@@ -134,11 +134,14 @@ class Readiness:
         How often it has come up so far.
     reason : str
         Why it is not up; empty if it is.
+    warm : bool
+        What groups load at their start has been loaded once.
     """
 
     ready: bool
     epoch: int
     reason: str = ""
+    warm: bool = True
 
 
 #: Of a worker whose groups need nothing.

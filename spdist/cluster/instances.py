@@ -145,7 +145,7 @@ class Instance:
         self.failed_on.add(worker)
         self.error = lost or (seen.error if seen is not None else "") or "it ended without a reason"
         self.worker = None
-        self.vacated = f"it {'was lost' if lost else 'failed'} on worker {worker}"
+        self.vacated = f"it {'was lost' if lost else 'failed'} on worker {worker}: {self.error}"
         if lost:
             self.losses += 1
             if self.losses == 1:

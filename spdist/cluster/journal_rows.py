@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, insert, select
 
 from spdist.cluster.database import JOURNAL, Transactions, database_now
+from spdist.cluster.happenings import JournalEntry
 from spdist.cluster.messages import Announce
 
-__all__ = ["Happened", "JournalEntry", "JournalRows"]
+__all__ = ["Happened", "JournalRows"]
 
 #: Characters of a name that is looked for, and of a text, that are kept of it.
 _NAME, _TEXT = 255, 4000
@@ -38,38 +39,6 @@ class Happened:
     term: int | None
     steady_ms: int
     mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """Something that is written down.
-
-    Parameters
-    ----------
-    id : int
-        Grows from entry to entry.
-    time : int
-        When it happened: ms since epoch, the database's clock.
-    term : int, optional
-        Of the leader.
-    node : str
-        The manager that has written it.
-    kind, app, group, worker, user, reason, level, message : str
-        As in `Announce`, where `kind` is called ``event``.
-    """
-
-    id: int
-    time: int
-    term: int | None
-    node: str
-    kind: str
-    app: str
-    group: str
-    worker: str
-    user: str
-    reason: str
-    level: str
-    message: str
 
 
 class JournalRows:

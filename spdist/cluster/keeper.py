@@ -16,12 +16,12 @@ import psutil
 
 from spdist.clock import Clock
 from spdist.cluster.admission import GroupCost, Starting, StartPolicy, why_not_yet
+from spdist.cluster.group_lists import KnownAssignments
 from spdist.cluster.hosting import READY, HostedGroup, Launcher, Readiness
 from spdist.cluster.memory import Usage
-from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, MemoryReport, WorkerReport
+from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, MemoryReport, WorkerReport, fingerprint
 from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerInstruction, WorkerState
 from spdist.errors import NotFoundError, StaleTermError
-from spdist.planning.topology import Assignment
 
 __all__ = ["Keeper", "node_metrics"]
 
@@ -88,6 +88,7 @@ class Keeper:
                 ready=readiness.ready,
                 reason=readiness.reason,
                 ready_epoch=readiness.epoch,
+                warm=readiness.warm,
                 memory=self._memory(report.groups),
             )
             self._last_words = leaving and not any(group.state.alive for group in report.groups)
@@ -110,10 +111,12 @@ class Keeper:
             self.tend()
             return obeyed
 
-    def texts(self) -> dict[str, Assignment]:
-        """Return the assignments that the leader need not send again, by their digests."""
+    def assignments(self) -> KnownAssignments:
+        """Return the assignments that the leader need not send again."""
         with self._lock:
-            return self._state.texts()
+            listed = self._state.assignments()
+            here = (*listed, *(group.assignment for group in self._groups.values()))
+            return KnownAssignments(listed, {fingerprint(one): one for one in here})
 
     # ------------------------------------------------------------------------------------------------- groups' side
     def tend(self) -> bool:
@@ -219,6 +222,11 @@ class Keeper:
         """Return all groups as they are now."""
         with self._lock:
             return [group.report() for group in self._groups.values()]
+
+    def served_reports(self) -> list[GroupReport]:
+        """Return all groups as others may count on them; see `WorkerState.served`."""
+        with self._lock:
+            return self._state.served(self.reports(), self._clock.steady_ms())
 
     def age_ms(self, name: str) -> int:
         """Return how long ago a group was last told to start; 0 for one that waits or is not here."""

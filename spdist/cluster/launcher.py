@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spdist.clock import Clock
@@ -53,6 +54,7 @@ class SparkLauncher:
         self._readiness = Readiness(ready=False, epoch=0, reason="its Spark is starting")
         self._closed = threading.Event()
         self._host: SparkHost | None = None
+        #: Whether a group has come since Spark ended last.
         self._used = False
         self._warming: threading.Thread | None = None
 
@@ -78,13 +80,16 @@ class SparkLauncher:
         while not self._closed.is_set():
             began_ms = self._clock.steady_ms()
             host.start()
-            self._tell(Readiness(ready=True, epoch=self._readiness.epoch + 1))
-            warming = threading.Thread(target=self._warm_up, args=(host,), name="spdist-warming", daemon=True)
+            self._tell(Readiness(ready=True, epoch=self._readiness.epoch + 1, warm=False))
+            warming = threading.Thread(
+                target=self._warm_up, args=(host, self._readiness), name="spdist-warming", daemon=True
+            )
             warming.start()
             self._warming = warming  # only now: `close` waits for its end, which takes a thread that was started
             if not (why := self._await_end(host)):
                 host.stop()  # also one that came up while `close` had nothing to stop
                 return
+            self._used = False
             if self._clock.steady_ms() - began_ms >= _RESTARTS.forgive_after_ms:
                 failures = 0
             failures += 1
@@ -128,17 +133,19 @@ class SparkLauncher:
         if self._host is not None:
             self._host.stop()
 
-    def _warm_up(self, host: SparkHost) -> None:
+    def _warm_up(self, host: SparkHost, cold: Readiness) -> None:
         """Have Spark load what groups need, where there are none: of a worker that fails they come here in a hurry."""
-        if self._closed.wait(_WARM_AFTER_S) or self._used:
-            return
         try:
-            from spdist.runtime.warming import warm_up
+            if not self._closed.wait(_WARM_AFTER_S) and not self._used:
+                from spdist.runtime.warming import warm_up
 
-            warm_up(host, self._closed)
+                warm_up(host, self._closed)
         except Exception as error:
             if not self._closed.is_set():
                 _log.warning("the first group here will start slowly: %s", error)
+        with self._up:
+            if self._readiness is cold:
+                self._readiness = replace(cold, warm=True)
 
     def _await_end(self, host: SparkHost) -> str:
         """Return why the session has ended, nothing if the worker ends before."""

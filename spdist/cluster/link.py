@@ -15,17 +15,17 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from spdist.cluster.client import Caller, Reply, UnreachableNode, may_follow
+from spdist.cluster.group_lists import KnownAssignments
 from spdist.cluster.known_managers import MOST_MANAGERS, KnownManagers
 from spdist.cluster.messages import AnswerHeartbeat
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, OrderMessage, parse_message
 from spdist.config import Config
 from spdist.errors import ClusterError, UnauthorizedError
-from spdist.planning.topology import Assignment
 from spdist.transports.tls import certificate_of
 
 __all__ = ["LeaderLink", "jittered"]
@@ -76,8 +76,8 @@ class LeaderLink:
         Its ``deployment.config``: managers, credentials for each, our own credentials for managers learnt later.
     timeout_s : float
         How long a heartbeat may take.
-    texts : callable, optional
-        Returns the assignments that are here already, by their digests: an answer may leave their text out.
+    assignments : callable, optional
+        Returns the assignments that are here already: an answer may leave them out.
     known : KnownManagers, optional
         Where the managers that the leader names are kept for the next start.
 
@@ -91,10 +91,10 @@ class LeaderLink:
         self,
         config: Config,
         timeout_s: float,
-        texts: Callable[[], Mapping[str, Assignment]] = dict,
+        assignments: Callable[[], KnownAssignments] = KnownAssignments,
         known: KnownManagers | None = None,
     ) -> None:
-        self._texts = texts
+        self._assignments = assignments
         self._kept = known
         deployment = config.deployment
         interface = deployment.https_interface
@@ -277,7 +277,7 @@ class LeaderLink:
     def _read_answer(self, url: str, reply: Reply) -> tuple[AnswerHeartbeat, list[OrderMessage]] | None:
         try:
             message = parse_message(HeartbeatAnswer, reply.body)
-            answer = message.to_answer(self._texts())
+            answer = message.to_answer(self._assignments())
         except ClusterError as error:
             _log.error("manager %s: %s", url, error)
             return None

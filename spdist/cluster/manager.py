@@ -126,14 +126,14 @@ class Manager:
         self.url = ""
         self._clock = clock or SystemClock()
         self._planner = Planner(_planner_settings(config))
+        self._plans_outside = planner is None
         self._plans = Plans(planner) if planner else _plans(self._planner)
         self.stopping = threading.Event()  # who waits here for events must not any longer
         self._topics = transport_settings(config.transports).with_patience(_PATIENCE_MS)
         self.streams = Streams(self._topics, self._plans, self._planner.streams)
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
-        workers = WorkerTiming.from_config(
-            config.deployment.heartbeat_interval_ms, config.deployment.heartbeat_max_retry
-        )
+        deployment = config.deployment
+        workers = WorkerTiming.from_config(deployment.heartbeat_interval_ms, deployment.heartbeat_max_retry)
         tell_notes(config)
         if doubt := times_doubt(config):
             _log.warning("%s: %s", config.path, doubt)
@@ -141,9 +141,9 @@ class Manager:
         state = ManagerState(
             self.id,
             workers,
-            config.deployment.min_resource_count,
-            algorithm=allocation_algorithm(config.deployment.allocation_algorithm),
-            probing=config.deployment.probe_silent_workers,
+            deployment.min_resource_count,
+            algorithm=allocation_algorithm(deployment.allocation_algorithm),
+            probing=deployment.probe_silent_workers,
         )
         self._foresight = Foresight(self._store, self._plans, config.cluster.event_polling_interval_ms)
         self.journal = self._store.journal
@@ -174,11 +174,12 @@ class Manager:
         ConfigError
             The port is in use, or another setting does not work here.
         ClusterError
-            The tables of the database cannot be used; or this manager has failed, and others take over.
+            The tables of the database cannot be used, also where it was away at the start and they are met later; or
+            this manager has failed, and others take over.
         """
         self.start()
         try:
-            wait_for_end(stop, lambda: self._mind.failure)
+            wait_for_end(stop, self._failure)
         finally:
             self.stop()
 
@@ -187,6 +188,8 @@ class Manager:
         self._server = Server(self.config)
         try:
             self.log.attach()
+            if self._plans_outside:
+                self._planner.warm()
             with contextlib.suppress(StoreUnavailableError):  # the election goes on trying
                 self._store.prepare()
             self.url = advertised(self.config, self._server.port)
@@ -226,6 +229,10 @@ class Manager:
         self._store.close()
         _log.info("manager %s has stopped", self.id)
         self.log.detach()
+
+    def _failure(self) -> BaseException | None:
+        """Return why this manager cannot go on, None while it can."""
+        return self._mind.failure or (self._candidate.failure if self._candidate else None)
 
     def _stored(self, term: int) -> tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]:
         """Return what the leader of `term` finds: the deployments, planned, the list of workers, and the cordons."""
@@ -427,5 +434,10 @@ def _open_store(config: Config, timing: ElectionTiming) -> CoordinationStore:
         )
     password = source.password.reveal() if source.password else ""
     return CoordinationStore(
-        source.url, config.cluster.group_id, username=source.username, password=password, timeout_ms=timing.round_ms
+        source.url,
+        config.cluster.group_id,
+        username=source.username,
+        password=password,
+        timeout_ms=timing.round_ms,
+        pool=source.pool,
     )

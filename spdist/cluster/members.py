@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spdist.cluster.messages import GroupReport, JoinedState, WorkerReport
@@ -209,6 +209,11 @@ class Members:
         else:
             known.hear(report, now_ms)
         return known, JoinedState.EXISTS, restarted
+
+    def groups_of(self, id: str) -> Mapping[str, GroupReport]:
+        """Return what a worker has last reported, by instance name; nothing of one that is not known."""
+        known = self._by_id.get(id)
+        return {} if known is None else known.groups
 
     def told(self, id: str, assignments: Iterable[Assignment]) -> None:
         """Note that a worker is being told to run these, so it may from now on."""

@@ -9,6 +9,7 @@ The protocol between a worker and the leader, on which the safety of the cluster
    and the states of its groups **as they were when it was sent**. The leader ignores a heartbeat that was overtaken.
 2. The answer carries the leader's term and *everything* that the worker shall run. The worker applies the answer to
    its latest heartbeat only, never one of an older term, never one that comes later than its fencing deadline.
+   Of both lists goes over the network only what the other side lacks; see `spdist.cluster.group_lists`.
 3. A worker that had no such answer for `WorkerTiming.fence_after_ms`, counted from before the heartbeat was sent, stops
    all its groups by itself. The leader gives them to others after `WorkerTiming.remove_after_ms` of silence, which
    is later by a margin; or before, when it knows that the process is gone. It knows that from two things together: the
@@ -30,6 +31,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 from spdist.cluster.election import LeaderRow, Lease
 from spdist.cluster.reports import GroupPhase, GroupReport, JoinedState, MemoryReport, WorkerReport
@@ -80,8 +82,12 @@ __all__ = [
 ]
 
 
+@lru_cache(maxsize=4096)
 def fingerprint(assignment: Assignment) -> str:
-    """Return a short hash of all that an assignment says: equal for equal assignments, on every node and version."""
+    """Return a short hash of all that an assignment says: equal for equal assignments, on every node and version.
+
+    Every heartbeat asks for those of all instances of a worker, on both sides: the last 4096 are remembered.
+    """
     text = json.dumps(assignment.to_dict(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -313,6 +319,8 @@ class AnswerHeartbeat:
         The times the worker must keep.
     reason : str
         Why it was rejected; empty otherwise.
+    known : frozenset of str
+        Fingerprints of what the worker has reported: it has those texts.
     """
 
     worker: str
@@ -322,6 +330,7 @@ class AnswerHeartbeat:
     assignments: tuple[Assignment, ...]
     timing: WorkerTiming
     reason: str = ""
+    known: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from spdist.cluster.deployments import Deployments
 from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.members import Member
-from spdist.cluster.messages import Announce, Level
+from spdist.cluster.messages import Announce, GroupPhase, Level
 
 __all__ = ["observe"]
 
 
 def observe(member: Member, deployments: Deployments, now_ms: int, policy: RestartPolicy) -> list[Announce]:
-    """Adopt what a worker runs and nobody else was meant for; count what failed there, and say so.
+    """Adopt what a worker runs and does not stop, and nobody else was meant for; count what failed there, and say so.
 
     What has ended together with the worker's Spark is lost and not failed: see `Instance.observe`.
 
@@ -31,7 +31,8 @@ def observe(member: Member, deployments: Deployments, now_ms: int, policy: Resta
         instance = deployments.instances.get(name)
         if instance is None or instance.worker is not None or instance.gave_up or report.leaving:
             continue
-        if seen.state.alive or instance.failed_in(seen):
+        # What is stopping has been given up there, and may run on a worker that has not reported yet.
+        if (seen.state.alive and seen.state is not GroupPhase.STOPPING) or instance.failed_in(seen):
             instance.worker = id
     lost = "" if report.ready else report.reason or "its Spark is not up"
     return [

@@ -16,7 +16,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
 
-from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body, read_error
+from spdist.cluster.wire import OrderMessage, OutcomeMessage
+from spdist.cluster.wire_errors import error_body, read_error
 from spdist.errors import SpdistError
 from spdist.transports.undone import Undone
 

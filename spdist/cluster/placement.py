@@ -58,6 +58,8 @@ class PlacedGroup:
         for ports and addresses).
     avoid : frozenset of str
         Workers on which it has failed: only chosen if there is no other.
+    interrupted : bool
+        It has run, and nobody runs it now: it must start soon.
     waits : bool
         The worker it is on has no memory to start it: it moves, even without `Request.rebalance`, where there is room.
     load : int, optional
@@ -70,6 +72,7 @@ class PlacedGroup:
     group: str
     receiver: bool = False
     avoid: frozenset[str] = frozenset()
+    interrupted: bool = False
     waits: bool = False
     load: int | None = None
     steady: bool = False
@@ -89,6 +92,8 @@ class PlacementWorker:
         WSO2's ``workerMetrics`` as last reported, for algorithms that look at load.
     ready : bool
         Its Spark is up, and it has reported within a heartbeat.
+    warm : bool
+        A first group starts there as fast as a later one. What runs is not moved elsewhere only to even out the load.
     room : int, optional
         How many more instances its memory allows; None where that is not known.
     cordoned : bool
@@ -101,6 +106,7 @@ class PlacementWorker:
     receiver: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict, compare=False)
     ready: bool = True
+    warm: bool = True
     room: int | None = None
     cordoned: bool = False
     gives_up: int | None = None
@@ -166,6 +172,7 @@ class _Board:
     def __init__(self, workers: list[PlacementWorker], groups: list[PlacedGroup], current: Mapping[str, str]) -> None:
         self._groups = {g.name: g for g in groups}
         self._ready = {w.id for w in workers if w.ready}
+        self._warm = {w.id for w in workers if w.warm}
         self._cordoned = {w.id for w in workers if w.cordoned}
         self._gives_up = {w.id: w.gives_up for w in workers if w.gives_up is not None}
         self._room = {w.id: w.room for w in workers if w.room is not None}
@@ -238,9 +245,18 @@ class _Board:
     def _may_move(self, group: PlacedGroup, target: str) -> bool:
         return target in self._ready and target not in group.avoid and self._admits(target, group)
 
+    def _may_even_out(self, group: PlacedGroup, target: str) -> bool:
+        return self._may_move(group, target) and (target in self._warm or not self._hurries(group))
+
+    def _hurries(self, group: PlacedGroup) -> bool:
+        """Whether somebody notices how long it takes to start: what is new has not been missed."""
+        return group.interrupted or group.name in self._kept
+
     def _choose(self, group: PlacedGroup, among: Collection[str]) -> str | None:
-        def cost(worker: str) -> tuple[bool, bool, int, int, str]:
-            unfit = worker not in self._ready, worker in group.avoid
+        hurries = self._hurries(group)
+
+        def cost(worker: str) -> tuple[bool, bool, bool, int, int, str]:
+            unfit = worker not in self._ready, worker in group.avoid, hurries and worker not in self._warm
             return *unfit, self._siblings[worker, group.group], self._weights[worker], worker
 
         return min((w for w in among if self._admits(w, group)), key=cost, default=None)
@@ -262,7 +278,7 @@ class _Board:
                     for target in self._held
                     if self._weights[target] == empty
                     for group in self._held[source]
-                    if self._may_move(group, target)
+                    if self._may_even_out(group, target)
                 ]
                 if moves:
                     _, source, target, group = min(moves, key=lambda move: move[:3])
@@ -303,7 +319,7 @@ class _LoadBoard(_Board):
             for group in self._held[source]
             if (gain := min(self._weight(group), gap - self._weight(group))) >= max(1, least)
             and (group.steady or group.name not in self._kept)
-            and self._may_move(group, target)
+            and self._may_even_out(group, target)
         ]
         if not moves:
             return False

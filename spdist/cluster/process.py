@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 
 import psutil
@@ -79,6 +81,9 @@ def wait_for_end(stop: threading.Event, failure: Callable[[], BaseException | No
     That is papermill or Jupyter, if it is a notebook, and the one that the environment variable `END_WITH` names:
     without them nobody is there who could stop it. A node that was started from a shell goes on without that shell.
 
+    Meanwhile Python's collector passes over what the node has loaded by now, as that stays: looking through it again
+    and again holds up all threads of a manager for 50 to 250 ms each time, heartbeats included.
+
     Parameters
     ----------
     stop : threading.Event
@@ -92,14 +97,32 @@ def wait_for_end(stop: threading.Event, failure: Callable[[], BaseException | No
         The node has failed.
     """
     needed = {_notebook_server(), int(os.environ.get(END_WITH, "0"))} - {0}
-    processes = [psutil.Process(pid) for pid in needed if psutil.pid_exists(pid)]
+    processes = list(_found(needed))
+    gc.collect()
+    gc.freeze()
+    try:
+        _watch(stop, failure, processes, len(needed))
+    finally:
+        gc.unfreeze()
+
+
+def _found(pids: Iterable[int]) -> Iterator[psutil.Process]:
+    """Yield the processes that are there."""
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            yield psutil.Process(pid)
+
+
+def _watch(
+    stop: threading.Event, failure: Callable[[], BaseException | None], processes: list[psutil.Process], needed: int
+) -> None:
     while not stop.wait(_LOOK_S):
         error = failure()
         if isinstance(error, SpdistError):
             raise error
         if error is not None:
             raise ClusterError(f"this node has failed: {error!r}", hint="its log has the details") from error
-        if len(processes) < len(needed) or not all(_lives(process) for process in processes):
+        if len(processes) < needed or not all(_lives(process) for process in processes):
             _log.warning("a process that this node belongs to has gone, so it stops")
             return
 

@@ -133,6 +133,7 @@ def _workers(situation: Situation, *, paced: bool) -> list[PlacementWorker]:
             m.report.metrics,
             ready=m.ready and m.silent_ms(situation.now_ms) <= situation.suspect_after_ms,
             room=_room(m, unreported[m.report.id]),
+            warm=m.report.warm,
             cordoned=m.report.id in situation.cordons,
             gives_up=_gives_up(situation, m.report.id, paced=paced),
         )
@@ -164,8 +165,6 @@ def _reason(situation: Situation, instance: Instance, target: str | None) -> str
     """Return in words why an instance goes from its worker to `target`."""
     source = instance.worker
     if source is None:
-        if instance.error:
-            return f"it starts again after a failure: {instance.error}"
         return instance.vacated or "it has no worker yet"
     member = situation.members.get(source)
     if member is None:
@@ -207,6 +206,7 @@ def _placed(instance: Instance, situation: Situation) -> PlacedGroup:
         assignment.group,
         assignment.receiver,
         avoid=frozenset(instance.failed_on),
+        interrupted=bool(instance.vacated),
         waits=full and member is not None and instance.waits_in(member.groups.get(assignment.name)),
     )
     load = situation.loads.of(assignment.name)

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["GroupPhase", "GroupReport", "JoinedState", "MemoryReport", "WorkerReport"]
+__all__ = ["LONGEST_ERROR", "Changes", "GroupPhase", "GroupReport", "JoinedState", "MemoryReport", "WorkerReport"]
+
+
+#: Characters of an error that a heartbeat tells; what is longer is cut.
+LONGEST_ERROR = 4000
 
 
 class GroupPhase(Enum):
@@ -91,6 +95,22 @@ class MemoryReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Says that a heartbeat leaves out the groups that are as they were in the one before.
+
+    Parameters
+    ----------
+    gone : tuple of str
+        Names of instances that it had then, and has no longer.
+    digest : str
+        Of all that it has; see `spdist.cluster.group_lists`.
+    """
+
+    gone: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """A worker's heartbeat.
 
@@ -109,7 +129,7 @@ class WorkerReport:
     known_term : int
         Highest term of a leader it has obeyed; 0 for none.
     groups : tuple of GroupReport
-        Every instance it has, those that ended included until it is told to forget them.
+        Every instance it has, those that ended included until it is told to forget them; or what `changes` says.
     leaving : bool
         It is shutting down: it must be given nothing, and what it has goes elsewhere when it has stopped.
     metrics : mapping of str to float
@@ -120,8 +140,12 @@ class WorkerReport:
         Why it is not ready; empty if it is.
     ready_epoch : int
         How often its Spark has come up in this process: what failed in an earlier one may work in this one.
+    warm : bool
+        A group starts there as fast as it can: its Spark has loaded what groups need.
     memory : MemoryReport, optional
         None where it does not measure it: it takes any number of groups.
+    changes : Changes, optional
+        Where `groups` are only some; never in what a leader has taken in.
     """
 
     id: str
@@ -136,7 +160,9 @@ class WorkerReport:
     ready: bool = True
     reason: str = ""
     ready_epoch: int = 1
+    warm: bool = True
     memory: MemoryReport | None = None
+    changes: Changes | None = None
 
 
 class JoinedState(Enum):

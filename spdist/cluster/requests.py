@@ -6,7 +6,7 @@ The clients with and without ``await`` (`spdist.cluster.client`, `spdist.cluster
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from urllib.parse import quote
 from spdist.cluster.asking import Reply, Request, may_follow
 from spdist.cluster.overview import AppStatus
 from spdist.cluster.rows import from_json_row
-from spdist.cluster.wire import read_error
+from spdist.cluster.wire_errors import read_error
 from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError, SiddhiAppError
 from spdist.language.types import Schema
 
@@ -99,7 +99,7 @@ def with_text(error: SiddhiAppError, text: str) -> SiddhiAppError:
 
 def apps() -> Request[list[str]]:
     """Ask for the names of all deployed apps."""
-    return Request("GET", "/siddhi-apps")
+    return Request("GET", "/siddhi-apps", _safe(_names))
 
 
 def app_status(app: str) -> Request[AppStatus]:
@@ -109,7 +109,7 @@ def app_status(app: str) -> Request[AppStatus]:
 
 def app_view(app: str) -> Request[Json]:
     """Ask the same, for the JSON value."""
-    return Request("GET", f"{_app(app)}/status")
+    return Request("GET", f"{_app(app)}/status", _with("name"))
 
 
 def app_text(app: str) -> Request[str]:
@@ -119,7 +119,7 @@ def app_text(app: str) -> Request[str]:
 
 def topology(app: str) -> Request[Json]:
     """Ask for groups, topics and placement of an app."""
-    return Request("GET", f"/managers/topology/{_quoted(app)}")
+    return Request("GET", f"/managers/topology/{_quoted(app)}", _with("name"))
 
 
 def undeploy(app: str) -> Request[Any]:
@@ -134,7 +134,7 @@ def backup(app: str) -> Request[str]:
 
 def revisions(app: str) -> Request[list[str]]:
     """Ask which revisions of an app there are."""
-    return Request("GET", f"{_app(app)}/revisions")
+    return Request("GET", f"{_app(app)}/revisions", _safe(_names))
 
 
 def clear_revisions(app: str | None) -> Request[list[str]]:
@@ -170,15 +170,16 @@ def _query(app: str, text: str, read: Callable[[Json], T], *, details: bool) -> 
 
 
 # -------------------------------------------------------------------------------------------------------------- streams
-def feed(app: str, stream: str, batch: Json) -> Request[Json]:
-    """Put events into a stream; a producer's numbers make it harmless to do so again."""
+def feed(app: str, stream: str, events: Sequence[str], **numbers: Any) -> Request[Json]:
+    """Put events into a stream, each as its JSON; a producer's numbers make it harmless to do so again."""
+    head = "".join(f"{json.dumps(name)}: {json.dumps(value)}, " for name, value in numbers.items())
     return Request(
         "POST",
         f"{_app(app)}/streams/{_quoted(stream)}/events",
-        content=json.dumps(batch),
+        content=f'{{{head}"events": [{", ".join(events)}]}}',
         headers=_JSON,
         timeout_s=30.0,
-        harmless="producer" in batch,
+        harmless="producer" in numbers or not events,
     )
 
 
@@ -209,7 +210,7 @@ def in_order(pages: Iterable[EventPage]) -> list[tuple[int, tuple[Any, ...]]]:
 # ---------------------------------------------------------------------------------------------------------------- nodes
 def nodes() -> Request[Json]:
     """Ask for leader, managers and workers."""
-    return Request("GET", "/managers/nodes")
+    return Request("GET", "/managers/nodes", _with("managers", "workers"))
 
 
 def cordon(worker: str, drain: bool) -> Request[Any]:
@@ -328,6 +329,21 @@ def _quoted(name: str) -> str:
 
 def _field(name: str) -> Callable[[Json], Any]:
     return _safe(lambda body: body[name])
+
+
+def _with(*names: str) -> Callable[[Json], Json]:
+    def read(body: Json) -> Json:
+        for name in names:
+            body[name]
+        return body
+
+    return _safe(read)
+
+
+def _names(body: Any) -> list[str]:
+    if not isinstance(body, list) or not all(isinstance(one, str) for one in body):
+        raise TypeError("no list of names")
+    return body
 
 
 def _safe(read: Callable[[Any], T]) -> Callable[[Any], T]:

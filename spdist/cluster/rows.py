@@ -14,7 +14,7 @@ from typing import Any
 from spdist.errors import MappingError
 from spdist.language.types import Schema, Type
 
-__all__ = ["from_json_row", "schema_to_json", "to_json_row"]
+__all__ = ["from_json_event", "from_json_row", "schema_to_json", "to_json_row"]
 
 _NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -35,6 +35,21 @@ def from_json_row(schema: Schema, values: list[Any]) -> tuple[Any, ...]:
     """
     kinds = schema.types if len(schema) == len(values) else (Type.OBJECT,) * len(values)
     return tuple(_from_json(kind, value) for kind, value in zip(kinds, values, strict=True))
+
+
+def from_json_event(schema: Schema, values: list[Any] | dict[str, Any]) -> tuple[Any, ...]:
+    """Return the row of an event as outsiders write it: values in the stream's order, or by their names.
+
+    Raises
+    ------
+    MappingError
+        A name is missing or none of the stream's, or an object has a tag that is none.
+    """
+    if isinstance(values, dict):
+        if values.keys() != set(schema.names):
+            raise MappingError(f"it has the attributes ({', '.join(values)}), the stream has {schema}")
+        values = [values[name] for name in schema.names]
+    return from_json_row(schema, values)
 
 
 def schema_to_json(schema: Schema) -> list[list[str]]:

@@ -19,6 +19,7 @@ from typing import Any
 from spdist.cluster import happenings
 from spdist.cluster.deployments import Deployments
 from spdist.cluster.election import Lease
+from spdist.cluster.group_lists import whole_groups
 from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import (
@@ -57,7 +58,7 @@ from spdist.cluster.placement import PlacementAlgorithm, decide_placement
 from spdist.cluster.placing import Placing
 from spdist.cluster.reconcile import check_placed
 from spdist.cluster.roster import Roster
-from spdist.errors import ClusterError, NotLeaderError
+from spdist.errors import ClusterError, ConflictError, NotLeaderError
 from spdist.planning.topology import Assignment
 
 __all__ = ["ManagerState"]
@@ -224,11 +225,14 @@ class ManagerState:
 
     # ---------------------------------------------------------------------------------------------------------- workers
     def _on_heartbeat(self, report: WorkerReport) -> list[Instruction]:
-        if self.lease is not None and report.known_term > self.lease.term:
-            out = self._step_down(f"worker {report.id} obeys a leader of term {report.known_term}")
-            return [*out, RedirectHeartbeat(None)]
         if self.lease is None:
             return [RedirectHeartbeat(self.seen.at(self._now_ms))]
+        if report.known_term > self.lease.term:
+            # Only the database tells who leads, in the next round of the election. Until then the lease holds.
+            return [*self._rejections.say(report.id, _later(report, self.lease)), RedirectHeartbeat(None)]
+        if (told := whole_groups(report, self.members.groups_of(report.id))) is None:
+            return [Refuse(_incomplete(report))]
+        report = told
         if objection := self.members.objection(report):
             answer = self._answer(report, JoinedState.REJECTED, None, objection)
             return [*self._rejections.say(report.id, objection), answer]
@@ -289,18 +293,20 @@ class ManagerState:
         assert self.lease is not None
         assignments: tuple[Assignment, ...] = ()
         listed = self._roster.covers(report)
+        mine = [i for i in self.deployments.instances.values() if i.worker == report.id]
         if member is not None and listed:
-            assignments = tuple(i.assignment for i in self.deployments.instances.values() if self._may_start(i, member))
+            assignments = tuple(i.assignment for i in mine if self._may_start(i, member))
             self.members.told(report.id, assignments)
-        soon = member is not None and (not listed or self._roster.may_end_early(self._now_ms))
-        timing = self.timing.hurried(len(self.members)) if soon else self.timing
-        return AnswerHeartbeat(report.id, report.sequence, self.lease.term, joined, assignments, timing, reason)
+        # What waits is handed out in the answer that follows: where a worker is silent, that may be any group of its.
+        soon = not listed or len(assignments) < len(mine) or self._roster.may_end_early(self._now_ms)
+        soon = soon or bool(self.members.silent(self._now_ms, self.timing.suspect_after_ms))
+        timing = self.timing.hurried(len(self.members)) if member is not None and soon else self.timing
+        known = frozenset(group.fingerprint for group in report.groups)
+        return AnswerHeartbeat(report.id, report.sequence, self.lease.term, joined, assignments, timing, reason, known)
 
     def _may_start(self, instance: Instance, member: Member) -> bool:
         """Return True if a worker shall (go on to) run an instance: the only place where anything is handed out."""
         name, id = instance.assignment.name, member.report.id
-        if instance.worker != id:
-            return False
         if name in member.may_run:
             return True
         return (
@@ -357,6 +363,20 @@ class ManagerState:
         assert self.lease is not None or known == 0, "a standby keeps what it knew as leader"
         self.deployments.check_invariants()
         check_placed(self.deployments, self.members)
+
+
+def _incomplete(report: WorkerReport) -> ClusterError:
+    return ConflictError(
+        f"worker {report.id} left out groups that are not known as it means them",
+        hint="nothing is to be done: its next heartbeat names them all",
+    )
+
+
+def _later(report: WorkerReport, lease: Lease) -> str:
+    return (
+        f"worker {report.id} says that it obeys a leader of a later term than {lease.term}; its heartbeats are ignored "
+        "unless the database names that leader: if it goes on, restart the worker"
+    )
 
 
 def _greet(report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:

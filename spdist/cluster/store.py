@@ -33,6 +33,7 @@ from spdist.cluster.election import LeaderRow
 from spdist.cluster.journal_rows import JournalRows
 from spdist.cluster.members import LONGEST_ID
 from spdist.cluster.messages import Deployment, Desired
+from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.errors import ClusterError, StaleTermError
 from spdist.planning.origin import stored_origins
 
@@ -82,12 +83,10 @@ class CoordinationStore:
 
     Parameters
     ----------
-    url : str
-        SQLAlchemy's, without password; ``sqlite:///file``, ``postgresql://…``, ``mysql://…`` or ``mariadb://…``.
+    url, username, password, pool
+        As in `spdist.stores.engines.open_engine`.
     group_id : str
         ``cluster.config.groupId``; several groups may share a database.
-    username, password : str
-        Credentials, if any.
     timeout_ms : int
         As in `Transactions`; what concerns the election is urgent. Choose it shorter than the lease: what comes later
         is too late.
@@ -99,10 +98,17 @@ class CoordinationStore:
     """
 
     def __init__(
-        self, url: str, group_id: str, *, username: str = "", password: str = "", timeout_ms: int = 1_000
+        self,
+        url: str,
+        group_id: str,
+        *,
+        username: str = "",
+        password: str = "",
+        timeout_ms: int = 1_000,
+        pool: Pool = DEFAULT_POOL,
     ) -> None:
         self.group_id = group_id
-        self._database = Transactions(url, username, password, timeout_ms)
+        self._database = Transactions(url, username, password, timeout_ms, pool)
         #: what has happened
         self.journal = JournalRows(self._database, group_id)
 

@@ -11,6 +11,8 @@ __all__ = ["LOST_RETRY_MS", "WorkerTiming", "failover_doubt"]
 
 #: Pause between a worker's rounds over the managers while its groups run and none answers as leader, ms.
 LOST_RETRY_MS = 250
+#: How long telling all groups of a worker to stop may take.
+_STOPPING_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,10 @@ class WorkerTiming:
     def from_config(cls, heartbeat_interval_ms: int, heartbeat_max_retry: int) -> WorkerTiming:
         """Return the times that follow from ``deployment.config``; the leader's values are imposed on the workers.
 
-        With interval h and retry R: the worker stops (R+1)h after its last answered heartbeat, so R may fail; the
-        leader removes it after (R+3)h, which is WSO2's upper bound. The margin is 2h.
+        With interval h and retry R: the worker stops (R+1)h after its last answered heartbeat, so R may fail. The
+        leader removes it after the margin: h/2, which is for clocks that run at different speed, and for telling the
+        groups to stop, so a second at least or 2h. A batch that is under way then does no harm: the state has another
+        owner, and what it puts out is checked against that. WSO2's upper bound is (R+3)h.
 
         Parameters
         ----------
@@ -75,7 +79,8 @@ class WorkerTiming:
                 hint="WSO2 ships 2000 and 2",
             )
         h, r = heartbeat_interval_ms, heartbeat_max_retry
-        return cls(h, fence_after_ms=(r + 1) * h, remove_after_ms=(r + 3) * h, margin_ms=2 * h)
+        fence_ms, margin_ms = (r + 1) * h, max(h // 2, min(2 * h, _STOPPING_MS))
+        return cls(h, fence_after_ms=fence_ms, remove_after_ms=fence_ms + margin_ms, margin_ms=margin_ms)
 
     @property
     def report_interval_ms(self) -> int:
@@ -95,8 +100,8 @@ class WorkerTiming:
     def hurried(self, workers: int) -> WorkerTiming:
         """Return the same times, with heartbeats as often as a lost leader is looked for.
 
-        For when the leader waits to hear again from its `workers`, so that groups start that much sooner; all workers
-        together send 100 heartbeats a second at most.
+        For when the leader waits to hear again from its `workers`, or has something for them, so that groups start that
+        much sooner; all workers together send 100 heartbeats a second at most.
         """
         return replace(self, heartbeat_interval_ms=min(self.heartbeat_interval_ms, max(LOST_RETRY_MS, 10 * workers)))
 

@@ -166,6 +166,7 @@ def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: st
                 "receiver": member.report.is_receiver,
                 "leaving": member.report.leaving,
                 "ready": member.report.ready,
+                "warm": member.report.warm,
                 "cordoned": member.report.id in state.placing.cordons,
                 "drained": state.placing.cordons.get(member.report.id, False),
                 "state": _state_of(state, member, now_ms),

@@ -1,4 +1,4 @@
-"""What crosses the network as JSON: heartbeats as strict models, to and from `spdist.cluster.messages`, and errors.
+"""What crosses the network as JSON: heartbeats as strict models, to and from `spdist.cluster.messages`.
 
 Names and shape of the heartbeat are those of WSO2 SP 4.x (``POST /resourceManager/heartbeat``: its wire names are Java
 field names), and our fields in addition. Passwords never cross: WSO2 sends those of the managers to every worker.
@@ -6,7 +6,7 @@ field names), and our fields in addition. Passwords never cross: WSO2 sends thos
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from spdist.cluster.election import LeaderRow
+from spdist.cluster.group_lists import KnownAssignments, assignments_digest
 from spdist.cluster.members import LONGEST_ID
 from spdist.cluster.messages import (
     AnswerHeartbeat,
@@ -35,20 +36,9 @@ from spdist.cluster.messages import (
     WorkerTiming,
     fingerprint,
 )
+from spdist.cluster.reports import LONGEST_ERROR, Changes
 from spdist.config.kinds import is_host
-from spdist.errors import (
-    ClusterError,
-    ConflictError,
-    NotFoundError,
-    NotLeaderError,
-    OnDemandQueryError,
-    RemoteError,
-    SiddhiAppError,
-    Span,
-    SpdistError,
-    StoreUnavailableError,
-    error_codes,
-)
+from spdist.errors import ClusterError
 from spdist.planning.topology import Assignment
 from spdist.transports.undone import Undone
 
@@ -64,9 +54,7 @@ __all__ = [
     "Message",
     "OrderMessage",
     "OutcomeMessage",
-    "error_body",
     "parse_message",
-    "read_error",
     "read_message",
 ]
 
@@ -80,6 +68,7 @@ _Incarnation = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern
 _Digest = Annotated[str, Field(min_length=1, max_length=64)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Metrics = Annotated[dict[str, float], Field(max_length=100)]
+_NOTHING = KnownAssignments()
 _Model = TypeVar("_Model", bound=BaseModel)
 #: What a node hints at that cannot read what another one sent.
 SAME_VERSION = "nodes of one cluster must run the same version of spdist"
@@ -124,73 +113,6 @@ def _invalid(kind: type[BaseModel], error: ValidationError, hint: str | None) ->
     return ClusterError(f"the message is not a valid {kind.__name__}: {'; '.join(found)}", hint=hint)
 
 
-#: WSO2's word for an error, and its number where it has one; the nearest ancestor of an error's class counts.
-_WORDS: Mapping[type[SpdistError], tuple[str, int | None]] = {
-    SpdistError: ("error", None),
-    SiddhiAppError: ("validation error", 800101),
-    OnDemandQueryError: ("error", None),
-    StoreUnavailableError: ("file processing error", 800102),
-    NotFoundError: ("not-found", None),
-    ConflictError: ("conflict", None),
-}
-
-
-def error_body(error: SpdistError) -> dict[str, Any]:
-    """Return an error as JSON values, in WSO2's form, with our fields in addition.
-
-    ``type`` and ``message`` are always there, as WSO2 has them: ``conflict``, ``not-found``, ``validation error``,
-    ``file processing error``, else ``error``. ``code`` is WSO2's number, only where it has one: 800101 for an app that
-    is wrong, 800102 for one that cannot be stored. Ours is ``error``, the stable code such as ``SP0704``; and, where
-    known, ``hint``, ``line`` and ``column``, all ``errors`` found in an app, the ``leader``.
-    """
-    body = _told(error)
-    if isinstance(error, SiddhiAppError):
-        body["errors"] = [_told(one) for one in error.errors]
-    if isinstance(error, NotLeaderError):
-        body["leader"] = error.leader
-    return body
-
-
-def _told(error: SpdistError) -> dict[str, Any]:
-    own = error.to_dict()
-    word, number = next(_WORDS[kind] for kind in type(error).__mro__ if kind in _WORDS)
-    body = {"type": word, "message": own.pop("message"), "error": own.pop("code")}
-    del own["type"]
-    return body | ({} if number is None else {"code": number}) | own
-
-
-def read_error(body: Any, what: str) -> SpdistError:
-    """Rebuild the error that another node reported.
-
-    Parameters
-    ----------
-    body : object
-        The JSON value that came; anything is accepted.
-    what : str
-        What was asked of whom, for errors that do not explain themselves.
-
-    Returns
-    -------
-    SpdistError
-        Of the class with that code; RemoteError for an unknown code or another body.
-    """
-    if not isinstance(body, dict) or not isinstance(body.get("message"), str):
-        return RemoteError(f"{what} failed: {str(body)[:300]}")
-    # Nodes of older versions call it `code`; a cluster may be updated node by node.
-    kind = error_codes().get(str(body.get("error", body.get("code"))), RemoteError)
-    hint = body.get("hint")
-    known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}
-    line, column = body.get("line"), body.get("column")
-    if isinstance(line, int) and isinstance(column, int):
-        known["span"] = Span(line, column, line, column + 1)
-    if issubclass(kind, NotLeaderError):
-        known["leader"] = body.get("leader")
-    found = body.get("errors")
-    if issubclass(kind, SiddhiAppError) and isinstance(found, list) and len(found) > 1:
-        known["errors"] = tuple(e for one in found if isinstance(e := read_error(one, what), SiddhiAppError))
-    return kind(body["message"], **known)
-
-
 def _host(written: str) -> str:
     if not is_host(written):
         raise ValueError("is no host")
@@ -225,7 +147,7 @@ class GroupState(Message):
     app: _Name
     state: Literal["WAITING", "STARTING", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
     fingerprint: Annotated[str, Field(max_length=64)]
-    error: Annotated[str, Field(max_length=4000)] = ""
+    error: Annotated[str, Field(max_length=LONGEST_ERROR)] = ""
     metrics: _Metrics = {}
 
 
@@ -267,7 +189,7 @@ class OrderMessage(_WithUndone):
 
 
 class OutcomeMessage(_WithUndone):
-    """How an order ended: with an error in the form of `error_body`, or with what it was to find.
+    """How an order ended: with an error as `spdist.cluster.wire_errors` writes it, or with what it was to find.
 
     That are the revisions that were asked for, or what readers are to pass over of an instance that went back.
     """
@@ -286,6 +208,13 @@ class Memory(Message):
     starting: _Count = 0
 
 
+class GroupChanges(Message):
+    """Which groups are gone, and a digest of all that are there; see `Changes`."""
+
+    gone: Annotated[list[_Name], Field(max_length=2000)]
+    digest: _Digest
+
+
 class HeartbeatRequest(Message):
     """What a worker reports; see `WorkerReport`. ``state`` is WSO2's: NEW until a leader was obeyed, then EXISTS."""
 
@@ -300,28 +229,32 @@ class HeartbeatRequest(Message):
     groups: Annotated[list[GroupState], Field(max_length=2000)] = []
     leaving: bool = False
     ready: bool = True
-    reason: Annotated[str, Field(max_length=4000)] = ""
+    reason: Annotated[str, Field(max_length=LONGEST_ERROR)] = ""
     ready_epoch: _Count = 1
+    warm: bool = True
     memory: Memory | None = None
-    #: digests of the assignments whose text it has
-    known_assignments: Annotated[list[_Digest], Field(max_length=4000)] = []
+    #: `groups` are only those that have changed, or are new, since the heartbeat before
+    changes: GroupChanges | None = None
+    #: digest of the list of assignments that it has; empty where it has none
+    assigned: Annotated[str, Field(max_length=64)] = ""
     outcomes: Annotated[list[OutcomeMessage], Field(max_length=2000)] = []
 
     @classmethod
     def from_report(
-        cls, report: WorkerReport, outcomes: list[OutcomeMessage] | None = None, known: Iterable[str] = ()
+        cls, report: WorkerReport, outcomes: list[OutcomeMessage] | None = None, assigned: str = ""
     ) -> HeartbeatRequest:
-        """Return the message for `report` and the outcomes of orders; a long error text is cut.
+        """Return the message for `report` and the outcomes of orders; `assigned` is the digest of what it shall run.
 
-        `known` are the digests of the assignments that need not be sent again: `to_answer` will find them.
+        A long error text is cut.
         """
+        changes = report.changes
         groups = [
             GroupState(
                 name=g.name,
                 app=g.app,
                 state=g.state.value,
                 fingerprint=g.fingerprint,
-                error=g.error[:4000],
+                error=g.error[:LONGEST_ERROR],
                 metrics=dict(g.metrics),
             )
             for g in report.groups
@@ -338,10 +271,12 @@ class HeartbeatRequest(Message):
             groups=groups,
             leaving=report.leaving,
             ready=report.ready,
-            reason=report.reason[:4000],
+            reason=report.reason[:LONGEST_ERROR],
             ready_epoch=report.ready_epoch,
+            warm=report.warm,
             memory=None if report.memory is None else Memory(**asdict(report.memory)),
-            known_assignments=list(known),
+            changes=None if changes is None else GroupChanges(gone=list(changes.gone), digest=changes.digest),
+            assigned=assigned,
             outcomes=outcomes or [],
         )
 
@@ -363,7 +298,9 @@ class HeartbeatRequest(Message):
             ready=self.ready,
             reason=self.reason,
             ready_epoch=self.ready_epoch,
+            warm=self.warm,
             memory=None if self.memory is None else MemoryReport(**self.memory.model_dump()),
+            changes=None if self.changes is None else Changes(tuple(self.changes.gone), self.changes.digest),
         )
 
 
@@ -417,7 +354,10 @@ class HeartbeatAnswer(Message):
     sequence: _Count
     term: _Count
     timing: Timing
-    assignments: list[AssignedMessage]
+    #: digest of the list of assignments
+    assigned: _Digest
+    #: None: those that the worker has said it has
+    assignments: list[AssignedMessage] | None
     orders: list[OrderMessage] = []
     reason: str = ""
 
@@ -428,13 +368,13 @@ class HeartbeatAnswer(Message):
         leader: Leader,
         managers: list[Address],
         orders: list[OrderMessage],
-        known: Collection[str] = (),
+        assigned: str = "",
     ) -> HeartbeatAnswer:
         """Return the message for `answer`, given by `leader`; `managers` are all that the worker may turn to.
 
-        Assignments whose digests are in `known` are sent without their text.
+        Assignments are left out where `assigned` is the digest of their list, and their texts where it is known.
         """
-        t = answer.timing
+        t, digest = answer.timing, assignments_digest(answer.assignments)
         return cls(
             leader=leader,
             connected_managers=managers,
@@ -448,26 +388,39 @@ class HeartbeatAnswer(Message):
                 remove_after_ms=t.remove_after_ms,
                 margin_ms=t.margin_ms,
             ),
-            assignments=[_assigned(assignment, known) for assignment in answer.assignments],
+            assigned=digest,
+            assignments=None if assigned == digest else [_assigned(one, answer.known) for one in answer.assignments],
             orders=orders,
             reason=answer.reason,
         )
 
-    def to_answer(self, known: Mapping[str, Assignment] | None = None) -> AnswerHeartbeat:
-        """Return what the message says.
-
-        Parameters
-        ----------
-        known : mapping of str to Assignment, optional
-            The assignments that the worker has, by their digests.
+    def to_answer(self, known: KnownAssignments = _NOTHING) -> AnswerHeartbeat:
+        """Return what the message says to a worker that has `known`.
 
         Raises
         ------
         ClusterError
-            An assignment lacks a field, or came without a text that is not there any more: the next heartbeat asks
-            for it.
+            An assignment lacks a field, or was left out and is not there any more: the next heartbeat asks for it.
         """
-        found = known or {}
+        return AnswerHeartbeat(
+            worker=self.worker,
+            sequence=self.sequence,
+            term=self.term,
+            joined=JoinedState(self.joined_state),
+            assignments=self._read_assignments(known),
+            timing=WorkerTiming(**self.timing.model_dump()),
+            reason=self.reason,
+        )
+
+    def _read_assignments(self, known: KnownAssignments) -> tuple[Assignment, ...]:
+        if self.assignments is None:
+            if assignments_digest(known.listed) != self.assigned:
+                raise ClusterError(
+                    f"the leader {self.leader.id} left out assignments that this worker no longer has",
+                    hint="nothing is to be done: it asks for them with its next heartbeat",
+                )
+            return known.listed
+        found = known.texts
         missing = [one.digest for one in self.assignments if one.assignment is None and one.digest not in found]
         if missing:
             raise ClusterError(
@@ -476,7 +429,7 @@ class HeartbeatAnswer(Message):
                 hint="nothing is to be done: it asks for them with its next heartbeat",
             )
         try:
-            assignments = tuple(
+            return tuple(
                 found[one.digest] if one.assignment is None else Assignment.from_dict(one.assignment)
                 for one in self.assignments
             )
@@ -485,12 +438,3 @@ class HeartbeatAnswer(Message):
                 f"the leader {self.leader.id} sent an assignment that cannot be read: {error!r}",
                 hint="nodes of one cluster must run the same version of spdist",
             ) from error
-        return AnswerHeartbeat(
-            worker=self.worker,
-            sequence=self.sequence,
-            term=self.term,
-            joined=JoinedState(self.joined_state),
-            assignments=assignments,
-            timing=WorkerTiming(**self.timing.model_dump()),
-            reason=self.reason,
-        )

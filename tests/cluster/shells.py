@@ -22,8 +22,10 @@ from spdist.planning.topology import (
     Topic,
     Topology,
 )
+from tests.cluster.databases import SERVERS
 
-CONF = Path(__file__).parents[2] / "conf" / "local"
+#: The settings of a local cluster; its managers meet in a database of the chosen kind, one for each home.
+CONF = SERVERS.settings()
 PASSWORD = "not-admin"
 
 #: What a test writes instead of SiddhiQL: a name, and groups with their parallelism.
@@ -45,6 +47,7 @@ def settings(home: Path, node: str, **more: str) -> dict[str, str]:
         "SPDIST_PORT": "0",
         "SPDIST_HOME": str(home),
         "SPDIST_PASSWORD": PASSWORD,
+        **SERVERS.environment(home),
         **more,
     }
 

@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -410,10 +411,9 @@ def test_a_standby_sends_everybody_to_the_leader(leader: Manager, eventually: Ev
 
 
 def test_while_nobody_leads_callers_are_asked_to_wait(tmp_path: Path) -> None:
-    # Somebody holds the database for itself, so no election can be held.
-    blocked = tmp_path / "cluster.db"
-    blocked.mkdir()
-    with running_manager(manager_config(tmp_path)) as manager, client_of(manager) as http:
+    config = manager_config(tmp_path)
+    away = replace(config.datasources["LOCAL_DB"], url="postgresql://127.0.0.1:1/away")
+    with running_manager(replace(config, datasources={"LOCAL_DB": away})) as manager, client_of(manager) as http:
         answer = http.get("/siddhi-apps")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         assert answer.json()["error"] == NotLeaderError.code

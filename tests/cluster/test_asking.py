@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
 from spdist.cluster.feeding import FeedState
 from spdist.cluster.requests import NodeAnswer, app_status, asked_of, feed, in_order, that_answered
-from spdist.cluster.wire import error_body
+from spdist.cluster.wire_errors import error_body
 from spdist.errors import (
     ClusterError,
     ClusterUnreachableError,
@@ -26,8 +28,8 @@ from spdist.language.types import Schema
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
 GET, POST = Request("GET", "/x"), Request("POST", "/x")
-AGAIN = feed("App", "S", {"producer": "p", "events": []})
-ONCE = feed("App", "S", {"events": []})
+AGAIN = feed("App", "S", ['{"data": ["a"]}'], producer="p")
+ONCE = feed("App", "S", ['{"data": ["a"]}'])
 SCHEMA = Schema.of([("s", "string")])
 
 
@@ -125,7 +127,8 @@ def test_batches_keep_order_and_bounds() -> None:
     state = FeedState("App", "S", SCHEMA)
     events = [(n, (str(n) * 40,)) for n in range(12_345)]
     batches = state.batches(events)
-    assert [(one["timestamp"], tuple(one["data"])) for batch in batches for one in batch] == events
+    sent = [one for batch in batches for one in json.loads(state.request(batch).content or "")["events"]]
+    assert [(one["timestamp"], tuple(one["data"])) for one in sent] == events
     assert all(len(batch) <= 5000 and len(state.request(batch).content or "") < 1 << 20 for batch in batches)
     long = state.batches((n, ("x" * 100_000,)) for n in range(20))
     assert all(len(state.request(batch).content or "") < 1 << 20 for batch in long)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spdist.cluster.messages import (
     DeploymentForgotten,
     DeploymentSaved,
@@ -17,14 +15,6 @@ from spdist.cluster.messages import (
 )
 from spdist.errors import ClusterError, ConflictError, NotFoundError
 from tests.cluster.leader import Leader, app, assignment, only
-
-
-@pytest.fixture
-def leader() -> Leader:
-    """A leader of a cluster in which nothing was ever deployed."""
-    leader = Leader()
-    leader.elect()
-    return leader
 
 
 class TestDeploying:

@@ -271,6 +271,17 @@ def test_a_worker_that_is_not_wanted_stops_everything_and_says_why(
     assert alone.keeper.rejected
 
 
+def test_after_it_stood_still_a_worker_lists_nothing_as_running_though_it_has_stopped_nothing_yet(
+    alone: Alone, eventually: Eventually
+) -> None:
+    alone.hear(ONE)
+    eventually(lambda: alone.states() == {ONE.name: "RUNNING"}, "it runs")
+    assert [group.state for group in alone.keeper.served_reports()] == [GroupPhase.RUNNING]
+    alone.clock.advance(TIMING.fence_after_ms)
+    assert [group.state for group in alone.keeper.served_reports()] == [GroupPhase.STOPPING]
+    assert alone.states() == {ONE.name: "RUNNING"}
+
+
 # -------------------------------------------------------------------------------------------------- what may be started
 def test_starts_are_spaced_and_what_waits_says_why(alone: Alone, eventually: Eventually) -> None:
     alone.keeper = alone.new(policy=StartPolicy(at_a_time=1))

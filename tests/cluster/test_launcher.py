@@ -136,12 +136,30 @@ def test_groups_that_come_first_do_that_themselves(
     warmed: list[object], launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spdist.runtime.realtime.runtime_of", lambda *_: None)
+    monkeypatch.setattr(module, "_RESTARTS", RestartPolicy(first_delay_ms=500))
     eventually(lambda: warmed == [launched.host], "it is warmed up")
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: launched.told == [True, False], "it has ended")
     launched.launcher(plan("@app:name('A') group g 1").assignments()[0])
+    eventually(lambda: launched.launcher.readiness().warm, "it is warm all the same")
+    assert launched.launcher.readiness().epoch == 2
+    assert len(warmed) == 1
+    launched.host.why = "its JVM ended with signal 9"
+    eventually(lambda: len(warmed) == 2, "what groups had loaded went with the Spark that they used")
+
+
+def test_the_leader_is_told_when_it_is_warm(
+    launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr("spdist.runtime.warming.warm_up", lambda *_: may_end.wait(10))
+    monkeypatch.setattr(module, "_WARM_AFTER_S", 0.0)
+    eventually(lambda: launched.launcher.readiness().ready, "it is up")
     launched.host.why = "its JVM ended with signal 9"
     eventually(lambda: launched.launcher.readiness().epoch == 2, "it is up again")
-    launched.launcher.close()
-    assert len(warmed) == 1
+    assert not launched.launcher.readiness().warm
+    may_end.set()
+    eventually(lambda: launched.launcher.readiness().warm, "it is warm")
 
 
 def test_a_worker_may_end_while_its_spark_is_about_to_be_warmed_up(

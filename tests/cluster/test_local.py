@@ -243,12 +243,12 @@ def group_of(cluster: LocalCluster, name: str) -> GroupStatus:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
-    tmp_path: Path, eventually: Eventually
+    tmp_path: Path, cluster_settings: dict[str, str], eventually: Eventually
 ) -> None:
     home = tmp_path / "with a space"
     events = [(1000 * i, ("IBM", 5.0 + i)) for i in range(1, 41)]
     wanted = [(ts, ("IBM", price if i == 0 else price - 0.5)) for i, (ts, (_, price)) in enumerate(events[5:])]
-    with LocalCluster(managers=2, workers=2, directory=home, quiet=True) as cluster:
+    with LocalCluster(managers=2, workers=2, directory=home, settings=cluster_settings, quiet=True) as cluster:
         app = cluster.deploy(SIDDHI).wait(timeout_s=90)
         feed = app.feed("Trades")
         feed.send(events[:20])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spdist.cluster.messages import (
     Announce,
     AnswerHeartbeat,
@@ -13,14 +11,6 @@ from spdist.cluster.messages import (
     WorkerHeartbeat,
 )
 from tests.cluster.leader import TIMING, Leader, announced, app, only, seen
-
-
-@pytest.fixture
-def leader() -> Leader:
-    """A leader of a cluster in which nothing was ever deployed."""
-    leader = Leader()
-    leader.elect()
-    return leader
 
 
 class TestWorkers:
@@ -38,7 +28,7 @@ class TestWorkers:
         lost, placed = [i for i in out if isinstance(i, Announce)]
         assert (lost.event, lost.worker, placed.event, placed.group) == ("worker-lost", "w1", "group-placed", "A-g-1")
         assert placed.worker == "w2"
-        assert placed.reason == "worker w1 was silent for 5.0 s and is removed"
+        assert placed.reason == "worker w1 was silent for 4.0 s and is removed"
         assert leader.told("w2") == ["A-g-1"]
 
     def test_a_worker_that_leaves_hands_over_when_it_has_stopped(self, leader: Leader) -> None:

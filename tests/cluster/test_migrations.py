@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,16 +29,16 @@ from typer.testing import CliRunner, Result
 
 import spdist.cluster.migrations
 from spdist.__main__ import app
-from spdist.cluster.database import METADATA
+from spdist.cluster.database import METADATA, Transactions
 from spdist.cluster.election import LeaderRow
+from spdist.cluster.manager import Manager
 from spdist.cluster.messages import Deployment, Desired
 from spdist.cluster.migrations import NEWEST, VERSION_TABLE
 from spdist.cluster.migrations.columns import NAME, TEXT
 from spdist.cluster.store import CoordinationStore
-from spdist.errors import ClusterError
-from tests.cluster.databases import cleared, driver_url
-
-ROOT = Path(__file__).parents[2]
+from spdist.errors import ClusterError, StoreUnavailableError
+from tests.cluster.databases import CHOSEN, SERVERS, driver_url, environment, write_settings
+from tests.cluster.shells import CONF, deadline, manager_config, plan, settings
 
 # The tables as spdist 0.12 made them; not those of the package, which go on.
 OLD = MetaData()
@@ -109,6 +107,17 @@ def made_by_0_12(engine: Engine) -> None:
         app = {"group_id": "sp", "version": 3, "term": 6, "created_ms": 1_700_000_000_000, "updated_ms": 1 << 41}
         connection.execute(insert(OLD_DEPLOYMENT).values(name="Prices", text=APP, desired="RUNNING", **app))
         connection.execute(insert(OLD_DEPLOYMENT).values(name="Gone", text="x", desired="REMOVED", **app))
+
+
+def make_newer(url: str) -> None:
+    """Make tables, and have them say that they are those of a newer spdist."""
+    store = CoordinationStore(url, "sp")
+    store.prepare()
+    store.close()
+    engine = create_engine(driver_url(url))
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    engine.dispose()
 
 
 def version(engine: Engine) -> str:
@@ -198,11 +207,9 @@ def test_managers_that_start_together_upgrade_once(
 
 # ---------------------------------------------------------------------------------------------------------- newer ones
 def test_tables_of_a_newer_spdist_are_refused_and_left_alone(
-    engine: Engine, open_store: Callable[[], CoordinationStore]
+    database_url: str, engine: Engine, open_store: Callable[[], CoordinationStore]
 ) -> None:
-    open_store().prepare()
-    with engine.begin() as connection:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    make_newer(database_url)
     for ask in (lambda s: s.read_leader(), lambda s: s.heartbeat_manager("m1", "http://m1"), lambda s: s.prepare()):
         with pytest.raises(ClusterError, match="tables of version 9999, and this spdist knows them up to") as caught:
             ask(open_store())
@@ -212,9 +219,15 @@ def test_tables_of_a_newer_spdist_are_refused_and_left_alone(
 
 # ------------------------------------------------------------------------------------------ accounts that may not do it
 @pytest.fixture
-def limited(postgresql_server: str) -> Iterator[str]:
+def owned(tmp_path: Path) -> str:
+    """A database in PostgreSQL, for the account that has made it."""
+    return SERVERS.database("postgresql", tmp_path)
+
+
+@pytest.fixture
+def limited(owned: str) -> Iterator[str]:
     """A database that 0.12 has made, for an account that may read and write its rows, and no more."""
-    owner = create_engine(driver_url(postgresql_server))
+    owner = create_engine(driver_url(owned))
     made_by_0_12(owner)
     with owner.begin() as connection:
         for statement in (
@@ -226,8 +239,7 @@ def limited(postgresql_server: str) -> Iterator[str]:
         ):
             connection.execute(text(statement))
     try:
-        with cleared(postgresql_server):
-            yield postgresql_server.replace("postgres:@", "limited@")
+        yield owned.replace("//postgres:", "//limited:")
     finally:
         with owner.begin() as connection:
             connection.execute(text("DROP OWNED BY limited"))
@@ -235,66 +247,74 @@ def limited(postgresql_server: str) -> Iterator[str]:
         owner.dispose()
 
 
-def configured(directory: Path, url: str) -> str:
-    """Settings of a manager whose database is at `url`."""
-    written = (ROOT / "conf/local/manager.yaml").read_text()
-    known = "jdbc:sqlite:${env:SPDIST_HOME}/cluster.db"
-    assert known in written
-    file = directory / "deployment.yaml"
-    file.write_text(written.replace(known, f"'{url}'"))
-    return str(file)
+@pytest.fixture
+def upgrade(limited: str, tmp_path: Path) -> Callable[..., Result]:
+    """``upgrade(*arguments, typed=None)``: runs the command with the settings of a manager with a limited account."""
+    conf = write_settings(tmp_path / "conf") / "manager.yaml"
+    known = settings(tmp_path, "manager-1") | environment(limited)
 
+    def run(*arguments: str, typed: str | None = None) -> Result:
+        return CliRunner().invoke(app, ["database", "upgrade", "--conf", str(conf), *arguments], input=typed, env=known)
 
-def database(conf: str, *arguments: str, typed: str | None = None) -> Result:
-    known = dict.fromkeys(set(re.findall(r"\$\{env:(\w+)", Path(conf).read_text())), "1")
-    return CliRunner().invoke(app, ["database", "upgrade", "--conf", conf, *arguments], input=typed, env=known)
+    return run
 
 
 @pytest.mark.services
-def test_an_account_that_may_not_change_tables_is_told_what_to_run_and_that_helps(limited: str, tmp_path: Path) -> None:
+def test_an_account_that_may_not_change_tables_is_told_what_to_run_and_that_helps(
+    limited: str, upgrade: Callable[..., Result]
+) -> None:
     store = CoordinationStore(limited, "sp", timeout_ms=5_000)
     with pytest.raises(ClusterError, match="the account limited may not: permission denied") as caught:
         store.prepare()
     assert "python -m spdist database upgrade --conf FILE --username OWNER" in str(caught.value)
 
-    conf = configured(tmp_path, limited)
-    refused = database(conf)
+    refused = upgrade()
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "the account limited may not" in refused.stderr
-    done = database(conf, "--username", "postgres", typed="\n")
+    done = upgrade("--username", "postgres", typed="\n")
     assert (done.exit_code, done.stdout) == (0, f"the tables are of version {NEWEST} now, were of no version\n")
     assert [one.name for one in store.deployments()] == ["Gone", "Prices"]
     store.close()
-    assert f"version {NEWEST}: nothing to do" in database(conf).stdout
+    assert f"version {NEWEST}: nothing to do" in upgrade().stdout
 
 
 @pytest.mark.services
-def test_the_sql_that_is_printed_does_what_the_upgrade_does(
-    limited: str, postgresql_server: str, tmp_path: Path
-) -> None:
-    printed = database(configured(tmp_path, limited), "--sql")
+def test_the_sql_that_is_printed_does_what_the_upgrade_does(owned: str, upgrade: Callable[..., Result]) -> None:
+    printed = upgrade("--sql")
     assert printed.exit_code == 0, printed.output
-    with psycopg.connect(postgresql_server, autocommit=True) as owner:
+    with psycopg.connect(owned, autocommit=True) as owner:
         owner.execute(printed.stdout.encode())
-    engine = create_engine(driver_url(postgresql_server))
+    engine = create_engine(driver_url(owned))
     assert version(engine) == NEWEST
     assert differences(engine) == []
     engine.dispose()
-    assert database(configured(tmp_path, limited), "--sql").stdout == ""
+    assert upgrade("--sql").stdout == ""
 
 
 # ------------------------------------------------------------------------------------------------------------- managers
 def test_a_manager_does_not_start_with_tables_that_it_does_not_know(tmp_path: Path) -> None:
-    file = tmp_path / "cluster.db"
-    store = CoordinationStore(f"sqlite:///{file}", "sp")
-    store.prepare()
-    store.close()
-    with sqlite3.connect(file) as connection:
-        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
-    connection.close()
-    conf = configured(tmp_path, f"jdbc:sqlite:{file}")
-    known = dict.fromkeys(set(re.findall(r"\$\{env:(\w+)", Path(conf).read_text())), "1")
-    environment = {**known, "SPDIST_PORT": "0"}
-    done = CliRunner().invoke(app, ["manager", "--conf", conf], env=environment)
+    database = SERVERS.database(CHOSEN, tmp_path)
+    make_newer(database)
+    command = ["manager", "--conf", str(CONF / "manager.yaml")]
+    done = CliRunner().invoke(app, command, env=settings(tmp_path, "manager-1"))
     assert done.exit_code == 1, done.output
     assert "tables of version 9999" in done.stderr
+
+
+def test_a_manager_that_meets_such_tables_only_when_the_database_is_back_ends_as_at_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_newer(SERVERS.database(CHOSEN, tmp_path))
+    prepare, away = Transactions.prepare, iter(range(8))
+
+    def prepare_when_it_is_back(self: Transactions) -> None:
+        if next(away, None) is not None:
+            raise StoreUnavailableError("the cable is out")
+        prepare(self)
+
+    monkeypatch.setattr(Transactions, "prepare", prepare_when_it_is_back)
+    manager = Manager(manager_config(tmp_path), planner=plan)
+    with deadline() as stop, pytest.raises(ClusterError, match="tables of version 9999") as caught:
+        manager.run(stop)
+    assert next(away, None) is None, "it has started, and asked again and again"
+    assert "install the newest spdist" in str(caught.value)

@@ -121,6 +121,20 @@ def test_nothing_is_given_to_a_worker_that_is_not_ready_while_another_is() -> No
     assert place(groups, workers("w2", ready=False)) == {g.name: "w2" for g in groups}, "there is no other"
 
 
+def test_what_was_interrupted_goes_to_a_warm_worker_and_stays_there_until_others_are() -> None:
+    groups = instances("App-a", 4)
+    warm, there = workers("w1", "w2"), [*workers("w1"), *workers("w2", warm=False)]
+    assert Counter(place(groups, there).values()) == {"w1": 2, "w2": 2}, "nobody has missed what is new"
+    interrupted = [*groups[:3], replace(groups[3], interrupted=True)]
+    current = {g.name: "w1" for g in groups[:3]}
+    got = place(interrupted, there, current)
+    assert set(got.values()) == {"w1"}, "nor is what runs moved"
+    assert Counter(place(groups, warm, got).values()) == {"w1": 2, "w2": 2}
+    assert place(interrupted, workers("w2", warm=False))[groups[3].name] == "w2", "there is no other"
+    drained = [*workers("w1", gives_up=4, cordoned=True), *workers("w2", warm=False)]
+    assert set(place(groups, drained, got).values()) == {"w2"}
+
+
 def test_of_two_bad_choices_the_worker_that_is_ready_is_the_better_one() -> None:
     group = PlacedGroup("App-a-1", "App-a", avoid=frozenset({"w1"}))
     assert place([group], [*workers("w1"), *workers("w2", ready=False)]) == {"App-a-1": "w1"}
@@ -208,9 +222,15 @@ def troubled(draw: st.DrawFn) -> Request:
     """Requests with workers that are full or not ready, and groups that failed on some."""
     request = draw(requests())
     ids = [w.id for w in request.workers]
-    there = [replace(w, ready=draw(st.booleans()), room=draw(st.none() | st.integers(0, 3))) for w in request.workers]
+    there = [
+        replace(w, ready=draw(st.booleans()), warm=draw(st.booleans()), room=draw(st.none() | st.integers(0, 3)))
+        for w in request.workers
+    ]
     avoid = st.frozensets(st.sampled_from(ids)) if ids else st.just(frozenset())
-    groups = [replace(g, avoid=draw(avoid), waits=draw(st.booleans())) for g in request.groups]
+    groups = [
+        replace(g, avoid=draw(avoid), waits=draw(st.booleans()), interrupted=draw(st.booleans()))
+        for g in request.groups
+    ]
     return Request(groups, there, request.current, draw(st.booleans()))
 
 
@@ -226,6 +246,7 @@ def test_what_runs_is_moved_only_to_where_it_will_run_well(request: Request) -> 
         if before in there and after != before:
             assert after is not None, "what has a place keeps one"
             assert there[after].ready
+            assert there[after].warm or group.waits
             assert after not in group.avoid
         elif after is not None and before not in there and not there[after].ready:
             assert not any(w.ready and (w.room is None or w.room > arrived[w.id]) for w in request.workers)

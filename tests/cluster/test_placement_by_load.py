@@ -72,6 +72,7 @@ def requests(draw: st.DrawFn) -> Request:
             f"App-{draw(st.integers(0, 3))}",
             avoid=draw(some),
             waits=draw(st.integers(0, 9)) == 0,
+            interrupted=draw(st.integers(0, 3)) == 0,
             load=draw(st.none() | st.integers(1, 1500)),
             steady=draw(st.integers(0, 3)) > 0,
         )
@@ -81,6 +82,7 @@ def requests(draw: st.DrawFn) -> Request:
         PlacementWorker(
             id,
             ready=draw(st.integers(0, 4)) > 0,
+            warm=draw(st.integers(0, 4)) > 0,
             room=draw(st.none() | st.integers(0, 3)),
             cordoned=(drained := draw(st.integers(0, 2)) == 0) or draw(st.integers(0, 4)) == 0,
             gives_up=draw(st.integers(0, 2)) if drained else None,
@@ -162,6 +164,7 @@ def workers_are_given_only_what_they_take(request: Request) -> None:
             assert not there[after].cordoned
             if before in there:
                 assert there[after].ready and after not in one.avoid
+                assert there[after].warm or one.waits or there[before].gives_up
                 assert one.steady or one.waits or there[before].gives_up
     for id, worker in there.items():
         came = sum(got.get(g.name) == id != request.current.get(g.name) for g in request.groups)

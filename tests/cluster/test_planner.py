@@ -196,3 +196,16 @@ def test_a_wrong_app_shows_the_part_of_a_long_line_around_its_place() -> None:
     assert shown[1][shown[2].index("^")] == "w"
     assert shown[1].startswith("…")
     assert shown[1].endswith("…")
+
+
+def test_the_process_is_there_before_the_first_app(tmp_path: Path) -> None:
+    def processes() -> set[psutil.Process]:
+        return {one for one in psutil.Process().children() if "spdist.cluster.planner" in one.cmdline()}
+
+    before, manager = processes(), Manager(manager_config(tmp_path))
+    manager.start()
+    try:
+        (own,) = processes() - before
+    finally:
+        manager.stop()
+    assert not own.is_running()

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spdist.cluster.messages import (
     GroupPhase,
 )
 from tests.cluster.leader import TIMING, Leader, app, assignment, seen
-
-
-@pytest.fixture
-def leader() -> Leader:
-    """A leader of a cluster in which nothing was ever deployed."""
-    leader = Leader()
-    leader.elect()
-    return leader
 
 
 class TestMoving:
@@ -50,6 +40,22 @@ class TestMoving:
         leader.told("w2")
         leader.pass_time(TIMING.heartbeat_interval_ms)
         assert leader.told("w1", "A-g-1", "A-g-2") == ["A-g-1", "A-g-2"]
+
+    def test_what_lost_its_worker_goes_to_one_that_is_warm_though_another_has_less(self, leader: Leader) -> None:
+        leader.told("w1")
+        leader.told("w2")
+        leader.deploy(app("A", "A-g-1", "A-g-2"))
+        (first,), (second,) = leader.told("w1"), leader.told("w2")
+        leader.pass_time(TIMING.remove_after_ms - 1)
+        leader.told("w1", first)
+        leader.told("w3", warm=False)
+        leader.pass_time(1)
+        assert leader.told("w3", warm=False) == []
+        assert leader.told("w1", first) == [first, second]
+        leader.settle()
+        assert leader.told("w3", warm=False) == []
+        leader.told("w3")
+        assert leader.told("w1", first, second) == [second]
 
     def test_a_new_group_goes_to_the_emptier_worker_though_nothing_is_moved_yet(self, leader: Leader) -> None:
         leader.told("w1")

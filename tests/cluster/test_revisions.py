@@ -16,7 +16,8 @@ from spdist.cluster.group_revisions import open_topics
 from spdist.cluster.manager import Manager
 from spdist.cluster.orders import OrderBook, OrderDesk
 from spdist.cluster.revisions import AppRevisions
-from spdist.cluster.wire import OrderMessage, OutcomeMessage, error_body, read_message
+from spdist.cluster.wire import OrderMessage, OutcomeMessage, read_message
+from spdist.cluster.wire_errors import error_body
 from spdist.cluster.worker import Worker
 from spdist.engine.cuts import Cut
 from spdist.errors import BusyError, ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError

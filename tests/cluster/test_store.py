@@ -23,7 +23,7 @@ from spdist.cluster.store import CoordinationStore
 from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
 from spdist.planning.origin import FIRST, Begin, Origin, restored_origins
 from spdist.planning.topology import Assignment
-from tests.cluster.databases import KINDS, cleared, mysql_url
+from tests.cluster.databases import KINDS, SERVERS
 
 Open = Callable[..., CoordinationStore]
 TIMING = ElectionTiming(1_000, 2)
@@ -284,6 +284,8 @@ class CoordinationStoreContract:
 class TestSqlite(CoordinationStoreContract):
     """SQLite, for the managers of one machine."""
 
+    __test__ = "sqlite" in KINDS
+
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/deep/inside/cluster.db"
@@ -360,10 +362,11 @@ def campaign(url: str, node: str, rounds: int) -> tuple[list[int], list[int]]:
 class TestPostgresql(CoordinationStoreContract):
     """PostgreSQL, for managers on several machines."""
 
+    __test__ = "postgresql" in KINDS
+
     @pytest.fixture
-    def url(self, postgresql_server: str) -> Iterator[str]:
-        with cleared(postgresql_server):
-            yield postgresql_server
+    def url(self, tmp_path: Path) -> str:
+        return SERVERS.database("postgresql", tmp_path)
 
     def test_a_row_that_stays_locked_is_unavailable_after_the_timeout(self, url: str, opened: Open) -> None:
         import psycopg
@@ -441,6 +444,5 @@ class TestMysql(CoordinationStoreContract):
     __test__ = "mariadb" in KINDS
 
     @pytest.fixture
-    def url(self) -> Iterator[str]:
-        with cleared(mysql_url()):
-            yield mysql_url()
+    def url(self, tmp_path: Path) -> str:
+        return SERVERS.database("mariadb", tmp_path)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from spdist.cluster import requests
 from spdist.cluster.calling import Caller
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.client import LOOK_S, ClusterClient
 from spdist.cluster.client_async import AsyncClusterClient
 from spdist.cluster.cursors import read_cursor, write_cursor
 from spdist.cluster.feeding import FeedState
@@ -151,6 +153,44 @@ def test_one_wrong_row_keeps_out_its_batch_and_all_wrong_ones_are_told(
     assert client.read("Trades", "Trades") == []
 
 
+def test_values_come_by_their_names_too(client: ClusterClient, http: httpx.Client) -> None:
+    events = [
+        {"timestamp": 1, "event": {"price": 1, "symbol": "a"}},
+        {"timestamp": 2, "data": ["b", 2]},
+    ]
+    assert http.post(EVENTS, json={"events": events}).json() == {"accepted": 2}
+    assert client.read("Trades", "Trades") == [(1, ("a", 1.0)), (2, ("b", 2.0))]
+    wrong = [{"event": {"symbol": "a"}}, {}, {"event": {"symbol": "a", "price": 1}, "data": ["a", 1]}]
+    answer = http.post(EVENTS, json={"events": wrong})
+    assert answer.status_code == 400
+    assert [one["message"].partition(",")[0] for one in answer.json()["wrong"]] == [
+        "it has the attributes (symbol)",
+        "an event has its values in 'data' or in 'event'",
+        "an event has its values in 'data' or in 'event'",
+    ]
+
+
+def test_a_number_that_no_real_is_near_is_refused(client: ClusterClient, http: httpx.Client) -> None:
+    content = f'{{"events": [{{"data": ["a", 1{"0" * 400}]}}]}}'
+    answer = http.post(EVENTS, content=content)
+    assert (answer.status_code, [one["index"] for one in answer.json()["wrong"]]) == (400, [0])
+
+
+def test_opening_a_feed_and_a_batch_with_numbers_may_be_repeated_others_not(client: ClusterClient) -> None:
+    assert requests.feed("A", "S", []).repeatable
+    assert not requests.feed("A", "S", ['{"data": []}']).repeatable
+    state = FeedState("A", "S", SCHEMA, "one")
+    (events,) = state.batches(trades(2))
+    request = state.request(events, 5)
+    assert request.repeatable
+    assert json.loads(request.content or "") == {
+        "producer": "one",
+        "position": {"sent": 0, "clock": None, "seq": []},
+        "advance": 5,
+        "events": [{"timestamp": ts, "data": list(row)} for ts, row in trades(2)],
+    }
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -238,6 +278,55 @@ def test_a_reader_waits_for_what_comes_and_no_longer_than_it_may(client: Cluster
     reader.join(15)
     assert [page.events for page in came] == [trades(2, 3)]
     assert client.events("Trades", "Trades", came[0].next, wait_s=0.1).events == []
+
+
+def test_of_many_readers_that_wait_one_more_is_answered_now(client: ClusterClient, manager: Manager) -> None:
+    """64 wait; the next one gets an empty page, and asks again after a pause: nobody is refused."""
+    client.feed("Trades", "Trades").send(trades(1))
+    end = client.events("Trades", "Trades").next
+
+    async def story() -> None:
+        limits = httpx.Limits(max_connections=None)
+        auth = ("admin", PASSWORD)
+        async with httpx.AsyncClient(base_url=manager.url, auth=auth, trust_env=False, limits=limits) as http:
+
+            async def wait(ms: int) -> httpx.Response:
+                return await http.get(EVENTS, params={"after": end, "wait": ms}, timeout=40)
+
+            began_s = time.monotonic()
+            waiting = {asyncio.create_task(wait(30_000)) for _ in range(65)}
+            done, waiting = await asyncio.wait(waiting, timeout=25, return_when=asyncio.FIRST_COMPLETED)
+            assert time.monotonic() - began_s < 25
+            (answer,) = [task.result() for task in done]
+            assert (answer.status_code, answer.json()["events"], answer.json()["next"]) == (200, [], end)
+            # Where there is something nobody waits, and each of them gets it.
+            await asyncio.to_thread(client.feed("Trades", "Trades").send, trades(1, 1))
+            answers = [answer.json() for answer in await asyncio.gather(*waiting)]
+            assert [len(answer["events"]) for answer in answers] == [1] * 64
+            # There is room again.
+            began_s = time.monotonic()
+            assert (await http.get(EVENTS, params={"after": answers[0]["next"], "wait": 300})).status_code == 200
+            assert time.monotonic() - began_s >= 0.3
+
+    asyncio.run(story())
+
+
+def test_who_follows_while_too_many_wait_does_not_ask_all_the_time(
+    client: ClusterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `spdist tail` reads: a manager that answers now is not asked again now."""
+    empty = client.events("Trades", "Trades", "end")
+    asked: list[float] = []
+
+    def events(*given: Any, **more: Any) -> Any:
+        asked.append(time.monotonic())
+        return empty
+
+    monkeypatch.setattr(client, "events", events)
+    pages = client.pages("Trades", "Trades", follow=True)
+    for _ in range(3):
+        next(pages)
+    assert asked[2] - asked[0] >= 2 * LOOK_S
 
 
 def test_following_goes_on_through_a_topic_that_is_not_there_yet(client: ClusterClient) -> None:

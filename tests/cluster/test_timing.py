@@ -14,7 +14,8 @@ from spdist.cluster.manager import Manager
 from spdist.cluster.process import times_doubt
 from spdist.cluster.timing import LOST_RETRY_MS, WorkerTiming, failover_doubt
 from spdist.config import load_config
-from tests.cluster.shells import CONF, manager_config, plan
+from tests.cluster.databases import ROOT
+from tests.cluster.shells import manager_config, plan
 
 
 @pytest.mark.parametrize("name", ["manager/deployment.yaml", "local/manager.yaml"])
@@ -25,7 +26,7 @@ def test_with_the_shipped_times_a_failover_fits_before_workers_stop_their_groups
         "SPDIST_PORT": "0",
         "SPDIST_HOME": str(tmp_path),
     }
-    config = load_config(CONF.parent / name, role="manager", environment=given)
+    config = load_config(ROOT / "conf" / name, role="manager", environment=given)
     assert times_doubt(config) == ""
 
 

@@ -105,6 +105,26 @@ def test_a_worker_runs_what_is_deployed_and_says_goodbye(
     assert not any("silent" in one.message for one in manager.journal.read())
 
 
+def test_a_leader_that_does_not_know_what_a_worker_leaves_out_is_told_all(
+    tmp_path: Path, manager: Manager, eventually: Eventually
+) -> None:
+    def groups() -> int:
+        return manager._mind.ask(lambda state, _: len(state.members.groups_of("worker-1")))
+
+    spark = FakeSpark()
+    worker = Worker(worker_config(tmp_path, [manager.url]), launcher=spark)
+    worker.start()
+    try:
+        manager.deploy(APP, replace=False)
+        eventually(lambda: manager.app_status("Trades")["state"] == "RUNNING", "the app runs")
+        manager._mind.ask(lambda state, _: state.members.get("worker-1").groups.popitem())
+        assert groups() < 3
+        eventually(lambda: groups() == 3, "the leader knows all groups again", timeout_s=5)
+        assert all(runtime.told == ["start"] for runtime in spark.runtimes), "nothing was stopped for that"
+    finally:
+        worker.stop()
+
+
 def test_workers_go_over_to_the_new_leader_and_go_on(tmp_path: Path, eventually: Eventually) -> None:
     spark = FakeSpark()
     with running_manager(manager_config(tmp_path, "manager-1")) as first:

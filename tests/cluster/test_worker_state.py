@@ -138,6 +138,34 @@ def test_the_deadline_counts_from_before_the_heartbeat_was_sent(worker: WorkerSt
     assert worker.fence_at_ms == NOW + TIMING.fence_after_ms
 
 
+@pytest.mark.parametrize("names", [(), ("A-g-1",)], ids=["given away", "still wanted"])
+def test_an_answer_does_not_save_what_the_fence_should_have_ended(worker: WorkerState, names: tuple[str, ...]) -> None:
+    """A machine that stood still sends a heartbeat, and is answered, before it looks after its groups."""
+    obey(worker, "A-g-1")
+    woken = NOW + TIMING.fence_after_ms
+    obey(worker, *names, observed=(seen("A-g-1"),), now=woken)
+    assert worker.reconcile([seen("A-g-1"), seen("B-g-1", GroupPhase.STOPPING)], woken) == [
+        KillGroup("A-g-1"),
+        KillGroup("B-g-1"),
+    ]
+    after = worker.reconcile([seen("A-g-1", STOP)], woken + 1)
+    assert [type(order) for order in after] == [ForgetGroup, StartGroup][: 1 + len(names)]
+    assert worker.reconcile([seen("A-g-1")], woken + 2) == [StopGroup("A-g-1")][len(names) :]
+
+
+def test_a_worker_that_woke_past_its_fence_claims_nothing(worker: WorkerState) -> None:
+    """It reports to a new leader before it looks after its groups, which run elsewhere since."""
+    obey(worker, "A-g-1", "B-g-1")
+    report = worker.next_report([seen("A-g-1")], NOW + TIMING.fence_after_ms - 1)
+    assert [(group.name, group.state) for group in report.groups] == [("A-g-1", GroupPhase.RUNNING), ("B-g-1", START)]
+    woken = NOW + TIMING.fence_after_ms
+    report = worker.next_report([seen("A-g-1"), seen("C-g-1", STOP)], woken)
+    stopping = ("A-g-1", GroupPhase.STOPPING)
+    assert [(group.name, group.state) for group in report.groups] == [stopping, ("C-g-1", STOP)]
+    assert worker.on_answer(answer(worker, "A-g-1"), woken)
+    assert worker.reconcile([seen("A-g-1")], woken) == [KillGroup("A-g-1")]
+
+
 def test_after_a_fence_it_obeys_again(worker: WorkerState) -> None:
     obey(worker, "A-g-1")
     later = NOW + TIMING.fence_after_ms

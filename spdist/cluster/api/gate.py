@@ -16,7 +16,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import CALLER, Permission, Users
-from spdist.cluster.wire import MAX_BODY_BYTES, error_body, read_message
+from spdist.cluster.wire import MAX_BODY_BYTES, read_message
+from spdist.cluster.wire_errors import error_body
 from spdist.errors import (
     BusyError,
     ClusterError,

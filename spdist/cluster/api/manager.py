@@ -242,7 +242,7 @@ def _heartbeats(manager: Manager, gate: Gate) -> APIRouter:
         answer, orders = manager.heartbeat(message.to_report(), message.outcomes, request.client)
         if isinstance(answer, AnswerHeartbeat):
             text = HeartbeatAnswer.from_answer(
-                answer, manager.me, manager.known_managers(), orders, frozenset(message.known_assignments)
+                answer, manager.me, manager.known_managers(), orders, message.assigned
             ).to_json()
             return Response(text, 200, media_type="application/json")
         return _elsewhere(answer.leader, "/resourceManager/heartbeat")

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from spdist.cluster.happenings import JournalEntry
+
 __all__ = [
     "REASONS",
     "AppState",
@@ -208,27 +210,10 @@ class Records(_Described):
     records: list[list[Any]]
 
 
-class JournalLine(BaseModel):
-    """Something that has happened in the cluster; texts are empty where they do not apply."""
-
-    id: int
-    time: int
-    term: int | None
-    node: str
-    kind: str
-    app: str
-    group: str
-    worker: str
-    user: str
-    reason: str
-    level: str
-    message: str
-
-
 class JournalEntries(BaseModel):
     """What has happened, the newest first."""
 
-    entries: list[JournalLine]
+    entries: list[JournalEntry]
 
 
 class Fed(BaseModel):

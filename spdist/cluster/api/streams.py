@@ -19,14 +19,16 @@ from pydantic import Field
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Body, Gate
 from spdist.cluster.api.models import Events, Fed, answers, takes
-from spdist.cluster.rows import from_json_row, schema_to_json, to_json_row
+from spdist.cluster.rows import from_json_event, schema_to_json, to_json_row
 from spdist.cluster.streams import END, Page
-from spdist.cluster.wire import Message, error_body, read_message
+from spdist.cluster.wire import Message, read_message
+from spdist.cluster.wire_errors import error_body
 from spdist.errors import ClusterError, MappingError
 from spdist.transports.base import NO_CLOCK
 
 if TYPE_CHECKING:
     from spdist.cluster.manager import Manager
+    from spdist.language.types import Schema
     from spdist.transports.feed import FeedPosition
 
 __all__ = ["stream_routes"]
@@ -52,8 +54,19 @@ _Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class _Event(Message):
-    data: list[Any]
+    """One event: its values in the stream's order (``data``) or by their names (``event``)."""
+
+    data: list[Any] | None = None
+    event: dict[str, Any] | None = None
     timestamp: _Long | None = None
+
+    def row(self, schema: Schema) -> tuple[Any, ...]:
+        """Return its values; MappingError where they are not those of the stream, or given in both forms or none."""
+        if self.data is not None and self.event is None:
+            return from_json_event(schema, self.data)
+        if self.event is not None and self.data is None:
+            return from_json_event(schema, self.event)
+        raise MappingError("an event has its values in 'data' or in 'event', in one of them")
 
 
 class _Position(Message):
@@ -157,7 +170,7 @@ def _feed(manager: Manager, name: str, stream: str, body: bytes) -> Json:
     from spdist.transports.feed import checked_row
 
     text = manager.app_text(name)
-    batch = read_message(Batch, body)
+    batch = read_message(Batch, body, hint='write it like {"events": [{"timestamp": 1700000000000, "data": [75.5]}]}')
     now_ms = int(time.time() * 1000)
     position = _position(batch, now_ms)
     feed = manager.streams.feed(text, stream, batch.producer or "", position)
@@ -166,7 +179,7 @@ def _feed(manager: Manager, name: str, stream: str, body: bytes) -> Json:
     for number, event in enumerate(batch.events):
         ts = now_ms if event.timestamp is None else event.timestamp
         try:
-            rows.append((ts, checked_row(feed.schema, ts, from_json_row(feed.schema, event.data))))
+            rows.append((ts, checked_row(feed.schema, ts, event.row(feed.schema))))
         except MappingError as error:
             wrong.append({"index": number, "message": error.message})
     if wrong:

@@ -79,10 +79,12 @@ def upgrade(engine: Engine, using: Callable[[Connection], None] = lambda _: None
     with engine.execution_options(**{WRITE: True}).connect() as connection:
         using(connection)
         try:
-            with connection.begin(), _alone(connection):
+            with _alone(connection):
                 before = found_version(connection)
                 if before != NEWEST:
                     _run(connection)
+                # Whoever is let in next must find the new version.
+                connection.commit()
         except DBAPIError as error:
             if _reasons(error) & _FORBIDDEN:
                 raise _not_allowed(engine, str(error.orig).strip()) from error
