@@ -1,8 +1,9 @@
 """``make chaos-sim``: very many schedules of the election and of the whole cluster, in virtual time, on all cores.
 
 Beside the real protocol, every mutant (a small deliberate defect) runs until it is caught, which must be within a
-thousand schedules. A schedule follows from its seed alone: ``python -m tests.properties.chaos_sim --only cluster
---no-mutants --first SEED --clusters 1 --processes 0`` does one again.
+thousand schedules. What was tried is counted: terms, groups that were placed and moved, faults of each kind. A
+schedule follows from its seed alone: ``python -m tests.properties.chaos_sim --only cluster --no-mutants --first SEED
+--clusters 1 --processes 0`` does one again.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ from dataclasses import dataclass
 from rich.progress import track
 
 from tests.properties import test_election_schedules as election
-from tests.properties import test_manager_state_machine as cluster
-from tests.properties.cluster_simulation import random_schedule, troubled_workers
-from tests.properties.test_manager_state_machine import make_world
+from tests.properties.cluster_mutants import MUTANTS
+from tests.properties.cluster_schedules import run_schedule
+from tests.properties.cluster_simulation import World
 
 __all__ = ["main"]
 
-#: Schedules of one piece of work: some seconds.
-_BLOCKS = {"election": 1_000, "cluster": 20}
+#: Schedules of one piece of work: a second or so.
+_BLOCKS = {"election": 2_000, "cluster": 25}
 #: Every mutant must be caught within so many schedules.
 _CAUGHT_WITHIN = 1_000
-_ELECTION_MUTANTS = ("AnySwap", "LeaseFromAnswer", "LeaseWithoutMargin", "LeaseWithoutEnd")
-_CLUSTER_MUTANTS = tuple(mutant.__name__ for mutant in (*cluster.MUTANTS, cluster.TakesSilenceForDeath))
+_ELECTIONS: dict[str, type[election.Elections]] = {"": election.Elections, **{m.__name__: m for m in election.MUTANTS}}
+_CLUSTERS: dict[str, type[World]] = {"": World, **{m.__name__: m for m in MUTANTS}}
+#: Where nobody watches a bar, a line says how far it is so often.
+_LINE_EVERY_S = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,45 +47,50 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a piece of work: seeds that violated something, with what; and how long it took."""
+    """What became of a piece of work: seeds that violated something, with what; how long it took, what was tried."""
 
     work: Work
     wrong: tuple[tuple[int, str], ...]
     seconds: float
+    tried: Counter[str]
 
 
-def schedule(work: Work) -> Callable[[int], None]:
-    """Return what runs the schedule of a seed."""
-    if work.kind == "election":
-        elections: type[election.Elections] = getattr(election, work.mutant or "Elections")
-        return lambda seed: election.random_schedule(elections(), seed)
-    world: type[cluster.World] = getattr(cluster, work.mutant or "World")
-    if work.mutant == cluster.TakesSilenceForDeath.__name__:
-        return lambda seed: troubled_workers(make_world(world, seed))
-    return lambda seed: random_schedule(make_world(world, seed))
+def schedule(work: Work) -> Callable[[int], Counter[str]]:
+    """Return what runs the schedule of a seed, and counts what was tried."""
+
+    def one_election(seed: int) -> Counter[str]:
+        elections = _ELECTIONS[work.mutant]()
+        election.random_schedule(elections, seed)
+        return Counter(terms=len(elections.given))
+
+    def one_cluster(seed: int) -> Counter[str]:
+        world = run_schedule(_CLUSTERS[work.mutant], seed)
+        return world.tried + Counter(terms=len(world.acted))
+
+    return one_election if work.kind == "election" else one_cluster
 
 
 def run(work: Work) -> Outcome:
     """Run schedules; of a mutant only until one is wrong."""
-    began, one, wrong = time.monotonic(), schedule(work), []
+    began, one, wrong, tried = time.process_time(), schedule(work), [], Counter[str]()
     for seed in range(work.first, work.first + work.count):
         try:
-            one(seed)
+            tried += one(seed)
         except AssertionError as violation:
             wrong.append((seed, f"{type(violation).__name__}: {violation}"))
             if work.mutant:
                 break
-    return Outcome(work, tuple(wrong), time.monotonic() - began)
+    return Outcome(work, tuple(wrong), time.process_time() - began, tried)
 
 
 def plan(options: argparse.Namespace) -> list[Work]:
     """Return all that is to be done, the mutants first: they take longest."""
     out = []
     wanted = {"election": options.elections, "cluster": options.clusters}
-    mutants = {"election": _ELECTION_MUTANTS, "cluster": _CLUSTER_MUTANTS}
+    mutants = {"election": _ELECTIONS, "cluster": _CLUSTERS}
     for kind in [options.only] if options.only else wanted:
         if options.mutants:
-            out += [Work(kind, 0, _CAUGHT_WITHIN, mutant) for mutant in mutants[kind]]
+            out += [Work(kind, 0, _CAUGHT_WITHIN, mutant) for mutant in mutants[kind] if mutant]
         end, block = options.first + wanted[kind], _BLOCKS[kind]
         out += [Work(kind, first, min(block, end - first)) for first in range(options.first, end, block)]
     return sorted(out, key=lambda work: not work.mutant)
@@ -93,24 +101,44 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     everything, began = plan(options), time.monotonic()
     done, seconds, failed = Counter[str](), Counter[str](), False
-    results = _results(options.processes, everything)
-    for outcome in track(results, "schedules", total=len(everything), disable=not sys.stderr.isatty()):
+    tried = {kind: Counter[str]() for kind in _BLOCKS}
+    for outcome in _watched(_results(options.processes, everything), everything):
         work = outcome.work
+        failed = failed or bool(outcome.wrong) is not bool(work.mutant)
         if not work.mutant:
             done[work.kind] += work.count
             seconds[work.kind] += outcome.seconds
+            tried[work.kind] += outcome.tried
             for seed, what in outcome.wrong:
                 print(f"{work.kind}, seed {seed}: {what}", flush=True)
-            failed = failed or bool(outcome.wrong)
         elif outcome.wrong:
-            print(f"{work.kind}: {work.mutant} is caught by schedule {outcome.wrong[0][0] + 1}", flush=True)
+            seed, what = outcome.wrong[0]
+            print(f"{work.kind}: {work.mutant} is caught by schedule {seed + 1}: {what[:100]}", flush=True)
         else:
             print(f"{work.kind}: {work.mutant} is NOT caught by {work.count} schedules", flush=True)
-            failed = True
     for kind, count in done.items():
         print(f"{count} schedules of the {kind}, {count / max(seconds[kind], 0.001):.1f} a second on one core")
+        print("  tried: " + ", ".join(f"{name} {times}" for name, times in sorted(tried[kind].items())))
     print(f"seeds from {options.first}, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
+
+
+def _watched(results: Iterator[Outcome], everything: list[Work]) -> Iterator[Outcome]:
+    """Yield the results, with a bar on a terminal, and elsewhere with a line now and then."""
+    if sys.stderr.isatty():
+        yield from track(results, "schedules", total=len(everything))
+        return
+    total, done, began = Counter[str](), Counter[str](), time.monotonic()
+    for work in everything:
+        total[work.kind] += 0 if work.mutant else work.count
+    told = began
+    for outcome in results:
+        done[outcome.work.kind] += 0 if outcome.work.mutant else outcome.work.count
+        yield outcome
+        if time.monotonic() - told > _LINE_EVERY_S:
+            told = time.monotonic()
+            text = ", ".join(f"{done[kind]:,} of {total[kind]:,} schedules of the {kind}" for kind in total)
+            print(f"{text} after {told - began:.0f} s", file=sys.stderr, flush=True)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

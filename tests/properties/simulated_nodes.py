@@ -20,11 +20,9 @@ from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     AnswerHeartbeat,
     CordonSaved,
-    Deployment,
     DeploymentForgotten,
     DeploymentSaved,
     Deposed,
-    Desired,
     Elected,
     Event,
     ForgetDeployment,
@@ -45,7 +43,7 @@ from spdist.cluster.messages import (
 from spdist.cluster.roster import Roster
 from spdist.cluster.state import ManagerState
 from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerState
-from spdist.planning.topology import Assignment
+from tests.properties.simulated_database import Database, Unreachable
 
 ELECTION = ElectionTiming(heartbeat_interval_ms=60, heartbeat_max_retry=3)
 #: Pause between questions of a worker that has lost its leader.
@@ -55,26 +53,26 @@ PATIENCE_MS = 90
 WORKERS = WorkerTiming.from_config(heartbeat_interval_ms=100, heartbeat_max_retry=2)
 
 
+#: How long a worker takes at most to look after its groups when that is due.
+LOOK_MS = 40
+
+
+@dataclass
+class Wait:
+    """A pause that `Worker.wake` ends before its time."""
+
+    for_what: str
+    at_most_ms: int
+    ends: Callable[[], None] | None = None
+
+    def end(self) -> None:
+        ends, self.ends = self.ends, None
+        if ends is not None:
+            ends()
+
+
 class Violation(AssertionError):
     """Something happened that must never happen."""
-
-
-class Unreachable(Exception):
-    """The database did not answer in time."""
-
-
-def assignments(app: str, version: int) -> tuple[Assignment, ...]:
-    """Return what an app is planned into: the text of one group changes with each version, the others stay."""
-
-    def one(group: str, i: int, text: str, receiver: bool = False) -> Assignment:
-        return Assignment(f"{app}-{group}-{i}", app, f"{app}-{group}", text, False, (), (), receiver)
-
-    out = [one("steady", 1, "same"), one("steady", 2, "same"), one("changing", 1, f"version {version}")]
-    if version % 2:
-        out.append(one("odd", 1, "same"))
-    if app == "Beta":
-        out.append(one("passthrough", 1, "same", receiver=True))
-    return tuple(out)
 
 
 def with_roster(name: str, restarts: RestartPolicy, **rules: Callable[..., Any]) -> ManagerState:
@@ -103,95 +101,14 @@ class Surroundings(Protocol):
     def try_take(self, expected: LeaderRow | None, node: str) -> int | None: ...
     def known_workers(self, term: int) -> Mapping[str, str] | None: ...
     def clock_of(self, node: str) -> int: ...
-    def after(self, delay_ms: int, action: Callable[[], None]) -> None: ...
+    def between(self, least: int, most: int) -> int: ...
+    def after(self, delay_ms: int, action: Callable[[], None], node: Manager | Worker | None = None) -> None: ...
     def spawn(self, node: Manager | Worker, process: Generator[Any, Any, None]) -> None: ...
     def post(self, worker: Worker, manager: str, report: Any) -> None: ...
     def ask(self, worker: Worker, manager: str) -> None: ...
     def probe(self, manager: Manager, order: ProbeWorker) -> None: ...
     def check_instructions(self, manager: Manager, out: list[Instruction], now_ms: int) -> None: ...
     def check_runs_once(self, name: str) -> None: ...
-
-
-@dataclass
-class Row:
-    """A deployment as the made-up database stores it."""
-
-    text: str
-    version: int
-    desired: Desired
-
-
-class Database:
-    """The coordination database: atomic, with a clock of its own. Its methods follow `spdist.cluster.store`."""
-
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self.up = True
-        self.clock = clock
-        self.leader: LeaderRow | None = None
-        self.rows: dict[str, Row] = {}
-        #: the list of workers, and the term that wrote it
-        self.workers: dict[str, str] = {}
-        self.workers_term = 0
-        self.cordons: dict[str, bool] = {}
-
-    def read_leader(self) -> tuple[LeaderRow | None, int]:
-        return self.leader, self.clock()
-
-    def renew(self, term: int, node: str) -> bool:
-        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
-            return False
-        self.leader = replace(self.leader, last_heartbeat=self.clock())
-        return True
-
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
-        if self.leader != expected:
-            return None
-        term = 1 if expected is None else expected.term + 1
-        self.leader = LeaderRow("sp", node, term, self.clock(), f"http://{node}")
-        return term
-
-    def save(self, term: int, node: str, deployment: Deployment) -> bool:
-        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
-            return False
-        self.rows[deployment.name] = Row(deployment.text, deployment.version, deployment.desired)
-        return True
-
-    def forget(self, term: int, node: str, name: str, version: int) -> bool:
-        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
-            return False
-        row = self.rows.get(name)
-        if row is not None and (row.version, row.desired) == (version, Desired.REMOVED):
-            del self.rows[name]
-        return True
-
-    def save_workers(self, term: int, node: str, workers: Mapping[str, str]) -> bool:
-        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
-            return False
-        self.workers, self.workers_term = dict(workers), term
-        return True
-
-    def save_cordon(self, term: int, node: str, worker: str, drain: bool | None) -> bool:
-        if self.leader is None or (self.leader.term, self.leader.node_id) != (term, node):
-            return False
-        self.cordons = {id: known for id, known in self.cordons.items() if id != worker}
-        if drain is not None:
-            self.cordons[worker] = drain
-        return True
-
-    def known_workers(self, term: int) -> Mapping[str, str] | None:
-        return self.workers if self.workers_term == term - 1 else None
-
-    def deployments(self) -> tuple[Deployment, ...]:
-        return tuple(
-            Deployment(
-                name,
-                row.text,
-                row.version,
-                assignments(name, int(row.text)) if row.desired is Desired.RUNNING else (),
-                row.desired,
-            )
-            for name, row in self.rows.items()
-        )
 
 
 class Manager:
@@ -202,6 +119,8 @@ class Manager:
         self.name = name
         self.life = 0
         self.alive = False
+        self.still_until = 0
+        self.waits: dict[str, Wait] = {}
         self.start()
 
     def start(self) -> None:
@@ -216,6 +135,7 @@ class Manager:
     def crash(self) -> None:
         self.life += 1
         self.alive = False
+        self.still_until = 0
 
     def steady(self) -> int:
         return self.world.clock_of(self.name)
@@ -339,6 +259,10 @@ class Worker:
         self.life = 0
         self.alive = False
         self.leaving = False
+        self.still_until = 0
+        #: until when it does not count as running what it has: it stands still, or has only just woken up
+        self.excused_until = 0
+        self.waits: dict[str, Wait] = {}
         self.queries: dict[str, Query] = {}
         self.heard = False
 
@@ -359,7 +283,14 @@ class Worker:
     def crash(self) -> None:
         self.life += 1
         self.alive = False
+        self.still_until = self.excused_until = 0
         self.queries = {}
+
+    def wake(self, for_what: str) -> None:
+        """End a `Wait`."""
+        wait = self.waits.pop(for_what, None)
+        if wait is not None:
+            self.world.after(0, wait.end, self)
 
     def steady(self) -> int:
         return self.world.clock_of(self.name)
@@ -376,13 +307,13 @@ class Worker:
                 report = self.state.next_report(self.reports(), self.steady(), leaving=self.leaving)
                 self.world.post(self, target, report)
             patience_ms = PATIENCE_MS if self.world.calm else self.world.rng.choice((PATIENCE_MS, PATIENCE_MS, 400))
-            waited_ms = 0
-            while not self.heard and self.leader == target and waited_ms < (patience_ms if target else RETRY_MS):
-                if waited_ms % RETRY_MS == 0 and (waited_ms or target is None):
+            began_ms, waited_ms, patience_ms = self.steady(), 0, patience_ms if target else RETRY_MS
+            while not self.heard and self.leader == target and waited_ms < patience_ms:
+                if waited_ms or target is None:
                     for manager in self.world.managers:
                         self.world.ask(self, manager)
-                yield 10
-                waited_ms += 10
+                yield Wait("answer", min(RETRY_MS, patience_ms - waited_ms))
+                waited_ms = self.steady() - began_ms
             if self.heard:
                 yield max(10, WORKERS.heartbeat_interval_ms - waited_ms)
             elif self.leader == target:
@@ -392,33 +323,44 @@ class Worker:
         """An answer to a heartbeat has arrived, in time or not."""
         if isinstance(instruction, RedirectHeartbeat) and manager == self.leader:
             self.leader, self.leader_term = None, 0
+            self.wake("answer")
         elif isinstance(instruction, AnswerHeartbeat):
-            self.heard = self.heard or instruction.sequence == self.state._sequence
             self.term = max(self.term, instruction.term)
             self.state.on_answer(instruction, self.steady())
+            self.wake("look")
+            if instruction.sequence == self.state._sequence:
+                self.heard = True
+                self.wake("answer")
 
     def claimed(self, manager: str, term: int) -> None:
         """A manager says that it leads: it gets a heartbeat, unless the one under way went to a later leader."""
         if term >= self.term and (self.leader is None or (not self.heard and term > self.leader_term)):
+            if manager != self.leader:
+                self.wake("answer")
             self.leader, self.leader_term = manager, term
 
     def guard(self) -> Generator[Any, Any, None]:
+        """Look after the groups when something has changed, when the fence is due, and every quarter of a second."""
         while True:
             self.reconcile()
-            yield self.world.rng.randint(5, 40)
+            due_ms = self.state.fence_at_ms if self.queries else None
+            left_ms = 250 if due_ms is None else max(0, due_ms - self.steady())
+            yield Wait("look", min(250, left_ms))
+            yield self.world.between(5, LOOK_MS)
 
     def reconcile(self) -> None:
         for order in self.state.reconcile(self.reports(), self.steady()):
             match order:
                 case StartGroup(assignment, fingerprint):
                     self.set(GroupReport(assignment.name, assignment.app, GroupPhase.STARTING, fingerprint))
-                    self.later(assignment.name, self.world.rng.randint(5, 150), GroupPhase.RUNNING)
+                    self.later(assignment.name, self.world.between(5, 150), GroupPhase.RUNNING)
                 case StopGroup(name):
                     self.set(replace(self.queries[name].report, state=GroupPhase.STOPPING))
                     # a batch may take long; only a kill is quick
-                    self.later(name, self.world.rng.randint(5, 900), GroupPhase.STOPPED)
+                    self.later(name, self.world.between(5, 900), GroupPhase.STOPPED)
                 case KillGroup(name):
-                    self.later(name, self.world.rng.randint(1, WORKERS.margin_ms // 2), GroupPhase.STOPPED)
+                    self.set(replace(self.queries[name].report, state=GroupPhase.STOPPING))
+                    self.later(name, self.world.between(1, WORKERS.margin_ms // 2), GroupPhase.STOPPED)
                 case ForgetGroup(name):
                     del self.queries[name]
 
@@ -426,6 +368,7 @@ class Worker:
         query = self.queries.setdefault(report.name, Query(report))
         query.report = report
         query.changes += 1
+        self.wake("look")
         self.world.check_runs_once(report.name)
 
     def later(self, name: str, after_ms: int, state: GroupPhase) -> None:
@@ -436,7 +379,7 @@ class Worker:
             if same and (query.changes == changes or state is GroupPhase.STOPPED):
                 self.set(replace(query.report, state=state))
 
-        self.world.after(after_ms, happen)
+        self.world.after(after_ms, happen, self)
 
     def fail(self, name: str) -> None:
         self.set(replace(self.queries[name].report, state=GroupPhase.FAILED, error="division by zero"))

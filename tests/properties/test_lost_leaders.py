@@ -8,7 +8,7 @@ rule runs a group twice. Random schedules hardly meet them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -21,6 +21,7 @@ from spdist.cluster.roster import Roster
 from spdist.cluster.state import ManagerState
 from spdist.cluster.timing import LOST_RETRY_MS, WorkerTiming
 from tests.properties import cluster_simulation, simulated_nodes
+from tests.properties.cluster_mutants import AnyList, Unlisted
 from tests.properties.cluster_simulation import World
 from tests.properties.simulated_nodes import WORKERS, Query, Violation, Worker, with_roster
 
@@ -119,20 +120,6 @@ def meets_another_process_with_that_id(world: World) -> None:
     run_somewhere(world, world.workers["worker-1"])
     lose_the_leader(world, world.workers["worker-1"])
     start_the_others(world, "twin")
-
-
-class Unlisted(World):
-    """A worker is given groups before it stands on the list."""
-
-    def make_manager(self, name: str) -> ManagerState:
-        return with_roster(name, POLICY, covers=lambda roster, report: True)
-
-
-class AnyList(World):
-    """A new leader believes a list that another term than the one before has written."""
-
-    def known_workers(self, term: int) -> Mapping[str, str]:
-        return self.database.workers
 
 
 class AnyReport(World):
