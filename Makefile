@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -54,7 +54,7 @@ failovers: java .venv/.installed ## kill the leader 10 times over SQLite, Postgr
 takeovers: java .venv/.installed ## kill a worker 5 times at the shipped times: when its groups run on the other one
 	@$(VENV) -m tests.faults.takeovers
 
-databases: .venv/.installed ## test the coordination database on SQLite, PostgreSQL and MariaDB
+databases: java .venv/.installed ## run the cluster's tests on SQLite, PostgreSQL and MariaDB, and print a table
 	@$(VENV) -m tests.cluster.databases
 
 chaos: java .venv/.installed ## let 30 faults happen to two managers and three workers over PostgreSQL and Kafka (Linux, root)
@@ -83,6 +83,9 @@ bench-kafka: java .venv/.installed ## measure apps between Kafka topics, beside 
 
 bench-groups: java .venv/.installed ## measure three groups in a chain beside one alone, over the log, Kafka and NATS
 	@$(VENV) -m tests.bench.groups
+
+bench-cluster: .venv/.installed ## measure heartbeats and deploying with 200 apps on three workers without Spark
+	@$(VENV) -m tests.bench.cluster
 
 tables: .venv/.installed ## write spdist/language/tables.json: what lark makes of the grammar
 	@$(VENV) -m spdist.language.tables

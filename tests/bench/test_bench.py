@@ -52,3 +52,11 @@ def test_payloads_are_measured() -> None:
     assert done.returncode == 0, done.stderr
     assert "json: whole" in done.stdout
     assert "groups: hop" in done.stdout
+
+
+def test_a_manager_is_measured() -> None:
+    command = [sys.executable, "-m", "tests.bench.cluster", "--database", "sqlite", "--apps", "2", "--seconds", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "heartbeats, 2 apps" in done.stdout
+    assert "deploys 2 to 2" in done.stdout
