@@ -39,8 +39,10 @@ import psutil
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.streams import Streams
 from spdist.cluster.topics import stream_schema
+from spdist.engine.jars import kafka_jars
 from spdist.errors import SpdistError
-from spdist.services.kafka import KafkaBroker
+from spdist.services.kafka import BROKER_JARS, KafkaBroker
+from spdist.services.maven import jars
 from spdist.services.process import free_port
 from spdist.transports.base import Repeats
 from spdist.transports.kafka_options import KafkaSettings
@@ -413,6 +415,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", help="this fault; may be given again")
     chosen = parser.parse_args()
+    kafka_jars()  # where there is a network
+    jars("kafka-broker", BROKER_JARS)
     enter_island()
     rng = random.Random(chosen.seed)
     measured: list[Measured] = []
