@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
+from spdist.cluster.calling import LeaderClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
@@ -41,3 +43,17 @@ def run(
 
     yield run
     run("undeploy", "Trades", "--wait", "0")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``impatient(0.5)``: commands look for a leader for so many seconds only."""
+    began = LeaderClient.__init__
+
+    def limit(patience_s: float) -> None:
+        def begin(self: LeaderClient, *given: Any, **more: Any) -> None:
+            began(self, *given, **{**more, "patience_s": patience_s})
+
+        monkeypatch.setattr(LeaderClient, "__init__", begin)
+
+    return limit

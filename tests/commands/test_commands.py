@@ -137,15 +137,8 @@ def test_csv_has_types_and_times() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- exit codes
-def test_who_cannot_be_reached_is_3(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    from spdist.cluster.calling import LeaderClient
-
-    began = LeaderClient.__init__
-
-    def impatient(self: LeaderClient, *given: Any, **more: Any) -> None:
-        began(self, *given, **{**more, "patience_s": 0.1})
-
-    monkeypatch.setattr(LeaderClient, "__init__", impatient)
+def test_who_cannot_be_reached_is_3(run: Callable[..., Result], impatient: Callable[[float], None]) -> None:
+    impatient(0.1)
     done = run("list", "--url", "http://127.0.0.1:1")
     assert done.exit_code == 3
     assert "error SP0720: no manager answered" in done.stderr

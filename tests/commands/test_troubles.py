@@ -23,7 +23,6 @@ from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
 from spdist.cluster.api import serve
-from spdist.cluster.calling import LeaderClient
 from spdist.commands import connection
 from spdist.commands.events import Form, read_lines
 from spdist.commands.lines import Lines, opened_lines
@@ -198,13 +197,8 @@ def test_lines_are_those_of_the_file_wherever_it_is_cut(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- who cannot answer
-def test_a_command_that_waits_for_a_manager_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    began = LeaderClient.__init__
-
-    def impatient(self: LeaderClient, *given: Any, **more: Any) -> None:
-        began(self, *given, **{**more, "patience_s": 0.5})
-
-    monkeypatch.setattr(LeaderClient, "__init__", impatient)
+def test_a_command_that_waits_for_a_manager_says_so(run: Run, impatient: Callable[[float], None]) -> None:
+    impatient(0.5)
     done = run("list", "--url", "http://127.0.0.1:1")
     assert done.exit_code == 3
     assert done.stderr.startswith("no manager answered: ")
