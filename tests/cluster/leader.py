@@ -92,6 +92,14 @@ class Leader:
             member.heard_ms += TIMING.remove_after_ms
         return self.pass_time(TIMING.remove_after_ms)
 
+    def give_up_one_of_two(self) -> None:
+        """Deploy A-g-1 and A-g-2 on w1; w2 has come since, and w1 is to stop one of them, but has not heard of it."""
+        self.told("w1")
+        self.deploy(app("A", "A-g-1", "A-g-2"))
+        self.told("w1")
+        self.told("w2")
+        self.settle()
+
     def deploy(self, deployment: Deployment) -> list[Instruction]:
         """Deploy, with a database that accepts it at once."""
         order = only(self.handle(DeployRequested(deployment)), SaveDeployment)

@@ -10,11 +10,7 @@ from tests.cluster.leader import TIMING, Leader, app, assignment, seen
 
 class TestMoving:
     def test_a_group_moves_only_after_its_old_worker_reported_it_gone(self, leader: Leader) -> None:
-        leader.told("w1")
-        leader.deploy(app("A", "A-g-1", "A-g-2"))
-        leader.told("w1")
-        leader.told("w2")
-        leader.settle()
+        leader.give_up_one_of_two()
         (stays,) = leader.told("w1", "A-g-1", "A-g-2")
         (moves,) = {"A-g-1", "A-g-2"} - {stays}
         assert leader.told("w2") == []

@@ -183,11 +183,7 @@ class TestTakingOver:
     def test_it_asks_workers_to_report_soon_while_they_may_be_handed_something(self) -> None:
         leader = Leader()
         leader.elect()
-        leader.told("w1")
-        leader.deploy(app("A", "A-g-1", "A-g-2"))
-        leader.told("w1")
-        leader.told("w2")
-        leader.settle()
+        leader.give_up_one_of_two()
         (stays,) = leader.told("w1", "A-g-1", "A-g-2")
         hurried = TIMING.hurried(workers=2)
         assert leader.beat("w2").timing == hurried, "w1 still runs what comes here"

@@ -153,11 +153,7 @@ def test_receiver_groups_say_what_kind_of_worker_they_need(leader: Leader) -> No
 
 
 def test_a_group_that_must_first_stop_elsewhere_says_where(leader: Leader) -> None:
-    leader.told("w1")
-    leader.deploy(app("A", "A-g-1", "A-g-2"))
-    leader.told("w1")
-    leader.told("w2")
-    leader.settle()
+    leader.give_up_one_of_two()
     assert "may still run on worker w1" in status(leader).reason
 
 
