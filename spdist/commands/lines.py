@@ -20,7 +20,7 @@ __all__ = ["Lines", "opened_lines"]
 
 _CHUNK = 1 << 16
 #: How long nothing may come until what has come is not kept waiting, s.
-_QUIET_S = 0.2
+_IDLE_S = 0.2
 
 
 class Lines(Iterator[str]):
@@ -71,7 +71,7 @@ class Lines(Iterator[str]):
         if self._lines or self._ended:
             return False
         try:
-            return not select.select([self._source.fileno()], [], [], _QUIET_S)[0]
+            return not select.select([self._source.fileno()], [], [], _IDLE_S)[0]
         except (OSError, ValueError):  # it is no file of the system, and so never waits
             return False
 

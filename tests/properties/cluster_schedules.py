@@ -97,7 +97,7 @@ def troubled_workers(world: World, rounds: int = 6) -> None:
 
 
 def lost_leaders(world: World, steps: int = 24) -> None:
-    """Let leaders end one after the other, at once succeeded by others, who do not hear of all workers soon.
+    """Let leaders end one after the other, immediately succeeded by others, who do not hear of all workers soon.
 
     What a new leader does not yet know of is what it may start a second time.
     """

@@ -137,7 +137,7 @@ def test_connections_come_and_go_and_leave_nothing(made: Callable[..., Listener]
                 raw.sendall(outgoing.read())
                 incoming.write(raw.recv(1 << 16))
         tls.write(REQUEST)
-        raw.sendall(outgoing.read())  # the end of the handshake and the request at once
+        raw.sendall(outgoing.read())  # the end of the handshake and the request in one write
         found = b""
         while b"200 OK" not in found:
             incoming.write(raw.recv(1 << 16))
