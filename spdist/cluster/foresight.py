@@ -87,7 +87,7 @@ class Foresight:
         return self._plans.restored(row.name, row.text, row.version, row.desired, row.origins)
 
     def _run(self) -> None:
-        while not self._stop.wait(self._polling_ms / 1000):
+        while not self._stop.is_set():
             try:
                 if self._store.versions() != {name: row.version for name, (row, _) in self._known.items()}:
                     self.deployments()
@@ -95,3 +95,4 @@ class Foresight:
                 _log.debug("what is new in the database is not known: %s", error.message)
             except Exception:
                 _log.exception("planning ahead failed; this is a defect")
+            self._stop.wait(self._polling_ms / 1000)
