@@ -36,7 +36,7 @@ from pathlib import Path
 
 import psutil
 
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.client import Caller, ClusterClient
 from spdist.cluster.streams import Streams
 from spdist.cluster.topics import stream_schema
 from spdist.engine.jars import kafka_jars
@@ -191,6 +191,7 @@ class Chaos:
         self.client = ClusterClient(urls, "admin", password, patience_s=60)
         # Who only looks must not wait for a leader: faults would last longer.
         self._looking = ClusterClient(urls, "admin", password, patience_s=0.5)
+        self._caller = Caller("admin", password, timeout_s=1.0)
         self.topics = TransportSettings("kafka", str(home / "topics"), KafkaSettings(f"{HOME}:{self.broker.port}"))
         self.password, self.mark = password, 0
 
@@ -237,7 +238,10 @@ class Chaos:
 
     def _all_there(self) -> bool:
         """Whether a manager could take over from the leader, and each worker take what another has."""
-        with contextlib.suppress(SpdistError):
+        with contextlib.suppress(SpdistError, ConnectionError):
+            # The leader's list names a manager for some seconds after it was killed, so each is asked itself.
+            for name in MANAGERS:
+                self._caller.call("GET", f"{self.nodes[name].url}/health")
             nodes = self._looking.nodes()
             warm = [worker["id"] for worker in nodes["workers"] if worker["ready"] and worker["warm"]]
             return len(nodes["managers"]) == len(MANAGERS) and len(warm) == len(WORKERS)
@@ -249,6 +253,7 @@ class Chaos:
             node.kill()
         self.client.close()
         self._looking.close()
+        self._caller.close()
         self.broker.stop()
         self.database.stop()
 
