@@ -39,6 +39,11 @@ from tests.cluster.shells import APP, FakeSpark, manager_config, plan, running_m
 
 Eventually = Callable[..., Any]
 
+#: With these times no lease expires within a test.
+SLOW = {"SPDIST__CLUSTER__HEARTBEAT_INTERVAL": "500", "SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100"}
+#: Longer than one lasts, s: a disk that is busy at the start leaves a row that its manager does not know to be its own.
+SLOW_S = 70
+
 
 def report(
     worker: str = "worker-1", sequence: int = 1, term: int = 0, groups: tuple[GroupReport, ...] = ()
@@ -73,9 +78,9 @@ def test_an_app_whose_topics_do_not_fit_is_not_deployed(tmp_path: Path, eventual
 
 # ----------------------------------------------------------------------------------------------------------- failover
 def test_a_standby_takes_over_with_all_apps(tmp_path: Path, eventually: Eventually) -> None:
-    with running_manager(manager_config(tmp_path, "manager-1")) as first:
-        eventually(first.leads, "the first leads")
-        with running_manager(manager_config(tmp_path, "manager-2")) as second:
+    with running_manager(manager_config(tmp_path, "manager-1", **SLOW)) as first:
+        eventually(first.leads, "the first leads", SLOW_S)
+        with running_manager(manager_config(tmp_path, "manager-2", **SLOW)) as second:
             assert first.deploy(APP, replace=False) == Deployed("Trades", created=True)
             assert not second.leads()
             eventually(lambda: len(second.known_managers()) == 2, "the managers know of each other")
@@ -89,12 +94,9 @@ def test_a_standby_takes_over_with_all_apps(tmp_path: Path, eventually: Eventual
 
 
 def test_who_stops_hands_the_leadership_back_at_once(tmp_path: Path, eventually: Eventually) -> None:
-    # With these times an expiry could not happen within the test.
-    slow = {"SPDIST__CLUSTER__HEARTBEAT_INTERVAL": "500", "SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100"}
-    with running_manager(manager_config(tmp_path, "manager-1", **slow)) as first:
-        # A disk that is busy just then leaves it with a row that it does not know to be its own.
-        eventually(first.leads, "the first leads", 70)
-        with running_manager(manager_config(tmp_path, "manager-2", **slow)) as second:
+    with running_manager(manager_config(tmp_path, "manager-1", **SLOW)) as first:
+        eventually(first.leads, "the first leads", SLOW_S)
+        with running_manager(manager_config(tmp_path, "manager-2", **SLOW)) as second:
             first.stop()
             eventually(second.leads, "the second leads long before the lease of the first would end")
 
