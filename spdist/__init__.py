@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
+    from spdist.facade import (
+        check,
+        connect,
+        connect_async,
+        explain,
+        graph,
+        output_of,
+        parse,
+        plan,
+        run,
+        siddhi,
+        transform,
+    )
     from spdist.frames import to_events, to_frame
     from spdist.headless import stop_signal
     from spdist.language.ast import SiddhiApp
@@ -52,12 +64,15 @@ __all__ = [
     "function",
     "graph",
     "load_config",
+    "output_of",
     "parse",
     "plan",
     "run",
+    "siddhi",
     "stop_signal",
     "to_events",
     "to_frame",
+    "transform",
     "window",
 ]
 
@@ -81,12 +96,15 @@ _HOMES = {
     "function": "spdist.extension",
     "graph": "spdist.facade",
     "load_config": "spdist.config",
+    "output_of": "spdist.facade",
     "parse": "spdist.facade",
     "plan": "spdist.facade",
     "run": "spdist.facade",
+    "siddhi": "spdist.facade",
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
+    "transform": "spdist.facade",
     "window": "spdist.extension",
 }
 

@@ -38,12 +38,15 @@ PUBLIC = [
     "function",
     "graph",
     "load_config",
+    "output_of",
     "parse",
     "plan",
     "run",
+    "siddhi",
     "stop_signal",
     "to_events",
     "to_frame",
+    "transform",
     "window",
 ]
 
