@@ -15,7 +15,7 @@ from spdist.engine.frames.spans import reach
 from spdist.engine.frames.wire import Told, Wire, by_shard
 from spdist.engine.memory import collect_rarely
 
-__all__ = ["run_batch_frames"]
+__all__ = ["run_batch_frames", "run_shards"]
 
 
 def run_batch_frames(plan: FramePlan, frames: Sequence[DataFrame]) -> DataFrame:
@@ -28,10 +28,10 @@ def run_batch_frames(plan: FramePlan, frames: Sequence[DataFrame]) -> DataFrame:
     else:
         rows = rows.repartition(1)
     ordered = rows.sortWithinPartitions("time", *wire.order)
-    return ordered.mapInArrow(lambda batches: _run(plan, batches), plan.result())
+    return ordered.mapInArrow(lambda batches: run_shards(plan, batches), plan.result())
 
 
-def _run(plan: FramePlan, batches: Iterator[Any]) -> Iterator[Any]:
+def run_shards(plan: FramePlan, batches: Iterator[Any]) -> Iterator[Any]:
     """Run the shards of a partition, usually one, in a task."""
     arrow_without_pandas()
     collect_rarely()

@@ -13,8 +13,6 @@ from functools import partial, reduce
 from hashlib import sha256
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,13 +20,12 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 from spdist.engine.columns import arrow_without_pandas
 from spdist.engine.compile import own_workers
-from spdist.engine.frames.island import FrameIsland, batch_records
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.routing import route
+from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.state import FrameHome, QueryStart
-from spdist.engine.frames.wire import Told, Wire, by_shard
+from spdist.engine.frames.wire import Wire
 from spdist.engine.memory import collect_rarely, set_aside
-from spdist.engine.shard import Shard
 from spdist.errors import EngineError
 
 __all__ = ["run_streaming_frames"]
@@ -87,29 +84,8 @@ def _logical(frame: Any) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------- in tasks
-class _Kept:
-    """What a Python process keeps of one start of a query: the live state of shards that its tasks have run."""
-
-    def __init__(self, plan: FramePlan, home: FrameHome, start: QueryStart) -> None:
-        self._plan = plan
-        self._home = home
-        self._opening = home.enter(plan, start)
-        self._shards: dict[int, Shard] = {}
-
-    def process(self, number: int, start: QueryStart, told: Told, rows: Any) -> list[Any]:
-        """Run one batch of a shard, and return what it puts out."""
-        plan = self._plan
-        if number not in self._shards:
-            store, make = self._home.store(number, plan.shards), partial(FrameIsland, plan, number)
-            self._shards[number] = Shard(store, self._opening, make, commits=True)
-        shard = self._shards[number]
-        if not shard.is_before(start.batch):
-            self._home.check_shard(shard.store, start)
-        return shard.process(start.batch, batch_records(told.intervals, rows), 0, {})
-
-
-#: By the directory of the state, of the newest start that this process has worked for.
-_KEPT: dict[str, tuple[str, _Kept]] = {}
+#: What this process keeps of the newest start that it has worked for, by the directory of its state.
+_KEPT: dict[str, tuple[str, FrameShards]] = {}
 
 
 def _run(plan: FramePlan, home: FrameHome, order: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
@@ -118,25 +94,12 @@ def _run(plan: FramePlan, home: FrameHome, order: Sequence[str], batches: Iterat
     collect_rarely()
     start = _start()
     set_aside(start.batch)
-    kept = _kept(plan, home, start)
-    parts: dict[int, list[Any]] = {}
-    told: dict[int, Told] = {}
-    for batch in batches:
-        for shard, rows in by_shard(batch):
-            if rows.num_rows:
-                events = told.setdefault(shard, Told()).events(rows)
-                parts.setdefault(shard, []).append(events)
-    for shard in sorted(parts):
-        yield from kept.process(shard, start, told[shard], _sorted(parts.pop(shard), order))
-
-
-def _kept(plan: FramePlan, home: FrameHome, start: QueryStart) -> _Kept:
     place, key = str(home.directory), f"{start.run} {plan.token}"
     known = _KEPT.get(place)
     if known is None or known[0] != key:
         _KEPT.pop(place, None)
-        _KEPT[place] = known = (key, _Kept(plan, home, start))
-    return known[1]
+        _KEPT[place] = known = (key, FrameShards(plan, home, start))
+    yield from known[1].process(start, order, batches)
 
 
 def _start() -> QueryStart:
@@ -146,17 +109,3 @@ def _start() -> QueryStart:
     if query is None or batch is None:
         raise EngineError("a streaming frame is run by a streaming query", hint="start it with .writeStream")
     return QueryStart(query, task.getLocalProperty("spark.jobGroup.id") or "", int(batch))
-
-
-def _sorted(parts: Sequence[Any], order: Sequence[str]) -> Any:
-    """Return rows as one table, by time; the order of a shuffle is another one each time."""
-    rows = pa.Table.from_batches(parts)
-    times = rows.column("time").to_numpy()
-    if not bool((times[1:] > times[:-1]).all()):
-        keys = [(name, "ascending") for name in ("time", *order)]
-        rows = rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_start"))
-    return rows.drop_columns([name for name in rows.column_names if not _stays(name)])
-
-
-def _stays(name: str) -> bool:
-    return name in ("time", "stream") or name.startswith("value_")
