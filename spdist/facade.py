@@ -257,8 +257,8 @@ def transform(
     Returns
     -------
     DataFrame
-        A column for each attribute of the output, an object being its JSON; ``event_time`` (timestamp), and
-        ``event_id`` (string), which a repetition gives again. Of several outputs: ``stream``, ``event_time``,
+        A column for each attribute of the output, an object that is no text being its JSON; ``event_time`` (timestamp),
+        and ``event_id`` (string), which a repetition gives again. Of several outputs: ``stream``, ``event_time``,
         ``event_id``, and for each output a struct of its attributes; `output_of` returns one of them.
 
     Raises

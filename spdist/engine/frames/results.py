@@ -179,4 +179,4 @@ class Results:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else json_text(value)
+    return value if value is None or isinstance(value, str) else json_text(value)

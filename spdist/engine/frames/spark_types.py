@@ -23,7 +23,7 @@ _FITTING: dict[Type, tuple[type[spark.DataType], ...]] = {
 }
 #: What an object may be made of.
 _PLAIN = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType, spark.DoubleType)
-#: The type of a result's column; an object is its JSON.
+#: The type of a result's column; an object is its text or its JSON.
 _RESULTS: dict[Type, tuple[spark.DataType, Any]] = {
     Type.STRING: (spark.StringType(), pa.string()),
     Type.INT: (spark.IntegerType(), pa.int32()),
