@@ -167,7 +167,9 @@ class Told:
 
 def by_shard(batch: Any) -> Iterator[tuple[int, Any]]:
     """Yield the rows of each shard in a batch; where Spark has put partitions together those of several take turns."""
-    if "shard" not in batch.schema.names or not batch.num_rows:
+    if not batch.num_rows:
+        return
+    if "shard" not in batch.schema.names:
         yield 0, batch
         return
     shards = batch.column("shard")
