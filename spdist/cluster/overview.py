@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
-__all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
+from spdist.look import table_html, table_text
 
-_COLOURS = {
-    "RUNNING": "#1a7f37",
-    "DEPLOYING": "#9a6700",
-    "WAITING": "#9a6700",
-    "UNREACHABLE": "#bc4c00",
-    "FAILED": "#cf222e",
-}
+__all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +60,10 @@ class AppStatus:
         return cls(view["name"], view["state"], view["reason"], view["version"], groups)
 
     def __str__(self) -> str:
-        return _text_table(f"{self.name} (version {self.version}): {self.state}", _GROUP_HEAD, _group_rows([self]))
+        return table_text(_GROUP_HEAD, _group_rows([self]), title=f"{self.name} (version {self.version}): {self.state}")
 
     def _repr_html_(self) -> str:
-        return _html_table(f"{self.name} (version {self.version})", _GROUP_HEAD, _group_rows([self]))
+        return table_html(_GROUP_HEAD, _group_rows([self]), caption=f"{self.name} (version {self.version})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +170,15 @@ class ClusterStatus:
         title = f"cluster {self.group_id}: {self.leader} leads in term {self.term}"
         return "\n".join(
             [
-                _text_table(title, _NODE_HEAD, self._node_rows()),
-                _text_table("apps", _GROUP_HEAD, _group_rows(self.apps)),
+                table_text(_NODE_HEAD, self._node_rows(), title=title),
+                table_text(_GROUP_HEAD, _group_rows(self.apps), title="apps"),
             ]
         )
 
     def _repr_html_(self) -> str:
         title = f"Cluster {self.group_id}: {self.leader} leads in term {self.term}"
-        return _html_table(title, _NODE_HEAD, self._node_rows()) + _html_table(
-            "Apps", _GROUP_HEAD, _group_rows(self.apps)
+        return table_html(_NODE_HEAD, self._node_rows(), caption=title) + table_html(
+            _GROUP_HEAD, _group_rows(self.apps), caption="Apps"
         )
 
     def _node_rows(self) -> list[tuple[str, ...]]:
@@ -216,20 +209,3 @@ def _group_rows(apps: Iterable[AppStatus]) -> list[tuple[str, ...]]:
         if not app.groups:
             rows.append((app.name, "", app.state, "-", app.reason))
     return rows
-
-
-def _text_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-    return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
-
-
-def _html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def cell(value: str) -> str:
-        colour = _COLOURS.get(value)
-        style = f' style="color:{colour};font-weight:600"' if colour else ""
-        return f"<td{style}>{escape(value)}</td>"
-
-    header = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
-    return f"<table><caption>{escape(title)}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"

@@ -10,20 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 
+from spdist.look import STATE_COLOURS, details_html, headline_html
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, Layout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology
 
-__all__ = ["STATE_COLOURS", "to_html", "to_svg", "to_text"]
+__all__ = ["to_html", "to_svg", "to_text"]
 
-#: Colours of states; legible on white and on black.
-STATE_COLOURS = {
-    "RUNNING": "#2da44e",
-    "DEPLOYING": "#bf8700",
-    "WAITING": "#8b949e",
-    "UNREACHABLE": "#bc4c00",
-    "FAILED": "#e5484d",
-}
 _WORDS = {
     Kind.TABLE: "a table in a store",
     Kind.INMEMORYTABLE: "a table in memory",
@@ -90,16 +83,15 @@ def to_svg(topology: Topology, placement: Facts | None = None, states: Facts | N
 
 def to_html(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
     """Return the picture with a line of facts above it and the child apps folded away; parameters as in `to_text`."""
-    headline = escape(to_text(topology).splitlines()[0])
     texts = "".join(
-        f"<details><summary><code>{escape(instance.name)}</code></summary><pre>{escape(instance.text)}</pre></details>"
+        details_html(instance.name, f"<pre>{escape(instance.text)}</pre>")
         for group in topology.groups
         for instance in group.instances
     )
     return (
-        f'<div><div style="font-weight:600;margin-bottom:4px">{headline}</div>'
+        f"<div>{headline_html(to_text(topology).splitlines()[0])}"
         f'<div style="overflow-x:auto">{to_svg(topology, placement, states)}</div>'
-        f"<details><summary>SiddhiQL of the instances</summary>{texts}</details></div>"
+        f"{details_html('SiddhiQL of the instances', texts)}</div>"
     )
 
 
