@@ -183,7 +183,7 @@ def table_html(
     above = f'<caption style="{_CAPTION}">{escape(caption)}</caption>' if caption else ""
     notes = "".join(note_html(note) for note in _more(more))
     return (
-        f'<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:0 0 8px 0">{above}'
+        f'<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:0 0 8px 0;color:inherit">{above}'
         f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
     )
 
