@@ -9,7 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spdist.errors import MappingError, SiddhiAppError, UnauthorizedError
+from spdist.errors import MappingError, SiddhiAppError, SiddhiTypeError, UnauthorizedError
 from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 
@@ -33,9 +33,16 @@ def parse(text: str) -> SiddhiApp:
     ------
     SiddhiSyntaxError
         The text does not follow the grammar; shows where.
+    SiddhiTypeError
+        It is no text.
     """
     from spdist.language.parser import parse as parse_text
 
+    if not isinstance(text, str):
+        raise SiddhiTypeError(
+            f"an app is its text, or what spdist.parse made of it, not a {type(text).__name__}: {str(text)[:100]}",
+            hint="read a file with Path('app.siddhi').read_text()",
+        )
     return parse_text(text)
 
 
@@ -58,7 +65,7 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     from spdist.language.checker import check as check_tree
 
     known = catalog(scripts)
-    checked = check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    checked = check_tree(app, known) if isinstance(app, SiddhiApp) else check_tree(parse(app), known, app)
     return replace(checked, picture=_picture)
 
 
@@ -125,8 +132,7 @@ def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
         return plan_tree(checked.app, checked, transport)
     except SiddhiAppError as error:
         if isinstance(app, str):
-            for one in {error, *error.errors}:
-                one.text = app  # so that each shows its line
+            error.show_in(app)
         raise
 
 
