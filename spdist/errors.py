@@ -6,7 +6,8 @@ The code of a class is part of the product: it is what scripts match on and what
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 from spdist.spans import Span
 
@@ -107,6 +108,24 @@ class SiddhiAppError(SpdistError, ValueError):
     def __init__(self, message: str, *, errors: tuple[SiddhiAppError, ...] = (), **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
         self.errors: tuple[SiddhiAppError, ...] = errors or (self,)
+
+    @classmethod
+    def of_all(cls, headline: str, errors: Sequence[SiddhiAppError]) -> Self:
+        """Return the error that stands for all of `errors`, and lists them below its headline."""
+        return cls(_listed(headline, errors), errors=tuple(errors))
+
+    def show_in(self, text: str) -> Self:
+        """Have this error, and all that it stands for, show their lines of the app's text; return it."""
+        self.text = text
+        for one in self.errors:
+            one.text = text
+        if self.errors != (self,):
+            self.message = _listed(self.message.splitlines()[0], self.errors)
+        return self
+
+
+def _listed(headline: str, errors: Sequence[SiddhiAppError]) -> str:
+    return "\n".join([headline, *(f"{number}. {error}" for number, error in enumerate(errors, 1))])
 
 
 class SiddhiSyntaxError(SiddhiAppError):

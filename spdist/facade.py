@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spdist.errors import MappingError, SiddhiAppError, UnauthorizedError
+from spdist.errors import MappingError, SiddhiAppError, SiddhiTypeError, UnauthorizedError
 from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 
@@ -32,9 +33,16 @@ def parse(text: str) -> SiddhiApp:
     ------
     SiddhiSyntaxError
         The text does not follow the grammar; shows where.
+    SiddhiTypeError
+        It is no text.
     """
     from spdist.language.parser import parse as parse_text
 
+    if not isinstance(text, str):
+        raise SiddhiTypeError(
+            f"an app is its text, or what spdist.parse made of it, not a {type(text).__name__}: {str(text)[:100]}",
+            hint="read a file with Path('app.siddhi').read_text()",
+        )
     return parse_text(text)
 
 
@@ -57,7 +65,14 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     from spdist.language.checker import check as check_tree
 
     known = catalog(scripts)
-    return check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    checked = check_tree(app, known) if isinstance(app, SiddhiApp) else check_tree(parse(app), known, app)
+    return replace(checked, picture=_picture)
+
+
+def _picture(checked: CheckedApp) -> str:
+    from spdist.planning.graph import app_graph
+
+    return app_graph(checked)._repr_html_()
 
 
 def graph(app: str | SiddhiApp) -> AppGraph:
@@ -117,8 +132,7 @@ def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
         return plan_tree(checked.app, checked, transport)
     except SiddhiAppError as error:
         if isinstance(app, str):
-            for one in {error, *error.errors}:
-                one.text = app  # so that each shows its line
+            error.show_in(app)
         raise
 
 
