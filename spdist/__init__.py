@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
+    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run, why
     from spdist.frames import to_events, to_frame
     from spdist.headless import stop_signal
     from spdist.language.ast import SiddhiApp
@@ -58,6 +58,7 @@ __all__ = [
     "stop_signal",
     "to_events",
     "to_frame",
+    "why",
     "window",
 ]
 
@@ -87,6 +88,7 @@ _HOMES = {
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
+    "why": "spdist.facade",
     "window": "spdist.extension",
 }
 

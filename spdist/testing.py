@@ -19,23 +19,27 @@ Examples
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from spdist.engine.causes import BUDGET, minimal_causes
+from spdist.engine.evidence import Evidence
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.errors import SiddhiTypeError
+from spdist.engine.recording import Recorder
+from spdist.engine.same import same_values
+from spdist.errors import NotFoundError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.frames import to_row
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
-from spdist.language.parser import parse, read_time
+from spdist.language.parser import parse, parse_on_demand, read_time
 from spdist.language.scope import undefined
 from spdist.language.types import Schema
 from spdist.planning.fingerprints import ElementChange
+from spdist.progress import ProgressLine
 
 __all__ = ["Seen", "VirtualApp"]
 
@@ -84,7 +88,8 @@ class VirtualApp:
 
     State
     -----
-    ``history``: everything that went in and came out, in order, for as long as the object lives.
+    ``history``: everything that went in and came out, in order, for as long as the object lives; what went in is
+    kept once more for `explain`.
     """
 
     def __init__(self, text: str, start: int | None = None, scripts: bool | None = None) -> None:
@@ -93,11 +98,13 @@ class VirtualApp:
         self._read: dict[str, int] = {}
         #: Rows that were sent and that the observers have not seen yet: they are in the history already.
         self._sent: list[tuple[str, Row]] = []
+        #: None before the app has started.
+        self._recorder: Recorder | None = None
         self._scripts = scripts
         self._app = self._made(self.checked)
-        self._began = start is not None or not self.checked.playback
-        if self._began:
+        if start is not None or not self.checked.playback:
             self._app.start(start or 0)
+            self._recorder = Recorder(self.checked, start or 0)
 
     def _made(self, checked: CheckedApp) -> LocalApp:
         app = LocalApp(checked, stores=outside_stores(checked))
@@ -107,18 +114,20 @@ class VirtualApp:
 
     def _observer(self, stream: str) -> Any:
         def see(timestamp: int, row: Row) -> None:
-            for position, (to, sent) in enumerate(self._sent):
-                if to == stream and sent is row:
-                    del self._sent[position]
-                    return
-            self.history.append(Seen(stream, timestamp, row, False))
+            sent = next((i for i, (to, one) in enumerate(self._sent) if to == stream and one is row), None)
+            if sent is None:
+                self.history.append(Seen(stream, timestamp, row, False))
+            else:
+                del self._sent[sent]
+            if self._recorder is not None:
+                self._recorder.came(stream, timestamp, row, sent is not None)
 
         return see
 
     @property
     def clock(self) -> int:
         """The app's time, ms; 0 before it has started."""
-        return self._app.clock if self._began else 0
+        return self._app.clock if self._recorder is not None else 0
 
     # What a test does.
 
@@ -154,6 +163,8 @@ class VirtualApp:
         time = self.clock if at is None else at
         if not self._app.jumps.is_too_far(time):
             self.advance(to=time)
+        assert self._recorder is not None
+        self._recorder.sent(stream, time, made, self.clock)
         self.history += [Seen(stream, time, row, True) for row in made]
         self._sent = [(stream, row) for row in made]
         if len(made) == 1:
@@ -177,7 +188,8 @@ class VirtualApp:
         if by is not None:
             to = self.clock + (_duration(by) if isinstance(by, str) else by)
         assert to is not None
-        self._began = True
+        if self._recorder is None:
+            self._recorder = Recorder(self.checked, to)
         self._app.advance(to)
 
     def snapshot(self) -> bytes:
@@ -186,8 +198,8 @@ class VirtualApp:
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
-        self._began = True
         self._app.restore(state)
+        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
 
     def update(self, text: str) -> tuple[ElementChange, ...]:
         """Go on with another text from where the app is, as an update of a deployed app does; the history stays.
@@ -213,7 +225,9 @@ class VirtualApp:
         state = self._app.snapshot()
         self._app.stop()
         self.checked, self._app = checked, self._made(checked)
-        return self._app.carry_over(state)
+        changes = self._app.carry_over(state)
+        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
+        return changes
 
     # What a test looks at.
 
@@ -242,7 +256,7 @@ class VirtualApp:
         __tracebackhide__ = True
         found = self.take(stream)
         expected = [tuple(row) for row in rows]
-        if len(found) != len(expected) or not all(map(_same, expected, found)):
+        if len(found) != len(expected) or not all(map(same_values, expected, found)):
             raise AssertionError(_difference(stream, self._schema(stream), expected, found))
 
     def expect_nothing(self, stream: str) -> None:
@@ -253,7 +267,58 @@ class VirtualApp:
     def query(self, text: str) -> list[Row]:
         """Return the rows of an on-demand query, such as ``from Stock on price > 5.0 select name``."""
         rows: list[Row] = self._app.query(text).rows
+        if self._recorder is not None and parse_on_demand(text).output is not None:
+            self._recorder.wrote(text, self.clock)
         return rows
+
+    def explain(
+        self,
+        stream: str,
+        which: int | Sequence[Any] = -1,
+        *,
+        attributes: Sequence[str] | None = None,
+        budget: int = BUDGET,
+    ) -> Evidence:
+        """Return why an event came out: the events that caused it, none of which can be left out.
+
+        Parameters
+        ----------
+        stream : str
+            Where it came out.
+        which : int or sequence
+            Which of `rows`: a place among them, or its values, of which the last are meant. By default the last one.
+        attributes : sequence of str, optional
+            Those whose values matter, by default all; leave out what is never the same, such as a UUID.
+        budget : int
+            How many events may be sent again to find out.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such event, or it came before `restore` or `update`, from where on there is a recording.
+
+        Examples
+        --------
+        >>> app = VirtualApp("define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;")
+        >>> for value in (1, 2, 3):
+        ...     app.send("S", value)
+        >>> [cause.row for cause in app.explain("Out", (5,)).causes]
+        [(2,), (3,)]
+        """
+        self._schema(stream)
+        if self._recorder is None:
+            raise NotFoundError("the app has not started, so nothing came out", hint="send an event, or let time pass")
+        number, expected = self._recorder.find(stream, which)
+        with ProgressLine() as line:
+            return minimal_causes(
+                self._recorder.recording(self.clock),
+                stream,
+                number,
+                expected=expected,
+                attributes=attributes,
+                budget=budget,
+                progress=line.show,
+            )
 
     @property
     def lost(self) -> int:
@@ -291,19 +356,6 @@ def _duration(text: str) -> int:
     return milliseconds
 
 
-def _same(expected: Any, found: Any) -> bool:
-    if isinstance(expected, bool) or isinstance(found, bool):
-        return expected is found
-    if isinstance(expected, int | float) and isinstance(found, int | float):
-        if isinstance(expected, int) and isinstance(found, int):
-            return expected == found
-        both_nan = math.isnan(expected) and math.isnan(found)
-        return both_nan or math.isclose(expected, found, rel_tol=1e-6, abs_tol=1e-9)
-    if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
-        return len(expected) == len(found) and all(map(_same, expected, found))
-    return bool(expected == found)
-
-
 def _shown(row: Row) -> str:
     return f"({', '.join(map(repr, row))})"
 
@@ -313,7 +365,7 @@ def _difference(stream: str, schema: Schema, expected: Sequence[Row], found: Seq
     for number in range(max(len(expected), len(found))):
         wanted = _shown(expected[number]) if number < len(expected) else "nothing"
         got = _shown(found[number]) if number < len(found) else "nothing"
-        equal = number < len(expected) and number < len(found) and _same(expected[number], found[number])
+        equal = number < len(expected) and number < len(found) and same_values(expected[number], found[number])
         lines.append(
             f"  {number + 1}. {wanted}" if equal else f"  {number + 1}. expected {wanted}\n     found    {got}"
         )

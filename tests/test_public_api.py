@@ -44,6 +44,7 @@ PUBLIC = [
     "stop_signal",
     "to_events",
     "to_frame",
+    "why",
     "window",
 ]
 
