@@ -30,6 +30,7 @@ from spdist.commands.explained import explained, read_text
 from spdist.commands.tls import tls_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
+from spdist.look import bytes_text
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
@@ -452,7 +453,7 @@ def _told(progress: Progress) -> str:
     told = (
         f"{status.name}: {status.state.lower()}, {progress.rate:.0f} events/s, {status.events_in} in, "
         f"{status.events_out} out, lag {status.lag}, batch {status.batch_ms} ms, state {status.state_rows} rows, "
-        f"{status.state_bytes / 1e6:.1f} MB, memory {status.memory_bytes / 1e6:.0f} MB"
+        f"{bytes_text(status.state_bytes)}, memory {bytes_text(status.memory_bytes)}"
     )
     if rejected := sum(status.rejected.values()):
         told += f", {rejected} rejected"

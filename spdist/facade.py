@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,14 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     from spdist.language.checker import check as check_tree
 
     known = catalog(scripts)
-    return check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    checked = check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    return replace(checked, picture=_picture)
+
+
+def _picture(checked: CheckedApp) -> str:
+    from spdist.planning.graph import app_graph
+
+    return app_graph(checked)._repr_html_()
 
 
 def graph(app: str | SiddhiApp) -> AppGraph:
@@ -209,8 +217,9 @@ def why(
     >>> app = "define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;"
     >>> print(why(app, {"S": [(1, (1,)), (2, (2,)), (3, (3,))]}, "Out"))
     Out at 3 ms: s=5, caused by 2 of 3 events
-      2 ms  S #1  v=2   without it: s=3
-      3 ms  S #2  v=3   without it: nothing
+      time  stream  event  values  without it
+      2 ms  S           1  v=2     s=3
+      3 ms  S           2  v=3     nothing
     """
     from spdist.engine.causes import BUDGET, minimal_causes
     from spdist.engine.recording import Recording

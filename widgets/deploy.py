@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spdist
 from spdist.errors import NotFoundError, SiddhiAppError, SpdistError
+from spdist.look import problem_html
 from spdist.planning.drawing import to_html, to_text
-from widgets.panel import Panel, problem_html
+from widgets.panel import Panel
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from widgets.panel import Panel, html_table, text_table, time_text
+from spdist.look import table_html, table_text, time_text
+from widgets.panel import Panel
 
 __all__ = ["HasJournal", "JournalPanel"]
 
@@ -51,11 +52,11 @@ class JournalPanel(Panel[Entries]):
 
     def text_of(self, view: Entries) -> str:
         """Return a table."""
-        return text_table(_COLUMNS, _rows(view))
+        return table_text(_COLUMNS, _rows(view))
 
     def html_of(self, view: Entries) -> str:
         """Return a table."""
-        return html_table(_COLUMNS, _rows(view))
+        return table_html(_COLUMNS, _rows(view))
 
 
 def _rows(view: Entries) -> list[tuple[str, ...]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 from spdist.errors import DeploymentTimeoutError, SpdistError
-from widgets.panel import Line, Panel, html_table, text_table, time_text
+from spdist.look import headline_html, table_html, table_text, time_text
+from widgets.panel import Line, Panel
 
 if TYPE_CHECKING:
     from spdist.cluster.overview import ClusterStatus
@@ -55,12 +55,12 @@ class MonitorPanel(Panel["ClusterStatus"]):
 
     def text_of(self, view: ClusterStatus) -> str:
         """Return two tables: nodes and group instances."""
-        return f"{_headline(view)}\n{text_table(_NODES, _node_rows(view))}\n\n{text_table(_GROUPS, _group_rows(view))}"
+        return f"{_headline(view)}\n{table_text(_NODES, _node_rows(view))}\n\n{table_text(_GROUPS, _group_rows(view))}"
 
     def html_of(self, view: ClusterStatus) -> str:
         """Return two tables: nodes and group instances."""
-        headline = f'<div style="font-weight:600">{escape(_headline(view))}</div>'
-        return f"{headline}{html_table(_NODES, _node_rows(view))}{html_table(_GROUPS, _group_rows(view))}"
+        headline = headline_html(_headline(view))
+        return f"{headline}{table_html(_NODES, _node_rows(view))}{table_html(_GROUPS, _group_rows(view))}"
 
     def wait(
         self, progress: Callable[[], tuple[int, int]], what: str, timeout_s: float = 60.0, beside: object = ""

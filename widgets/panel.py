@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Generic, Self, TypeVar
 
 from spdist.errors import SpdistError
-from spdist.planning.drawing import STATE_COLOURS
+from spdist.look import problem_html
 
-__all__ = ["Line", "Panel", "html_table", "problem_html", "text_table", "time_text"]
+__all__ = ["Line", "Panel"]
 
 View = TypeVar("View")
 
@@ -181,41 +180,6 @@ def _kernel() -> Any:
     return getattr(get_ipython(), "kernel", None)
 
 
-# --- forms of a table
-def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in columns, without frames."""
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
-
-
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; cells that are states have their colour, as in the drawing."""
-
-    def cell(text: str) -> str:
-        colour = STATE_COLOURS.get(text)
-        return f'<td style="color:{colour};font-weight:600">{text}</td>' if colour else f"<td>{escape(text)}</td>"
-
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    header = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return f'<table style="text-align:left"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def time_text(ms: float | None) -> str:
-    """Return a time, ms since 1970, as text in UTC; nothing where there is none, or it is no date."""
-    try:
-        return "" if ms is None else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
 def _stale_html(error: Exception) -> str:
     """Return a note above a view that was true once: in a saved notebook the cluster has long been stopped."""
     return f'<div style="opacity:0.6">as it was last seen: {escape(str(error).splitlines()[0])}</div>'
-
-
-def problem_html(error: Exception) -> str:
-    """Return an error as people should see it: what, where, and what to do."""
-    return f'<pre style="color:{STATE_COLOURS["FAILED"]};white-space:pre-wrap">{escape(str(error))}</pre>'

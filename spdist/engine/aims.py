@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spdist.engine.evidence import Came, moment, value_text
+from spdist.engine.evidence import Came, value_text
 from spdist.engine.recording import Recording, replay
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError, StateError
+from spdist.history import clock_text
 from spdist.language.scope import undefined
 from spdist.operators.base import Arrival, Row
 
@@ -86,8 +87,8 @@ def find_aim(
     event = Came(stream, *came[number])
     if expected is not None and not same_values(expected, (event.timestamp, event.row), _TOLERANCE):
         raise StateError(
-            f"replayed, event {number} of '{stream}' is {event.row!r} at {moment(event.timestamp)}, "
-            f"not {expected[1]!r} at {moment(expected[0])}",
+            f"replayed, event {number} of '{stream}' is {event.row!r} at {clock_text(event.timestamp)}, "
+            f"not {expected[1]!r} at {clock_text(expected[0])}",
             hint="the app depends on what is not recorded: a database, or a function with a state of its own",
         )
     compared = tuple(i for i, name in enumerate(names) if attributes is None or name in attributes)
@@ -121,4 +122,4 @@ def came_instead(event: Came, names: Sequence[str], instead: Sequence[Arrival], 
         differing = [i for i in range(len(row)) if not same_values(event.row[i], row[i])]
         return ", ".join(f"{names[i]}={value_text(row[i])}" for i in differing) or "the same, but less often"
     others = [timestamp for timestamp, row in new if same_values(event.row, row)]
-    return f"the same at {moment(max(others))}" if others else "nothing"
+    return f"the same at {clock_text(max(others))}" if others else "nothing"

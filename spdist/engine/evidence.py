@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from html import escape
 from typing import Any, Literal
 
+from spdist.history import clock_text
+from spdist.look import Shown, headline_html, table_html, table_text
 from spdist.operators.base import Row
 from spdist.planning import svg
 from spdist.planning.layout import Layout
 
-__all__ = ["Came", "Cause", "Evidence", "Interval", "moment", "shown", "value_text"]
+__all__ = ["Came", "Cause", "Evidence", "Interval", "shown", "value_text"]
 
 #: What is listed of each kind, and drawn of each stream; what is more is counted.
 _MOST_LISTED = 200
-_YEAR_MS = 365 * 86_400_000
 _TONES = {"cause": "#2f81f7", "through": "#8b949e", "alert": "#cf222e", "absence": "#bf8700", "window": "#a371f7"}
 _LANE, _WIDTH = 26.0, 560.0
 
@@ -77,14 +77,14 @@ class Interval:
     length_ms: int | None
 
     def __str__(self) -> str:
-        between = f"from {moment(self.begin)} to" if self.begin is not None else "before"
+        between = f"from {clock_text(self.begin)} to" if self.begin is not None else "before"
         what = f"no {self.text}" if self.kind == "absence" else f"window {self.text}"
         lasting = "" if self.begin is not None or self.length_ms is None else f" for {self.length_ms:,} ms"
-        return f"{what}{lasting} {between} {moment(self.end)} ({self.query})"
+        return f"{what}{lasting} {between} {clock_text(self.end)} ({self.query})"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Shown):
     """The events that caused one event; in a notebook a timeline and a table.
 
     Replayed without all others they still cause it, with the same values at the same time; without any one of them
@@ -126,13 +126,25 @@ class Evidence:
     names: dict[str, tuple[str, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
+        """Return plain data; objects in rows as text."""
+        return {
+            "app": self.app,
+            **_event_dict(self.event),
+            "clock": self.clock,
+            "causes": [
+                {**_event_dict(one), "position": one.position, "without": one.without or None} for one in self.causes
+            ],
+            "intervals": [asdict(one) for one in self.intervals],
+            "through": [_event_dict(one) for one in self.through],
+            "sent": self.sent,
+            "replays": self.replays,
+            "minimal": self.minimal,
+        }
 
     @property
     def headline(self) -> str:
         """What came out, and of how much it was made, in one line."""
-        told = f"{self.event.stream} at {moment(self.event.timestamp)}: {self._row(self.event)}"
+        told = f"{self.event.stream} at {clock_text(self.event.timestamp)}: {self._row(self.event)}"
         if not self.causes:
             return f"{told}, caused by time alone"
         share = f"{len(self.causes):,} of {self.sent:,} events"
@@ -141,36 +153,23 @@ class Evidence:
     def _row(self, event: Came | Cause) -> str:
         return shown(self.names.get(event.stream, ()), event.row)
 
-    # --- text
-    def __str__(self) -> str:
-        lines = [self.headline]
-        for cause in self.causes[:_MOST_LISTED]:
-            without = f"   without it: {cause.without}" if cause.without else ""
-            place = f"{cause.stream} #{cause.position}"
-            lines.append(f"  {moment(cause.timestamp)}  {place}  {self._row(cause)}{without}")
-        if len(self.causes) > _MOST_LISTED:
-            lines.append(f"  and {len(self.causes) - _MOST_LISTED:,} more")
-        lines += [f"  {interval}" for interval in self.intervals]
-        return "\n".join(lines)
+    # --- text and HTML
+    def _table(self) -> tuple[list[str], list[list[object]]]:
+        rows = [
+            [clock_text(one.timestamp), one.stream, one.position, self._row(one), one.without] for one in self.causes
+        ]
+        return ["time", "stream", "event", "values", "without it"], rows
 
-    # --- HTML
+    def __str__(self) -> str:
+        table = table_text(*self._table(), title=self.headline, limit=_MOST_LISTED) if self.causes else self.headline
+        return "\n".join([table, *(f"  {interval}" for interval in self.intervals)])
+
     def to_html(self) -> str:
         """Return headline, timeline and table as HTML with everything escaped."""
-        rows = [
-            (moment(one.timestamp), f"{one.stream} #{one.position}", self._row(one), one.without)
-            for one in self.causes[:_MOST_LISTED]
-        ]
-        if len(self.causes) > _MOST_LISTED:
-            rows.append(("", f"and {len(self.causes) - _MOST_LISTED:,} more", "", ""))
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        head = "".join(f"<th>{name}</th>" for name in ("time", "event", "values", "without it"))
-        table = f'<table style="text-align:left"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         said = "".join(f"<li>{escape(str(one))}</li>" for one in self.intervals)
-        return (
-            f'<div><div style="font-weight:600;margin-bottom:4px">{escape(self.headline)}</div>'
-            f'<div style="overflow-x:auto">{self.to_svg()}</div>{f"<ul>{said}</ul>" if said else ""}'
-            f"{table if rows else ''}</div>"
-        )
+        table = table_html(*self._table(), limit=_MOST_LISTED) if self.causes else ""
+        picture = f'<div style="overflow-x:auto">{self.to_svg()}</div>'
+        return f"<div>{headline_html(self.headline)}{picture}{f'<ul>{said}</ul>' if said else ''}{table}</div>"
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -206,22 +205,17 @@ class Evidence:
             begin = first if lasting.begin is None else lasting.begin
             body.append(_bar(x(begin), x(lasting.end), _LANE * (number + 0.5), lasting.kind, str(lasting)))
         bottom = _LANE * len(labels) + 12
-        body.append(svg.text(left, bottom, moment(first), small=True))
-        body.append(svg.text(left + _WIDTH, bottom, moment(last), anchor="end", small=True))
+        body.append(svg.text(left, bottom, clock_text(first), small=True))
+        body.append(svg.text(left + _WIDTH, bottom, clock_text(last), anchor="end", small=True))
         return svg.picture(Layout(left + _WIDTH + 16, bottom + 8, {}, {}, {}), f"Why {self.headline}", body)
 
     def _told(self, one: Came | Cause) -> str:
-        return f"{one.stream} {moment(one.timestamp)} {self._row(one)}"
+        return f"{one.stream} {clock_text(one.timestamp)} {self._row(one)}"
 
 
-def moment(ms: int) -> str:
-    """Return a time for people: UTC to the millisecond, or plain ms where it is of a clock that began with 0."""
-    if 0 <= ms < _YEAR_MS:
-        return f"{ms:,} ms"
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    except (ValueError, OverflowError, OSError):
-        return f"{ms:,} ms"
+def _event_dict(event: Came | Cause) -> dict[str, Any]:
+    row = [value if isinstance(value, str | int | float | None) else repr(value) for value in event.row]
+    return {"stream": event.stream, "timestamp": event.timestamp, "row": row}
 
 
 def shown(names: Sequence[str], row: Sequence[Any]) -> str:

@@ -355,11 +355,11 @@ def test_a_cluster_shows_itself_as_text_and_in_a_notebook(manager: Manager, spar
         app = client.deploy(APP).wait(timeout_s=20)
         status = client.status()
         text = str(status)
-        assert "manager-1 leads in term 1" in text
+        assert f"manager-1 leads in term {status.term}" in text
         assert [w.id for w in status.workers] == ["worker-1"]
         assert all(name in text for name in ("worker-1", "Trades-average-2", "RUNNING"))
         page = status._repr_html_()
-        assert page.count("<table>") == 2
+        assert page.count("<table") == 2
         assert "Trades-average-2" in page
         assert "Trades-filter-1" in str(app)
         assert "Trades-filter-1" in app._repr_html_()

@@ -10,9 +10,10 @@ import pytest
 
 import spdist
 from spdist.engine.causes import minimal_causes
-from spdist.engine.evidence import Evidence, moment
+from spdist.engine.evidence import Evidence
 from spdist.engine.recording import Recording
 from spdist.errors import NotFoundError, StateError, UndefinedNameError
+from spdist.history import clock_text
 from spdist.testing import VirtualApp
 
 MIN = 60_000
@@ -51,7 +52,7 @@ def test_the_causes_are_the_window_behind_the_pattern() -> None:
         assert found(evidence) == [("Readings", last - 6), ("Readings", last - 3), ("Readings", last)]
         assert (evidence.event.timestamp, evidence.event.row, evidence.minimal) == (timestamp, row, True)
     assert [str(interval) for interval in evidence.intervals] == [
-        f"no Doors[room == m.room] from {moment(last * MIN)} to {moment(timestamp)} (warm)"
+        f"no Doors[room == m.room] from {clock_text(last * MIN)} to {clock_text(timestamp)} (warm)"
     ]
     assert {came.stream for came in evidence.through} == {"Means"}
     assert evidence.sent == len(events["Readings"]) + len(events["Doors"]) + len(events["Noise"])
@@ -229,14 +230,17 @@ def test_it_shows_itself_with_everything_escaped() -> None:
     app.send("S", "<script>")
     evidence = app.explain("Out")
     assert str(evidence).splitlines() == [
-        "Out at 2023-11-14 22:13:20.000: k='<script>', caused by 1 of 1 events",
-        "  2023-11-14 22:13:20.000  S #0  k='<script>'   without it: nothing",
+        "Out at 2023-11-14 22:13:20.000 UTC: k='<script>', caused by 1 of 1 events",
+        "  time                         stream  event  values        without it",
+        "  2023-11-14 22:13:20.000 UTC  S           0  k='<script>'  nothing",
     ]
     html = evidence._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     ElementTree.fromstring(evidence.to_svg())
-    assert evidence.to_dict()["causes"][0]["row"] == ("<script>",)
+    assert evidence.to_dict()["causes"] == [
+        {"stream": "S", "timestamp": 1_700_000_000_000, "row": ["<script>"], "position": 0, "without": "nothing"}
+    ]
 
 
 def test_the_timeline_has_a_lane_for_each_stream_and_each_absence() -> None:

@@ -33,7 +33,7 @@ def test_it_shows_what_has_happened_the_newest_first(client: ClusterClient, even
     assert all(part in deployed for part in ("manager-1", "Trades", "admin", "Trades is deployed (version 1"))
     assert deployed.startswith("20")
     assert lines.index(deployed) < next(n for n, line in enumerate(lines) if " elected " in line)
-    assert "<td>app-deployed</td>" in panel.to_html()
+    assert ">app-deployed</td>" in panel.to_html()
 
 
 def test_it_shows_only_what_is_wanted(client: ClusterClient, eventually: Eventually) -> None:
@@ -51,7 +51,7 @@ def test_it_has_three_forms_and_escapes_what_others_wrote(client: ClusterClient)
         "term": None,
         "message": "<b>",
     }
-    assert "<td>&lt;b&gt;</td>" in JournalPanel(client).html_of([entry])
+    assert ">&lt;b&gt;</td>" in JournalPanel(client).html_of([entry])
     with JournalPanel(client) as panel:
         shown = panel.widget().children[-1].value
         assert shown == panel.to_html()
