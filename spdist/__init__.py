@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run, why
+    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
     from spdist.frames import to_events, to_frame
     from spdist.headless import stop_signal
     from spdist.language.ast import SiddhiApp
     from spdist.language.checked import CheckedApp
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
+    from spdist.reasons import why
     from spdist.transports.feed import Feed
 
 __all__ = [
@@ -88,7 +89,7 @@ _HOMES = {
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
-    "why": "spdist.facade",
+    "why": "spdist.reasons",
     "window": "spdist.extension",
 }
 

@@ -16,13 +16,12 @@ from spdist.language.checked import CheckedApp
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.client_async import AsyncClusterClient
-    from spdist.engine.evidence import Evidence
     from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
     from spdist.transports.tls import CertificateFiles
 
-__all__ = ["check", "connect", "connect_async", "explain", "graph", "parse", "plan", "run", "why"]
+__all__ = ["check", "connect", "connect_async", "explain", "graph", "parse", "plan", "recorded", "run"]
 
 Events = list[tuple[int, tuple[Any, ...]]]
 
@@ -171,75 +170,11 @@ def run(
     from spdist.engine.local import run_checked
 
     checked = check(app, scripts=scripts)
-    return run_checked(checked, _recorded(checked, events), until)
+    return run_checked(checked, recorded(checked, events), until)
 
 
-def why(
-    app: str | SiddhiApp,
-    events: Mapping[str, Iterable[tuple[int, Any]]],
-    stream: str,
-    which: int | Sequence[Any] = -1,
-    until: int | None = None,
-    *,
-    attributes: Sequence[str] | None = None,
-    budget: int | None = None,
-    scripts: bool | None = None,
-) -> Evidence:
-    """Return why an event came out of a run: the events that caused it, none of which can be left out.
-
-    They are found by running the app again and again without the others, in virtual time; a line says how far it is
-    where that takes more than a second. Nothing is sent anywhere: sinks are left out, tables are in memory.
-
-    Parameters
-    ----------
-    app, events, until, scripts
-        As of `run`.
-    stream : str
-        Where it came out.
-    which : int or sequence
-        Which of the events of this stream that `run` returns: its number, from the end where negative; or its values,
-        of which the first are meant.
-    attributes : sequence of str, optional
-        Those whose values matter, by default all; leave out what is never the same, such as a UUID.
-    budget : int, optional
-        How many events may be sent to the app again, by default two million, about a minute's work. Where they do not
-        suffice, ``minimal`` of the result is False.
-
-    Raises
-    ------
-    SiddhiAppError, MappingError
-        As of `run`.
-    NotFoundError
-        There is no such event.
-
-    Examples
-    --------
-    >>> app = "define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;"
-    >>> print(why(app, {"S": [(1, (1,)), (2, (2,)), (3, (3,))]}, "Out"))
-    Out at 3 ms: s=5, caused by 2 of 3 events
-      time  stream  event  values  without it
-      2 ms  S           1  v=2     s=3
-      3 ms  S           2  v=3     nothing
-    """
-    from spdist.engine.causes import BUDGET, minimal_causes
-    from spdist.engine.recording import Recording
-    from spdist.progress import ProgressLine
-
-    checked = check(app, scripts=scripts)
-    recording = Recording.of(checked, _recorded(checked, events), until)
-    with ProgressLine() as line:
-        return minimal_causes(
-            recording,
-            stream,
-            which,
-            attributes=attributes,
-            budget=BUDGET if budget is None else budget,
-            progress=line.show,
-        )
-
-
-def _recorded(checked: CheckedApp, events: Mapping[str, Iterable[tuple[int, Any]]]) -> dict[str, Events]:
-    """Return recorded events as the app takes them."""
+def recorded(checked: CheckedApp, events: Mapping[str, Iterable[tuple[int, Any]]]) -> dict[str, Events]:
+    """Return recorded events as an app gets them; errors as of `run`."""
     from spdist.frames import to_row
     from spdist.language.scope import undefined
 

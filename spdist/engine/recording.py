@@ -134,6 +134,14 @@ class Recording:
         app.jumps.began = True
         return app
 
+    def events(self, stream: str) -> list[Arrival]:
+        """Return all events of a stream when the recording is replayed, those that were sent included."""
+        events: list[Arrival] = []
+        app = self.app()
+        app.subscribe(stream, lambda timestamp, row: events.append((timestamp, row)))
+        replay(app, self.steps, self.end)
+        return events
+
 
 class Recorder:
     """What an app is given and puts out, noted while it runs.
@@ -231,7 +239,7 @@ def deliver(app: LocalApp, chunk: Sequence[Step]) -> None:
         app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
 
 
-def replay(app: LocalApp, steps: Iterable[Step], end: int, done: Callable[[], bool]) -> None:
+def replay(app: LocalApp, steps: Iterable[Step], end: int, done: Callable[[], bool] = lambda: False) -> None:
     """Deliver steps, then let time pass to the end, but stop where it is done."""
     for chunk in chunks(steps):
         if chunk[0].clock > app.clock:
