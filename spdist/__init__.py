@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spdist.language.checked import CheckedApp
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
+    from spdist.result import Result
     from spdist.transports.feed import Feed
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "Result",
     "Schema",
     "SiddhiApp",
     "SpdistError",
@@ -69,6 +71,7 @@ _HOMES = {
     "Deployment": "spdist.cluster.handle",
     "Feed": "spdist.transports.feed",
     "LocalCluster": "spdist.cluster.local",
+    "Result": "spdist.result",
     "Schema": "spdist.language.types",
     "SiddhiApp": "spdist.language.ast",
     "SpdistError": "spdist.errors",
