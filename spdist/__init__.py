@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
     from spdist.reasons import why
+    from spdist.result import Result
     from spdist.transports.feed import Feed
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "Result",
     "Schema",
     "SiddhiApp",
     "SpdistError",
@@ -71,6 +73,7 @@ _HOMES = {
     "Deployment": "spdist.cluster.handle",
     "Feed": "spdist.transports.feed",
     "LocalCluster": "spdist.cluster.local",
+    "Result": "spdist.result",
     "Schema": "spdist.language.types",
     "SiddhiApp": "spdist.language.ast",
     "SpdistError": "spdist.errors",

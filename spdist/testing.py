@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spdist.engine.causes import BUDGET, minimal_causes
+from spdist.engine.causes import BUDGET, explain
 from spdist.engine.evidence import Evidence
+from spdist.engine.input_log import Recorder
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.engine.recording import Recorder
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError, SiddhiTypeError
 from spdist.extension import catalog
@@ -39,7 +39,6 @@ from spdist.language.scope import undefined
 from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html, table_text
 from spdist.planning.change import ElementChanges
-from spdist.progress import ProgressLine
 
 __all__ = ["Seen", "VirtualApp"]
 
@@ -273,7 +272,7 @@ class VirtualApp(Shown):
         Raises
         ------
         NotFoundError
-            There is no such event, or it came before `restore` or `update`, from where on there is a recording.
+            There is no such event, or it came before `restore` or `update`, from where on there is a log.
 
         Examples
         --------
@@ -287,16 +286,8 @@ class VirtualApp(Shown):
         if self._recorder is None:
             raise NotFoundError("the app has not started, so nothing came out", hint="send an event, or let time pass")
         number, expected = self._recorder.find(stream, which)
-        with ProgressLine() as line:
-            return minimal_causes(
-                self._recorder.recording(self.clock),
-                stream,
-                number,
-                expected=expected,
-                attributes=attributes,
-                budget=budget,
-                progress=line.show,
-            )
+        log = self._recorder.log(self.clock)
+        return explain(log, stream, number, expected=expected, attributes=attributes, budget=budget)
 
     @property
     def lost(self) -> int:

@@ -51,8 +51,3 @@ def test_what_a_replay_does_not_give_is_told() -> None:
             spdist.why(app, "Alerts", which)
     with pytest.raises(NotFoundError, match="3 events were published"):
         spdist.why(app, "Alerts", 3)
-
-
-def test_without_events_there_is_nothing_to_replay() -> None:
-    with pytest.raises(TypeError, match="events="):
-        spdist.why(APP, "Alerts")

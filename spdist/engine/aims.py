@@ -1,4 +1,4 @@
-"""Which event of a recording is meant, and whether it is there again when only a part of the recording is replayed."""
+"""Which event of a log is meant, and whether it is there again when only a part of the log is replayed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spdist.engine.evidence import Came, value_text
-from spdist.engine.recording import Recording, replay
+from spdist.engine.input_log import InputLog, replay
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError, StateError
 from spdist.history import clock_text
@@ -48,22 +48,22 @@ class Aim:
 
 
 def find_aim(
-    recording: Recording,
+    log: InputLog,
     stream: str,
     which: int | Sequence[Any],
     expected: Arrival | None,
     attributes: Sequence[str] | None,
 ) -> Aim:
-    """Replay a recording until an event comes out; the rest is as of `spdist.engine.causes.minimal_causes`."""
-    if stream not in recording.checked.streams:
-        raise undefined("stream", stream, None, recording.checked.streams)
-    names = recording.checked.streams[stream].names
+    """Replay a log until an event comes out; the rest is as of `spdist.engine.causes.minimal_causes`."""
+    if stream not in log.checked.streams:
+        raise undefined("stream", stream, None, log.checked.streams)
+    names = log.checked.streams[stream].names
     for name in attributes or ():
         if name not in names:
             raise undefined("attribute", name, None, names)
     came: list[Arrival] = []
     clocks: list[int] = []
-    app = recording.app()
+    app = log.app()
 
     def note(timestamp: int, row: Row) -> None:
         came.append((timestamp, row))
@@ -75,7 +75,7 @@ def find_aim(
         return len(came) > which >= 0
 
     app.subscribe(stream, note)
-    replay(app, recording.steps, recording.end, is_out)
+    replay(app, log.steps, log.end, is_out)
     if isinstance(which, Sequence):
         number = next((i for i, (_, row) in enumerate(came) if same_values(which, row)), len(came))
     else:

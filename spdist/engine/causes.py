@@ -1,7 +1,7 @@
-"""Why something came out: the events that caused it, found by replaying a recording without the others.
+"""Why something came out: the events that caused it, found by replaying a log without the others.
 
 The search is delta debugging (Zeller and Hildebrandt, 2002) behind cheaper cuts: streams from which nothing reaches the
-event, all that came before the shortest sufficient end of the recording, and events without a value that is in the
+event, all that came before the shortest sufficient end of the log, and events without a value that is in the
 event's row. Each cut is tried by replaying what it leaves, so none of them needs to be right.
 """
 
@@ -13,14 +13,15 @@ from typing import Any
 
 from spdist.engine.aims import Aim, came_instead, find_aim
 from spdist.engine.evidence import Came, Cause, Evidence, Interval
+from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, replay
 from spdist.engine.local import LocalApp
-from spdist.engine.recording import Given, OnDemandWrite, Recording, Step, replay
 from spdist.engine.same import same_values
 from spdist.operators.base import Arrival, Row
 from spdist.planning.graph import QUERY, app_graph
 from spdist.planning.waits import waits
+from spdist.progress import ProgressLine
 
-__all__ = ["BUDGET", "minimal_causes"]
+__all__ = ["BUDGET", "explain", "minimal_causes"]
 
 #: How many events the replays may deliver after the first one: about a minute's work.
 BUDGET = 2_000_000
@@ -31,7 +32,7 @@ _MOST_THROUGH = 1000
 
 
 def minimal_causes(
-    recording: Recording,
+    log: InputLog,
     stream: str,
     which: int | Sequence[Any],
     *,
@@ -43,12 +44,12 @@ def minimal_causes(
     """Return the events that caused one event.
 
     An event *is there* in a replay where its stream has one with the same time and the same values (decimals to nine
-    digits); of several equal ones the k-th, where it has k. Time passes in each replay as in the recording. The causes
+    digits); of several equal ones the k-th, where it has k. Time passes in each replay as in the log. The causes
     are sufficient: replayed alone, the event is there. And they are minimal: without any one of them it is not.
 
     Parameters
     ----------
-    recording : Recording
+    log : InputLog
         What the app was given.
     stream : str
         A stream of the app.
@@ -74,13 +75,19 @@ def minimal_causes(
     StateError
         Another event came out than expected: the app depends on something that was not recorded.
     """
-    search = _Search(recording, find_aim(recording, stream, which, expected, attributes), budget, progress)
+    search = _Search(log, find_aim(log, stream, which, expected, attributes), budget, progress)
     try:
         search.narrow()
         search.drop()
     except _BudgetSpent:
         search.minimal = False
     return search.evidence()
+
+
+def explain(log: InputLog, stream: str, which: int | Sequence[Any], **options: Any) -> Evidence:
+    """Return what `minimal_causes` returns, and say meanwhile how far it is, where that takes more than a second."""
+    with ProgressLine() as line:
+        return minimal_causes(log, stream, which, **options, progress=line.show)
 
 
 class _BudgetSpent(Exception):
@@ -96,7 +103,7 @@ class _Search:
     ``suspects``: events that are sufficient; ``instead``: what comes out without each of them, where that was tried.
     """
 
-    recording: Recording
+    log: InputLog
     aim: Aim
     budget: int
     progress: Callable[[str], None] | None
@@ -106,11 +113,11 @@ class _Search:
     instead: dict[tuple[str, int], list[Arrival]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        before = [step for step in self.recording.steps if step.clock <= self.aim.clock]
+        before = [step for step in self.log.steps if step.clock <= self.aim.clock]
         self.sent = [step for step in before if isinstance(step, Given)]
         self.writes = [step for step in before if isinstance(step, OnDemandWrite)]
         self.suspects = self.sent
-        self.upstream = app_graph(self.recording.checked).upstream(self.aim.event.stream)
+        self.upstream = app_graph(self.log.checked).upstream(self.aim.event.stream)
 
     # --- one replay
     def suffices(self, trial: Sequence[Given]) -> bool:
@@ -127,7 +134,7 @@ class _Search:
         self.replays += 1
         if self.progress is not None:
             self.progress(f"replay {self.replays}: {len(self.suspects):,} events may be causes")
-        return self._replayed(self.recording.app(), trial)
+        return self._replayed(self.log.app(), trial)
 
     def _replayed(self, app: LocalApp, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
         """Tell whether the event is there, and return what came at its time or with its values."""
@@ -200,8 +207,8 @@ class _Search:
     # --- what was found
     def evidence(self) -> Evidence:
         """Replay the causes once more, and note what happens on the way."""
-        aim, checked = self.aim, self.recording.checked
-        app = self.recording.app()
+        aim, checked = self.aim, self.log.checked
+        app = self.log.app()
         sent = {(one.stream, id(one.row)) for one in self.suspects}
         through: list[Came] = []
         fired: dict[str, int] = {}
@@ -243,8 +250,8 @@ class _Search:
         return Cause(one.stream, one.timestamp, one.row, one.position, without)
 
     def _intervals(self, fired: Mapping[str, int]) -> Iterator[Interval]:
-        for wait in waits(self.recording.checked, self.upstream):
+        for wait in waits(self.log.checked, self.upstream):
             end = fired.get(wait.query, self.aim.clock)
             known = wait.to_the_end and wait.length_ms is not None
-            begin = max(end - (wait.length_ms or 0), self.recording.start) if known else None
+            begin = max(end - (wait.length_ms or 0), self.log.start) if known else None
             yield Interval(wait.query, wait.kind, wait.text, begin, end, wait.length_ms)

@@ -19,6 +19,7 @@ from spdist.engine.jumps import Jumps
 from spdist.engine.kept import catalog_of, make_stores, parts_of
 from spdist.engine.outside import outside_stores
 from spdist.engine.parts import Part, Parts
+from spdist.engine.recorded import Recording, collected, play
 from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
 from spdist.extension import catalog
@@ -34,12 +35,13 @@ from spdist.operators.on_demand import Answer, OnDemandQueries
 from spdist.operators.output import QueryObserver
 from spdist.operators.plans import ReceiveEvents
 from spdist.operators.stores import OutsideStores
+from spdist.operators.table import Table
 from spdist.operators.triggers import Triggers
 from spdist.planning.fingerprints import ElementChange
 from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker
 
-__all__ = ["LocalApp", "run", "run_checked"]
+__all__ = ["LocalApp", "run", "table_rows"]
 
 #: Rank of the wake-up that starts the app.
 _FIRST = (-1, 0)
@@ -347,6 +349,12 @@ class LocalApp:
             self._home.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
 
 
+def table_rows(app: LocalApp) -> dict[str, list[Row]]:
+    """Return the rows of an app's tables in memory, by id; of those with ``@Store`` nothing."""
+    kept = app._stores.items()
+    return {id: [row for _, row in store.contents()] for id, store in kept if isinstance(store, Table)}
+
+
 def run(
     text: str,
     events: Mapping[str, Iterable[Arrival]],
@@ -371,22 +379,12 @@ def run(
     dict of str to list of (timestamp, row)
         The events of each stream that queries write, in the order in which they came.
     """
-    return run_checked(check(parse(text), catalog(scripts), text), events, until)
-
-
-def run_checked(
-    checked: CheckedApp, events: Mapping[str, Iterable[Arrival]], until: int | None = None
-) -> dict[str, list[Arrival]]:
-    """Run a checked app on recorded events, whose rows are of their streams' types; see `run`."""
+    checked = check(parse(text), catalog(scripts), text)
     app = LocalApp(checked, stores=outside_stores(checked))
-    out: dict[str, list[Arrival]] = {}
-    for query in app.checked.queries + tuple(q for p in app.checked.partitions for q in p.queries):
-        if query.target in app.checked.streams and query.target not in out:
-            collected = out[query.target] = []
-            app.subscribe(query.target, lambda ts, row, into=collected: into.append((ts, row)))  # type: ignore[misc]
-    merged = [(ts, stream, tuple(row)) for stream, arrivals in events.items() for ts, row in arrivals]
-    for timestamp, stream, row in sorted(merged, key=lambda event: event[0]):
-        app.send(stream, timestamp, row)
-    if until is not None:
-        app.advance(until)
-    return out
+    out = collected(app)
+    given = {}
+    for stream, arrivals in events.items():
+        listed = list(arrivals)
+        given[stream] = Recording([ts for ts, _ in listed], [tuple(row) for _, row in listed])
+    play(app, given, until)
+    return {stream: list(zip(one.times, one.rows, strict=True)) for stream, one in out.items()}

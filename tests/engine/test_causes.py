@@ -11,7 +11,7 @@ import pytest
 import spdist
 from spdist.engine.causes import minimal_causes
 from spdist.engine.evidence import Evidence
-from spdist.engine.recording import Recording
+from spdist.engine.input_log import InputLog
 from spdist.errors import NotFoundError, StateError, UndefinedNameError
 from spdist.history import clock_text
 from spdist.testing import VirtualApp
@@ -47,7 +47,7 @@ def test_the_causes_are_the_window_behind_the_pattern() -> None:
     events, until = hot()
     alerts = spdist.run(HOT, events, until)["Alerts"]
     for number, (timestamp, row) in enumerate(alerts):
-        evidence = spdist.why(HOT, "Alerts", number, events=events, until=until)
+        evidence = spdist.run(HOT, events, until=until).explain("Alerts", number)
         last = (timestamp - 10 * MIN) // MIN
         assert found(evidence) == [("Readings", last - 6), ("Readings", last - 3), ("Readings", last)]
         assert (evidence.event.timestamp, evidence.event.row, evidence.minimal) == (timestamp, row, True)
@@ -62,7 +62,7 @@ def test_an_event_that_only_moves_the_time_of_another_one_is_its_cause() -> None
     text = "define stream A (v int); from every not A for 5 sec select 'quiet' as said insert into Out;"
     events = {"A": [(1000, (1,)), (3000, (2,))]}
     assert [timestamp for timestamp, _ in spdist.run(text, events, 20_000)["Out"]] == [8000, 13_000, 18_000]
-    evidence = spdist.why(text, "Out", events=events, until=20_000)
+    evidence = spdist.run(text, events, until=20_000).explain("Out")
     assert found(evidence) == [("A", 1)]
     # From the start the silences would be over at 6, 11 and 16 s.
     assert evidence.causes[0].without == "the same at 16,000 ms"
@@ -71,7 +71,7 @@ def test_an_event_that_only_moves_the_time_of_another_one_is_its_cause() -> None
 
 def test_what_time_alone_brings_has_no_cause() -> None:
     text = "define stream S (v int); define trigger T at every 5 sec; from T select 'tick' as t insert into Out;"
-    evidence = spdist.why(text, "Out", 1, events={"S": [(0, (1,)), (20_000, (2,))]})
+    evidence = spdist.run(text, {"S": [(0, (1,)), (20_000, (2,))]}).explain("Out", 1)
     assert evidence.causes == ()
     assert str(evidence) == "Out at 10,000 ms: t='tick', caused by time alone"
     assert evidence.replays == 2
@@ -80,8 +80,8 @@ def test_what_time_alone_brings_has_no_cause() -> None:
 def test_of_equal_events_the_second_needs_what_the_first_needs() -> None:
     text = "define stream S (v int); from S select v % 2 as odd insert into Out;"
     events = {"S": [(5, (1,)), (5, (2,)), (5, (3,))]}
-    assert found(spdist.why(text, "Out", 0, events=events)) == [("S", 0)]
-    second = spdist.why(text, "Out", 2, events=events)
+    assert found(spdist.run(text, events).explain("Out", 0)) == [("S", 0)]
+    second = spdist.run(text, events).explain("Out", 2)
     assert found(second) == [("S", 0), ("S", 2)]
     assert second.causes[0].without == "nothing"
 
@@ -89,41 +89,41 @@ def test_of_equal_events_the_second_needs_what_the_first_needs() -> None:
 def test_values_that_are_never_the_same_can_be_left_out() -> None:
     text = "define stream S (v int); from S[v > 0] select UUID() as id, v insert into Out;"
     events = {"S": [(n, (1,)) for n in range(9)]}
-    assert len(spdist.why(text, "Out", events=events).causes) == 9
-    assert found(spdist.why(text, "Out", events=events, attributes=["v"])) == [("S", 8)]
+    assert len(spdist.run(text, events).explain("Out").causes) == 9
+    assert found(spdist.run(text, events).explain("Out", attributes=["v"])) == [("S", 8)]
     with pytest.raises(UndefinedNameError, match="'w'"):
-        spdist.why(text, "Out", events=events, attributes=["w"])
+        spdist.run(text, events).explain("Out", attributes=["w"])
 
 
 def test_running_totals_may_differ_in_their_last_digit() -> None:
     text = "define stream S (v double); from S#window.length(2) select sum(v) as s insert into Out;"
     events = {"S": [(1, (0.1,)), (2, (0.2,)), (3, (0.3,)), (4, (0.7,)), (5, (0.1,))]}
-    assert found(spdist.why(text, "Out", events=events)) == [("S", 3), ("S", 4)]
+    assert found(spdist.run(text, events).explain("Out")) == [("S", 3), ("S", 4)]
 
 
 def test_a_spent_budget_gives_what_was_sufficient() -> None:
     text = "define stream S (v int); from S select sum(v) as s insert into Out;"
     events = {"S": [(n, (1,)) for n in range(100)]}
     said: list[str] = []
-    recording = Recording.of(spdist.check(text), events)
-    evidence = minimal_causes(recording, "Out", -1, budget=1000, progress=said.append)
+    log = InputLog.of(spdist.check(text), events)
+    evidence = minimal_causes(log, "Out", -1, budget=1000, progress=said.append)
     assert not evidence.minimal
     assert len(evidence.causes) == 100
     assert "or fewer" in str(evidence)
     assert said[0] == "replay 2: 100 events may be causes"
-    assert minimal_causes(recording, "Out", -1).minimal
+    assert minimal_causes(log, "Out", -1).minimal
 
 
 def test_the_event_is_named_by_its_place_or_its_values() -> None:
     text = "define stream S (v int); from S select v * 2 as w insert into Out;"
     events = {"S": [(1, (1,)), (2, (2,)), (3, (2,))]}
-    assert spdist.why(text, "Out", (4,), events=events).event.timestamp == 2
-    assert spdist.why(text, "Out", -3, events=events).event.row == (2,)
+    assert spdist.run(text, events).explain("Out", (4,)).event.timestamp == 2
+    assert spdist.run(text, events).explain("Out", -3).event.row == (2,)
     for which in (3, -4, (5,)):
         with pytest.raises(NotFoundError, match="3 events come out"):
-            spdist.why(text, "Out", which, events=events)
+            spdist.run(text, events).explain("Out", which)
     with pytest.raises(UndefinedNameError, match="Did you mean 'Out'"):
-        spdist.why(text, "Oud", events=events)
+        spdist.run(text, events).explain("Oud")
 
 
 def test_what_lies_too_far_ahead_is_refused_again() -> None:
@@ -132,7 +132,7 @@ def test_what_lies_too_far_ahead_is_refused_again() -> None:
     from !S select v insert into Refused; from S select v insert into Out;"""
     year = 400 * 86_400_000
     events = {"S": [(1, (1,)), (2, (2,)), (year, (3,))]}
-    evidence = spdist.why(text, "Refused", events=events)
+    evidence = spdist.run(text, events).explain("Refused")
     assert (evidence.event.row, found(evidence)) == ((3,), [("S", 2)])
 
 
@@ -222,7 +222,7 @@ def test_what_is_not_recorded_is_told() -> None:
     recorder = app._recorder
     assert recorder is not None
     with pytest.raises(StateError, match="depends on what is not recorded"):
-        minimal_causes(recorder.recording(0), "Out", 0, expected=(0, (2,)))
+        minimal_causes(recorder.log(0), "Out", 0, expected=(0, (2,)))
 
 
 def test_it_shows_itself_with_everything_escaped() -> None:
@@ -245,6 +245,6 @@ def test_it_shows_itself_with_everything_escaped() -> None:
 
 def test_the_timeline_has_a_lane_for_each_stream_and_each_absence() -> None:
     events, until = hot()
-    picture = spdist.why(HOT, "Alerts", -1, events=events, until=until).to_svg()
+    picture = spdist.run(HOT, events, until=until).explain("Alerts", -1).to_svg()
     labels = [text.text for text in ElementTree.fromstring(picture) if text.get("text-anchor") == "end"]
     assert labels[:4] == ["Readings", "Means", "Alerts", "absence: Doors[room == m.room]"]

@@ -1,6 +1,6 @@
-"""A recording of what an app was given, which can be replayed at will: nothing of it leaves the app.
+"""A log of what an app was given, which can be replayed at will: nothing of that leaves the app.
 
-A replay goes through the same times as the recording, whatever is left out of it: time passes also without events.
+A replay goes through the same times as the log, whatever is left out of it: time passes also without events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.transports.in_memory import IN_MEMORY
 
-__all__ = ["Given", "OnDemandWrite", "Recorder", "Recording", "Step", "chunks", "deliver", "replay"]
+__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks", "deliver", "replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ Step = Given | OnDemandWrite
 
 
 @dataclass(frozen=True)
-class Recording:
+class InputLog:
     """What one app was given, in order.
 
     Parameters
@@ -89,8 +89,8 @@ class Recording:
     base: bytes | None = None
 
     @classmethod
-    def of(cls, checked: CheckedApp, events: Mapping[str, Iterable[Arrival]], until: int | None = None) -> Recording:
-        """Return a recording of events that are sent one by one.
+    def of(cls, checked: CheckedApp, events: Mapping[str, Iterable[Arrival]], until: int | None = None) -> InputLog:
+        """Return the log of events that are sent one by one.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Recording:
         return replace(self.checked, app=replace(self.checked.app, definitions=definitions))
 
     def app(self) -> LocalApp:
-        """Return a new app that is where the recording began: without sinks, and with all tables in memory."""
+        """Return a new app that is where the log began: without sinks, and with all tables in memory."""
         app = LocalApp(self._detached)
         # What failed when this was recorded fails again, and has been logged: only first failures are.
         app.failures.count = 1
@@ -135,7 +135,7 @@ class Recording:
         return app
 
     def events(self, stream: str) -> list[Arrival]:
-        """Return all events of a stream when the recording is replayed, those that were sent included."""
+        """Return all events of a stream when the log is replayed, those that were sent included."""
         events: list[Arrival] = []
         app = self.app()
         app.subscribe(stream, lambda timestamp, row: events.append((timestamp, row)))
@@ -215,19 +215,19 @@ class Recorder:
             raise NotFoundError(told, hint="the first one is 0, the last one -1")
         return chosen[0], came[chosen[0]][0]
 
-    def recording(self, end: int) -> Recording:
+    def log(self, end: int) -> InputLog:
         """Return what was noted, for a time that ends at `end`."""
-        return Recording(self._checked, tuple(self._steps), self._start, end, self._base)
+        return InputLog(self._checked, tuple(self._steps), self._start, end, self._base)
 
 
 def chunks(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    """Yield steps of a recording in the portions in which `deliver` gets them."""
+    """Yield steps of a log in the portions in which `deliver` gets them."""
     for _, chunk in groupby(steps, key=lambda step: step.chunk):
         yield list(chunk)
 
 
 def deliver(app: LocalApp, chunk: Sequence[Step]) -> None:
-    """Let time pass until a chunk of a recording, or what is left of one, and give it to the app."""
+    """Let time pass until a chunk of a log, or what is left of one, and give it to the app."""
     first = chunk[0]
     if first.clock > app.clock:
         app.advance(first.clock)
