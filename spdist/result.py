@@ -136,9 +136,9 @@ class Result(Mapping[str, StreamEvents], Shown):
         >>> app = "define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;"
         >>> print(spdist.run(app, {"S": [(1, (1,)), (2, (2,)), (3, (3,))]}).explain("Out"))
         Out at 3 ms: s=5, caused by 2 of 3 events
-          time  stream  event  values  without it
-          2 ms  S           1  v=2     s=3
-          3 ms  S           2  v=3     nothing
+          ms  event  stream  v  without it
+           2      1  S       2  s=3
+           3      2  S       3  nothing
         """
         from spdist.engine.causes import BUDGET, explain
         from spdist.engine.input_log import InputLog

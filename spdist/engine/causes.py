@@ -230,18 +230,17 @@ class _Search:
             elif node.startswith(QUERY):
                 watch_query(node.removeprefix(QUERY))
         _, came = self._replayed(app, self.suspects)
-        names = {id: schema.names for id, schema in checked.streams.items()}
         return Evidence(
             app=checked.name,
             event=aim.event,
             clock=aim.clock,
-            causes=tuple(self._cause(one, names[aim.event.stream], came) for one in self.suspects),
+            causes=tuple(self._cause(one, checked.streams[aim.event.stream].names, came) for one in self.suspects),
             intervals=tuple(self._intervals(fired)),
             through=tuple(through),
             sent=len(self.sent),
             replays=self.replays,
             minimal=self.minimal,
-            names=names,
+            schemas=checked.streams,
         )
 
     def _cause(self, one: Given, names: Sequence[str], came: Sequence[Arrival]) -> Cause:

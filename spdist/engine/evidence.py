@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
-from spdist.history import clock_text
+from spdist.history import Seen, clock_text, history_table
+from spdist.language.types import Schema
 from spdist.look import Shown, headline_html, table_html, table_text
 from spdist.operators.base import Row
 from spdist.planning import svg
@@ -76,11 +77,15 @@ class Interval:
     end: int
     length_ms: int | None
 
+    @property
+    def what(self) -> str:
+        """What it is, in a few words."""
+        return f"no {self.text}" if self.kind == "absence" else f"window {self.text}"
+
     def __str__(self) -> str:
         between = f"from {clock_text(self.begin)} to" if self.begin is not None else "before"
-        what = f"no {self.text}" if self.kind == "absence" else f"window {self.text}"
         lasting = "" if self.begin is not None or self.length_ms is None else f" for {self.length_ms:,} ms"
-        return f"{what}{lasting} {between} {clock_text(self.end)} ({self.query})"
+        return f"{self.what}{lasting} {between} {clock_text(self.end)} ({self.query})"
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class Evidence(Shown):
         How often the app was run to find out.
     minimal : bool
         False where the budget was spent before each cause was tried: some may be needless.
-    names : mapping of str to tuple of str
+    schemas : mapping of str to Schema
         The attributes of each stream.
     """
 
@@ -123,7 +128,7 @@ class Evidence(Shown):
     sent: int
     replays: int
     minimal: bool
-    names: dict[str, tuple[str, ...]]
+    schemas: Mapping[str, Schema]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; objects in rows as text."""
@@ -151,14 +156,16 @@ class Evidence(Shown):
         return f"{told}, caused by {share}{'' if self.minimal else ' or fewer: the budget was spent'}"
 
     def _row(self, event: Came | Cause) -> str:
-        return shown(self.names.get(event.stream, ()), event.row)
+        return shown(self.schemas[event.stream].names, event.row)
 
     # --- text and HTML
     def _table(self) -> tuple[list[str], list[list[object]]]:
-        rows = [
-            [clock_text(one.timestamp), one.stream, one.position, self._row(one), one.without] for one in self.causes
+        seen = [Seen(one.stream, one.timestamp, one.row, sent=True) for one in self.causes]
+        (time, _, *head), rows = history_table(seen, self.schemas)
+        told = [
+            [time, one.position, *rest, one.without] for (time, _, *rest), one in zip(rows, self.causes, strict=True)
         ]
-        return ["time", "stream", "event", "values", "without it"], rows
+        return [time, "event", *head, "without it"], told
 
     def __str__(self) -> str:
         table = table_text(*self._table(), title=self.headline, limit=_MOST_LISTED) if self.causes else self.headline
@@ -183,9 +190,10 @@ class Evidence(Shown):
         spread = max(last - first, 1)
         dots: list[tuple[Came | Cause, str]] = [(one, "cause") for one in self.causes[-_MOST_LISTED:]]
         dots += [(one, "through") for one in self.through[-_MOST_LISTED:]]
-        lanes = list(dict.fromkeys([*(one.stream for one, _ in dots), self.event.stream]))
+        there = {one.stream for one, _ in dots} - {self.event.stream}
+        lanes = [*(stream for stream in self.schemas if stream in there), self.event.stream]
         drawn = [one for one in self.intervals if one.begin is not None]
-        labels = [*lanes, *(f"{one.kind}: {one.text}" for one in drawn)]
+        labels = [*lanes, *(one.what for one in drawn)]
         left = min(max(len(label) for label in labels), 44) * svg.SMALL + 20
 
         def x(time: int) -> float:
