@@ -80,8 +80,8 @@ class VirtualApp(Shown):
         self._scripts = scripts
         self._app = self._made(self.checked)
         if start is not None or not self.checked.playback:
-            self._app.start(start or 0)
             self._recorder = Recorder(self.checked, start or 0)
+            self._app.start(start or 0)
 
     def _made(self, checked: CheckedApp) -> LocalApp:
         app = LocalApp(checked, stores=outside_stores(checked))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spdist.engine.evidence import Came, value_text
-from spdist.engine.input_log import InputLog, replay
+from spdist.engine.input_log import InputLog
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError, StateError
 from spdist.history import clock_text
@@ -75,7 +75,7 @@ def find_aim(
         return len(came) > which >= 0
 
     app.subscribe(stream, note)
-    replay(app, log.steps, log.end, is_out)
+    log.replay(app, log.steps, done=is_out)
     if isinstance(which, Sequence):
         number = next((i for i, (_, row) in enumerate(came) if same_values(which, row)), len(came))
     else:

@@ -13,7 +13,7 @@ from typing import Any
 
 from spdist.engine.aims import Aim, came_instead, find_aim
 from spdist.engine.evidence import Came, Cause, Evidence, Interval
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, replay
+from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
 from spdist.operators.base import Arrival, Row
@@ -151,7 +151,7 @@ class _Search:
         steps: list[Step] = [*trial, *self.writes]
         if self.writes:
             steps.sort(key=lambda step: step.chunk)
-        replay(app, steps, self.aim.clock, lambda: left <= 0)
+        self.log.replay(app, steps, self.aim.clock, lambda: left <= 0)
         return left <= 0, came
 
     # --- the search

@@ -21,7 +21,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.transports.in_memory import IN_MEMORY
 
-__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks", "deliver", "replay"]
+__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks", "deliver"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +122,53 @@ class InputLog:
         return replace(self.checked, app=replace(self.checked.app, definitions=definitions))
 
     def app(self) -> LocalApp:
-        """Return a new app that is where the log began: without sinks, and with all tables in memory."""
+        """Return a new app without sinks and with all tables in memory; it has not begun, so that one can watch it."""
         app = LocalApp(self._detached)
-        # What failed when this was recorded fails again, and has been logged: only first failures are.
+        # What failed when this was logged fails again, and has been told: only first failures are.
         app.failures.count = 1
+        return app
+
+    def begin(self, app: LocalApp) -> None:
+        """Have an app be where the log began."""
         if self.base is None:
             app.start(self.start)
         else:
             app.restore(carry_over(self.base, self._detached)[0])
         # The first event sets the clock wherever that is; which one that was does not depend on what is left out.
         app.jumps.began = True
-        return app
+
+    def replay(
+        self, app: LocalApp, steps: Iterable[Step], end: int | None = None, done: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Begin, deliver steps, and let time pass to the end, but stop where it is done.
+
+        Parameters
+        ----------
+        app : LocalApp
+            What `app` returned.
+        steps : iterable of Given or OnDemandWrite
+            Some of those of the log, in order.
+        end : int, optional
+            Until when time passes, ms; by default as in the log.
+        done : callable, optional
+            Tells whether to stop; asked between what is delivered.
+        """
+        self.begin(app)
+        for chunk in chunks(steps):
+            if chunk[0].clock > app.clock and not done():
+                app.advance(chunk[0].clock)
+            if done():
+                return
+            deliver(app, chunk)
+        if not done():
+            app.advance(self.end if end is None else end)
 
     def events(self, stream: str) -> list[Arrival]:
         """Return all events of a stream when the log is replayed, those that were sent included."""
         events: list[Arrival] = []
         app = self.app()
         app.subscribe(stream, lambda timestamp, row: events.append((timestamp, row)))
-        replay(app, self.steps, self.end)
+        self.replay(app, self.steps)
         return events
 
 
@@ -237,19 +266,6 @@ def deliver(app: LocalApp, chunk: Sequence[Step]) -> None:
         app.send(first.stream, first.timestamp, first.row)
     else:
         app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
-
-
-def replay(app: LocalApp, steps: Iterable[Step], end: int, done: Callable[[], bool] = lambda: False) -> None:
-    """Deliver steps, then let time pass to the end, but stop where it is done."""
-    for chunk in chunks(steps):
-        if chunk[0].clock > app.clock:
-            app.advance(chunk[0].clock)
-            if done():
-                return
-        deliver(app, chunk)
-        if done():
-            return
-    app.advance(end)
 
 
 def _detached(definition: ast.Definition) -> ast.Definition:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from spdist.engine.carrying import carry_over, read_state, write_state
+from spdist.engine.contents import Contents, Inside, contents_of
 from spdist.engine.elements import Elements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
@@ -271,6 +272,13 @@ class LocalApp:
         if name not in plans:
             raise undefined("query", name, None, plans)
         plans[name].observers.append(callback)
+
+    def contents(self, most: int = 50, key: str | None = None) -> Contents:
+        """Return what it holds now, for people: so many rows of each part at most, of all keys of partitions or one."""
+        inside = Inside(
+            self.checked, self._clock.now, self._elements.plans, self._stores, self._parts.states(), self._heap
+        )
+        return contents_of(inside, most, key)
 
     # State.
 

@@ -30,6 +30,8 @@ MEETINGS = (
     "from B[v < 0] delete T on T.id == id; from B[T.id == id in T] select id, v insert into Out;",
     "define window W (id string, v int) time(50) output all events; from A select id, v insert into W; "
     "from W select id, sum(v) as s insert into Out; from B join W on B.id == W.id select W.v as v insert into Out2;",
+    "define trigger Begin at 'start'; from Begin select triggered_time as at insert into Out; "
+    "from A#window.timeBatch(50) join B#window.length(1) on A.v > B.v select A.v as v insert into Out2;",
     "define trigger Tick at every 40 millisec; from A#window.time(100) select id, v insert into Late; "
     "from Tick join A#window.length(3) select A.v as v insert into Out;",
     "from A[v > 2] select id insert into High; "
