@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from spdist.language.checked import CheckedApp
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
+    from spdist.reasons import why
+    from spdist.result import Result
     from spdist.transports.feed import Feed
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "Result",
     "Schema",
     "SiddhiApp",
     "SpdistError",
@@ -58,6 +61,7 @@ __all__ = [
     "stop_signal",
     "to_events",
     "to_frame",
+    "why",
     "window",
 ]
 
@@ -69,6 +73,7 @@ _HOMES = {
     "Deployment": "spdist.cluster.handle",
     "Feed": "spdist.transports.feed",
     "LocalCluster": "spdist.cluster.local",
+    "Result": "spdist.result",
     "Schema": "spdist.language.types",
     "SiddhiApp": "spdist.language.ast",
     "SpdistError": "spdist.errors",
@@ -87,6 +92,7 @@ _HOMES = {
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
+    "why": "spdist.reasons",
     "window": "spdist.extension",
 }
 

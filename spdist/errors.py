@@ -14,7 +14,8 @@ from spdist.spans import Span
 __all__ = [
     "AppValidationError", "BusyError", "ChannelError", "ClockJumpError", "ClusterError", "ClusterUnreachableError",
     "ConfigError", "ConflictError", "ConflictingStrategiesError", "DeploymentTimeoutError", "DistInPartitionError",
-    "DuplicateAnnotationError", "DuplicateDefinitionError", "EngineError", "FeedbackError", "FencedError",
+    "DuplicateAnnotationError", "DuplicateDefinitionError", "EngineError", "EventsLostWarning", "FeedbackError",
+    "FencedError",
     "InnerGroupPartitionError", "MappingError", "NoWorkersError", "NotFoundError", "NotLeaderError", "NotebookError",
     "OnDemandQueryError", "ParallelAggregationError", "ParallelJoinError", "ParallelMismatchError",
     "ParallelPatternError", "ParallelTableError", "ParallelWindowError", "ParallelWindowQueryError",
@@ -479,3 +480,7 @@ class ServiceError(SpdistError, RuntimeError):
     """A server that spdist starts for people and tests did not start, or ended by itself."""
 
     code = "SP0900"
+
+
+class EventsLostWarning(UserWarning):
+    """Events of a run were lost because a query failed on them, or refused; `spdist.Result.lost` counts them."""

@@ -27,6 +27,7 @@ PUBLIC = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "Result",
     "Schema",
     "SiddhiApp",
     "SpdistError",
@@ -45,6 +46,7 @@ PUBLIC = [
     "stop_signal",
     "to_events",
     "to_frame",
+    "why",
     "window",
 ]
 
@@ -101,13 +103,13 @@ def test_rows_may_name_their_values() -> None:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ((1, ("tea",)), r"'S' is .*; this does not fit: \('tea',\)"),
+        ((1, ("tea",)), r"stream 'S': row 0: the stream is \(item string, qty int\), this does not fit: \('tea',\)"),
         ((1, {"item": "tea"}), "this does not fit"),
         ((1, {"item": "tea", "qty": 2, "price": 1.0}), "this does not fit"),
         ((1, "te"), "this does not fit: 'te'"),
         ((1, ("tea", "two")), "'qty' is int, this is not: 'two'"),
         ((1, ("tea", 2**31)), "'qty' is int"),
-        (("now", ("tea", 2)), "is a pair"),
+        (("now", ("tea", 2)), "row 0: 'now' in 'time' is no time"),
         (("tea", 2, 3), "is a pair"),
     ],
 )
