@@ -218,7 +218,7 @@ class ClusterClient(LeaderClient):
     # ------------------------------------------------------------------------------------------------------------ nodes
     def nodes(self) -> Json:
         """Return leader, term, managers and workers, as ``GET /managers/nodes`` gives them."""
-        return self.do(requests.nodes())
+        return self._seen(self.do(requests.nodes()))
 
     def leader(self) -> str:
         """Return the base URL of the manager that leads."""
@@ -226,12 +226,19 @@ class ClusterClient(LeaderClient):
         url: str = next(m["url"] for m in nodes["managers"] if m["leads"])
         return url
 
-    def status(self) -> ClusterStatus:
-        """Return nodes and apps as a value that shows itself in a notebook or as text."""
+    def status(self, *, patient: bool = True) -> ClusterStatus:
+        """Return nodes and apps as a value that shows itself in a notebook or as text.
+
+        Parameters
+        ----------
+        patient : bool
+            Whether to look for a leader for as long as calls of this client do, or to ask each manager once.
+        """
         from spdist.cluster.overview import ClusterStatus
 
-        nodes = self.nodes()
-        views: list[Json] = [self.do(requests.app_view(name)) for name in self.apps()]
+        ask = self.do if patient else self.glance
+        nodes = self._seen(ask(requests.nodes()))
+        views: list[Json] = [ask(requests.app_view(name)) for name in ask(requests.apps())]
         return ClusterStatus.from_views(nodes, views)
 
     def cordon(self, worker: str, *, drain: bool = False) -> None:
