@@ -124,7 +124,7 @@ class StreamEvents(Sequence[Event], Shown):
         return self.times[place], self.rows[place]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StreamEvents | list | tuple):
+        if not isinstance(other, StreamEvents | list):
             return NotImplemented
         return len(self) == len(other) and list(self) == list(other)
 
