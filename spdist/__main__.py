@@ -27,6 +27,7 @@ from spdist.commands import apps, events
 from spdist.commands.config import config_app
 from spdist.commands.database import database_app
 from spdist.commands.explained import explained, read_text
+from spdist.commands.recorded import or_recorded
 from spdist.commands.tls import tls_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
@@ -371,6 +372,7 @@ def worker(conf: Conf) -> None:
 
 
 @app.command()
+@or_recorded
 def run(
     file: App,
     master: Annotated[
@@ -395,7 +397,8 @@ def run(
 ) -> None:
     """Run one app live on Spark, without a cluster, until it is told to stop (SIGTERM or Ctrl-C).
 
-    Started again in the same directory it goes on where it ended, however it did.
+    Started again in the same directory it goes on where it ended, however it did. With --input it runs on recorded
+    events instead, in virtual time, without Spark, and ends.
     """
     from spdist.config.alone import load_alone
 

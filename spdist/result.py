@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spdist.frames import StreamEvents, arrow_table
 from spdist.language.checked import CheckedApp
 from spdist.language.scope import suggestion
-from spdist.look import Shown, headline_html, note_html, problem_html, table_html, time_text
+from spdist.look import Shown, headline_html, number_of, problem_html
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from spdist.engine.evidence import Evidence
 
 __all__ = ["EventCount", "Result", "run_recorded"]
-
-#: Rows of a table that are shown: so many from each end.
-_ENDS = 5
 
 
 class EventCount(int):
@@ -155,9 +152,9 @@ class Result(Mapping[str, StreamEvents], Shown):
         """What became of events that were lost or refused, in a sentence; else nothing."""
         said = []
         if self.lost:
-            said.append(f"{_count(self.lost)} lost because a query failed: {self.lost.reasons[0]}")
+            said.append(f"{number_of(self.lost, 'event')} lost because a query failed: {self.lost.reasons[0]}")
         if self.refused:
-            said.append(f"{_count(self.refused)} refused: {self.refused.reasons[0]}")
+            said.append(f"{number_of(self.refused, 'event')} refused: {self.refused.reasons[0]}")
         return "; ".join(said)
 
     # --- a mapping
@@ -179,14 +176,14 @@ class Result(Mapping[str, StreamEvents], Shown):
         return repr(dict(self.outputs))
 
     def _repr_html_(self) -> str:
-        counts = ", ".join(f"{_count(count)} into {stream}" for stream, count in self.sent.items())
+        counts = ", ".join(f"{number_of(count, 'event')} into {stream}" for stream, count in self.sent.items())
         parts = [headline_html(f"{self.checked.name}: {counts or 'nothing sent'}")]
         if self.problem:
             parts.append(problem_html(self.problem))
-        parts += [_html(stream, events) for stream, events in self.items()]
+        parts += [events.to_html(f"{stream}: {number_of(len(events), 'event')}") for stream, events in self.items()]
         return "".join(parts)
 
-    def to_dict(self, most: int | None = 2 * _ENDS) -> dict[str, Any]:
+    def to_dict(self, most: int | None = 10) -> dict[str, Any]:
         """Return it as plain data for JSON.
 
         Parameters
@@ -194,39 +191,10 @@ class Result(Mapping[str, StreamEvents], Shown):
         most : int, optional
             So many events of each stream at most, the first ones; None: all.
         """
-        streams = {
-            stream: {
-                "schema": {name: kind.value for name, kind in events.schema},
-                "count": len(events),
-                "events": [{"timestamp": ts, "row": list(map(_plain, row))} for ts, row in events[:most]],
-            }
-            for stream, events in self.items()
-        }
+        streams = {stream: events.to_dict(most) for stream, events in self.items()}
         failed = {"lost": self.lost, "refused": self.refused}
         told = {name: {"count": int(count), "reasons": list(count.reasons)} for name, count in failed.items()}
         return {"app": self.checked.name, "sent": self.sent, "until": self.until, "streams": streams, **told}
-
-
-def _count(count: int, word: str = "event") -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
-
-
-def _html(stream: str, events: StreamEvents) -> str:
-    """Return a table of the first and the last events of a stream."""
-    head = ("time (UTC)", *events.schema.names)
-    caption = f"{stream}: {_count(len(events))}"
-    if not events:
-        return note_html(caption)
-    cut = len(events) - 2 * _ENDS
-    rows = [(time_text(ts, "milliseconds") or ts, *row) for ts, row in (events if cut <= 0 else events[:_ENDS])]
-    if cut > 0:
-        rows.append((f"… {_count(cut, 'more event')} …", *("" for _ in events.schema)))
-        rows += [(time_text(ts, "milliseconds") or ts, *row) for ts, row in events[-_ENDS:]]
-    return table_html(head, rows, caption=caption)
 
 
 def run_recorded(

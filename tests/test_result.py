@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import warnings
 from pathlib import Path
@@ -210,3 +212,12 @@ def test_results_are_taken_as_events_by_position() -> None:
     more = "define stream In (n long, who string); from In select n, who insert into More;"
     first = spdist.run(TEXT, {"S": [(2 * 10**9, (2, "a"))]}, time_unit="ms")
     assert spdist.run(more, {"In": first["Out"]}) == {"More": [(2 * 10**9, (4, "a"))]}
+
+
+@pytest.mark.parametrize(
+    "module", ["spdist", "spdist.facade", "spdist.frames.events", "spdist.frames.reading", "spdist.result"]
+)
+def test_examples_print_what_they_say(module: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(module))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spdist.engine.local import LocalApp
+    from spdist.language.checked import CheckedApp
 
-__all__ = ["Recording", "collected", "play"]
+__all__ = ["Recording", "collected", "play", "written_streams"]
 
 Row = tuple[Any, ...]
 
@@ -36,16 +37,20 @@ class Recording:
     rows: Sequence[Row]
 
 
+def written_streams(checked: CheckedApp) -> list[str]:
+    """Return the streams that queries of an app write, without the inner ones of partitions."""
+    queries = checked.queries + tuple(query for part in checked.partitions for query in part.queries)
+    return list(dict.fromkeys(query.target for query in queries if query.target in checked.streams))
+
+
 def collected(app: LocalApp) -> dict[str, Recording]:
     """Return, for each stream that queries of an app write, what grows by each event that they put out from now on."""
     out: dict[str, Recording] = {}
-    checked = app.checked
-    for query in checked.queries + tuple(query for part in checked.partitions for query in part.queries):
-        if query.target in checked.streams and query.target not in out:
-            times: list[int] = []
-            rows: list[Row] = []
-            out[query.target] = Recording(times, rows)
-            app.subscribe(query.target, _collector(times, rows))
+    for stream in written_streams(app.checked):
+        times: list[int] = []
+        rows: list[Row] = []
+        out[stream] = Recording(times, rows)
+        app.subscribe(stream, _collector(times, rows))
     return out
 
 

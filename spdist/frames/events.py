@@ -17,6 +17,7 @@ from spdist.frames.times import TIME_COLUMNS
 from spdist.frames.values import to_column
 from spdist.functions.objects import text_of_object, unbox
 from spdist.language.types import Schema, Type
+from spdist.look import Shown, number_of, table_html, time_text
 from spdist.mapping.read_rows import ReadRows
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ Event = tuple[int, Row]
 _SHOWN, _ENDS = 20, 5
 
 
-class StreamEvents(Sequence[Event]):
+class StreamEvents(Sequence[Event], Shown):
     """Events of one stream: a sequence of ``(timestamp ms, row)`` that compares as a list, and a table.
 
     Parameters
@@ -123,7 +124,7 @@ class StreamEvents(Sequence[Event]):
         return self.times[place], self.rows[place]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StreamEvents | list | tuple):
+        if not isinstance(other, StreamEvents | list):
             return NotImplemented
         return len(self) == len(other) and list(self) == list(other)
 
@@ -134,6 +135,23 @@ class StreamEvents(Sequence[Event]):
             return repr(list(self))
         first, last = map(repr, (list(self[:_ENDS]), list(self[-_ENDS:])))
         return f"{first[:-1]}, … {len(self) - 2 * _ENDS} more …, {last[1:]}"
+
+    def _repr_html_(self) -> str:
+        return self.to_html(number_of(len(self), "event"))
+
+    def to_html(self, caption: str) -> str:
+        """Return a table of the first and the last events, with their times in UTC, as HTML."""
+        cut = len(self) - 2 * _ENDS
+        rows = [_cells(event) for event in (self if cut <= 0 else self[:_ENDS])]
+        if cut > 0:
+            rows.append([f"… {number_of(cut, 'more event')} …", *("" for _ in self.schema)])
+            rows += map(_cells, self[-_ENDS:])
+        return table_html(("time (UTC)", *self.schema.names), rows, caption=caption)
+
+    def to_dict(self, most: int | None = 10) -> dict[str, Any]:
+        """Return the events as plain data for JSON: the first ones, so many at most; None: all."""
+        events = [{"timestamp": ts, "row": list(map(_plain, row))} for ts, row in self[:most]]
+        return {"schema": {name: kind.value for name, kind in self.schema}, "count": len(self), "events": events}
 
     # --- a table
     def to_arrow(self) -> pa.Table:
@@ -209,6 +227,15 @@ def arrow_table(schema: Schema, rows: Sequence[Row]) -> pa.Table:
             column = to_column([row[number] for row in rows], kind, name)
         columns.append(column.cast(pa.float32()) if kind is Type.FLOAT else column)
     return pa.table(columns, list(schema.names))
+
+
+def _cells(event: Event) -> list[object]:
+    time, row = event
+    return [time_text(time, "milliseconds") or time, *row]
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 def _objects(values: list[Any]) -> Any:

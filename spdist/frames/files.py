@@ -80,7 +80,7 @@ def check_suffix(path: Path) -> str:
 def _told(what: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, pa.ArrowException, ValueError) as error:
+    except (OSError, pa.ArrowException, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise MappingError(f"{what}: {reason}") from error
 

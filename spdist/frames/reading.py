@@ -202,18 +202,19 @@ def _of_pairs(pairs: list[Any], schema: Schema, time_unit: TimeUnit | None) -> S
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise MappingError(f"row {row}: an event is a pair (time, row), this is not: {shown(pair)}", hint=_PAIR)
     times = milliseconds([time for time, _ in pairs], "time", time_unit)
-    rows = [_in_order(row, values, schema) for row, (_, values) in enumerate(pairs)]
+    names = frozenset(schema.names)
+    rows = [_in_order(row, values, schema, names) for row, (_, values) in enumerate(pairs)]
     columns: Iterable[Row] = zip(*rows, strict=True) if rows else ((),) * len(schema)
     made = [_column(list(values), kind, name) for values, (name, kind) in zip(columns, schema, strict=True)]
     return StreamEvents.of_columns(schema, times, made)
 
 
-def _in_order(row: int, values: Any, schema: Schema) -> Sequence[Any]:
+def _in_order(row: int, values: Any, schema: Schema, names: frozenset[str]) -> Sequence[Any]:
     """Return the values of an event in the order of the attributes."""
     if type(values) is tuple or (isinstance(values, Sequence) and not isinstance(values, str | bytes)):
         if len(values) == len(schema):
             return values
-    elif isinstance(values, Mapping) and values.keys() == set(schema.names):
+    elif isinstance(values, Mapping) and values.keys() == names:
         return [values[name] for name in schema.names]
     raise MappingError(
         f"row {row}: the stream is {schema}, this does not fit: {shown(values)}", hint="rows count from 0"

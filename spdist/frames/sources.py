@@ -35,10 +35,11 @@ def columns_of(given: Any, schema: Schema) -> Columns | None:
     """
     if isinstance(given, str | os.PathLike):
         return read_file(Path(given), schema)
-    library = type(given).__module__.partition(".")[0]
-    if library == "polars" and hasattr(given, "collect"):
+    # Neither library is loaded to find out.
+    libraries = {base.__module__.partition(".")[0] for base in type(given).__mro__}
+    if "polars" in libraries and hasattr(given, "collect"):
         given = given.collect()
-    if library == "pandas" and hasattr(given, "columns"):
+    if "pandas" in libraries and hasattr(given, "columns"):
         return _of_pandas(given)
     if isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__"):
         table = pa.table(given)

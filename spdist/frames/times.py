@@ -81,7 +81,12 @@ def instant(value: SupportsIndex | str | date) -> int:
     MappingError
         It is none of these.
     """
-    return int(value) if isinstance(value, SupportsIndex) else int(milliseconds([value], "until")[0])
+    if isinstance(value, SupportsIndex):
+        return int(value)
+    try:
+        return int(milliseconds([value], "until")[0])
+    except MappingError:
+        raise MappingError(f"{shown(value)} is no time", hint=_HINT) from None
 
 
 def milliseconds(values: Any, name: str, unit: TimeUnit | None = None) -> Any:

@@ -37,6 +37,8 @@ def as_arrow(values: Any) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     try:
+        if hasattr(values, "to_arrow"):  # of polars
+            return values.to_arrow()
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None

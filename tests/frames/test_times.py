@@ -159,5 +159,5 @@ def test_an_instant_is_a_number_a_text_or_a_datetime() -> None:
         pd.Timestamp(AT, unit="ms"),
     )
     assert [instant(one) for one in said] == [AT] * len(said)
-    with pytest.raises(MappingError, match="'soon' in 'until' is no time"):
+    with pytest.raises(MappingError, match=r"^'soon' is no time"):
         instant("soon")
