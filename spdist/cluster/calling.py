@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import tenacity
 
 from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
 from spdist.cluster.requests import NodeAnswer, answer_of
-from spdist.errors import SpdistError
+from spdist.errors import ClusterError, SpdistError
 from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
 
 __all__ = [
@@ -141,7 +142,11 @@ class Caller:
         ------
         UnreachableNode
             There was none.
+        ClusterError
+            This caller is closed.
         """
+        if self._http.is_closed:
+            raise ClusterError("this client is closed", hint="make a new one, such as spdist.connect(…)")
         timeout = limit_of(timeout_s)
         try:
             answer = self._http.request(method, url, content=content, headers=headers, params=params, timeout=timeout)
@@ -199,6 +204,12 @@ class LeaderClient(AnyClient):
     def close(self) -> None:
         """Close all connections."""
         self._caller.close()
+
+    def with_patience(self, patience_s: float) -> Self:
+        """Return a client over the same connections that looks for a leader for so long; with 0 it asks only once."""
+        other = copy.copy(self)
+        other._patience_s = patience_s
+        return other
 
     def ask_node(self, place: tuple[str, str], request: Request[T]) -> NodeAnswer[T]:
         """Ask one node, whoever leads."""

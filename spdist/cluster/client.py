@@ -227,12 +227,8 @@ class ClusterClient(LeaderClient):
         return url
 
     def status(self) -> ClusterStatus:
-        """Return nodes and apps as a value that shows itself in a notebook or as text."""
-        from spdist.cluster.overview import ClusterStatus
-
-        nodes = self.nodes()
-        views: list[Json] = [self.do(requests.app_view(name)) for name in self.apps()]
-        return ClusterStatus.from_views(nodes, views)
+        """Return nodes and apps as a value that shows itself in a notebook or as text; one request."""
+        return self.do(requests.status())
 
     def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

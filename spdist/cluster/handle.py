@@ -38,6 +38,11 @@ class Deployment:
         self.change = change
         self._client = client
 
+    @property
+    def client(self) -> ClusterClient:
+        """Whom it asks."""
+        return self._client
+
     def __repr__(self) -> str:
         return f"Deployment({self.name!r})"
 

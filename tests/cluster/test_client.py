@@ -145,6 +145,27 @@ def test_it_gives_up_after_its_patience() -> None:
         client.apps()
 
 
+def test_who_cannot_wait_asks_once_over_the_same_connections() -> None:
+    with scripted(NOBODY) as (url, asked), connect(url) as client:
+        with pytest.raises(NotLeaderError):
+            client.with_patience(0).apps()
+        assert len(asked) == 1
+    with pytest.raises(ClusterError, match="this client is closed"):
+        client.with_patience(0).apps()
+
+
+def test_the_status_of_all_apps_and_nodes_is_one_request(manager: Manager, spark: FakeSpark) -> None:
+    with connect(manager.url) as client:
+        names = [client.deploy(APP.replace("Trades", name)).wait().name for name in ("A", "B")]
+        view = client.call("GET", "/managers/status")
+        assert [app["name"] for app in view["apps"]] == names
+    with scripted((200, view, {})) as (url, asked), connect(url) as client:
+        status = client.status()
+    assert asked == ["GET /managers/status"]
+    assert [(app.name, app.state) for app in status.apps] == [("A", "RUNNING"), ("B", "RUNNING")]
+    assert [worker.metrics.keys() >= {"systemCPU", "memoryUsage"} for worker in status.workers] == [True]
+
+
 def test_each_manager_is_asked_once_in_a_round_whoever_they_point_at() -> None:
     pointing: dict[str, Any] = {}
     with scripted((307, pointing, {})) as (first, asked_first), scripted((307, pointing, {})) as (second, asked_second):

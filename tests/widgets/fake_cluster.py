@@ -39,6 +39,9 @@ class FakeCluster:
         self.texts[topology.app] = text
         return self.deployment(topology.app)
 
+    def with_patience(self, patience_s: float) -> FakeCluster:
+        return self
+
     def deployment(self, name: str) -> FakeDeployment:
         return FakeDeployment(self, name)
 
@@ -47,7 +50,7 @@ class FakeCluster:
         state, now = self.leader.state, self.leader.now
         views = [app_view(state, deployment_status(state, name, now)) for name in self.texts]
         managers = [ManagerRow("manager-1", "http://manager-1", 0), ManagerRow("manager-2", "http://manager-2", 0)]
-        return ClusterStatus.from_views(nodes_view(state, managers, "test", now), views)
+        return ClusterStatus.from_view({**nodes_view(state, managers, "test", now), "apps": views})
 
     def run_on(self, worker: str, state: GroupPhase = GroupPhase.RUNNING, error: str = "") -> None:
         """A worker joins, starts what it is told, and reports it."""
@@ -65,6 +68,7 @@ class FakeDeployment:
 
     def __init__(self, cluster: FakeCluster, name: str) -> None:
         self.name = name
+        self.client = cluster
         self._cluster = cluster
 
     def topology(self) -> dict[str, Any]:
