@@ -93,6 +93,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives; once, then it stands here."""
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module 'spdist' has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
@@ -101,4 +103,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names, for completion."""
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("spdist")
+    except PackageNotFoundError:  # on a path, but not installed
+        return "unknown"

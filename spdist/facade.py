@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,14 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     from spdist.language.checker import check as check_tree
 
     known = catalog(scripts)
-    return check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    checked = check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    return replace(checked, picture=_picture)
+
+
+def _picture(checked: CheckedApp) -> str:
+    from spdist.planning.graph import app_graph
+
+    return app_graph(checked)._repr_html_()
 
 
 def graph(app: str | SiddhiApp) -> AppGraph:

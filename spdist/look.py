@@ -8,14 +8,15 @@ pages alike, in JupyterLab, VS Code or a plain browser. Everything that comes fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 __all__ = [
     "JSON_MIME",
     "STATE_COLOURS",
+    "Listing",
     "Shown",
     "bytes_text",
     "cell_text",
@@ -23,12 +24,15 @@ __all__ = [
     "duration_text",
     "headline_html",
     "note_html",
+    "number_of",
     "problem_html",
     "state_style",
     "table_html",
     "table_text",
     "time_text",
 ]
+
+T = TypeVar("T")
 
 #: Colours of states, for lines and areas; as a colour of text, `state_style` mixes it with that of the page.
 STATE_COLOURS = {
@@ -49,9 +53,11 @@ JSON_MIME = "application/vnd.spdist+json"
 _CELL = "padding:2px 14px 2px 0;vertical-align:top;text-align:"
 _LINE = "border-bottom:1px solid color-mix(in srgb,currentColor 35%,transparent)"
 _CAPTION = "caption-side:top;text-align:left;font-weight:600;padding:0 0 4px 0;white-space:nowrap"
-_STATE = re.compile(r"[A-Z]+\b")
+_STATE = re.compile(rf"\b({'|'.join(STATE_COLOURS)})\b")
 #: What `bytes_text` and `duration_text` make, and numbers that somebody has formatted with a unit.
 _QUANTITY = re.compile(r"[-+]?[\d.,\u202f]+(?: ?%| (?:[kMGT]?i?B|ms|s|min|h|d|/s)(?: \d+ (?:s|min|h))?)")
+#: Rows of a listing that are shown.
+_LISTED = 200
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _DURATIONS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "min"), (60_000, "min", 1000, "s"))
 
@@ -64,6 +70,11 @@ def cell_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def number_of(count: int, word: str, plural: str = "") -> str:
+    """Return ``1 row`` or ``2 rows``."""
+    return f"{count:,} {word if count == 1 else plural or f'{word}s'}"
 
 
 def time_text(ms: float | None, timespec: Literal["minutes", "seconds", "milliseconds"] = "seconds") -> str:
@@ -150,7 +161,7 @@ def table_html(
 ) -> str:
     """Return a table as HTML; parameters as in `table_text`.
 
-    Cells of columns called ``state`` have the colour of the state they begin with; columns of numbers stand at the
+    Cells of columns called ``state`` have the colour of the state that they name first; columns of numbers stand at the
     right, with a thin space between thousands.
     """
     shown, more = _cut(rows, limit)
@@ -172,15 +183,15 @@ def table_html(
     above = f'<caption style="{_CAPTION}">{escape(caption)}</caption>' if caption else ""
     notes = "".join(note_html(note) for note in _more(more))
     return (
-        f'<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:0 0 8px 0">{above}'
+        f'<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:0 0 8px 0;color:inherit">{above}'
         f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
     )
 
 
 def state_style(cell: object) -> str:
-    """Return the style of a text that is a state or begins with one, with ``;`` in front; else nothing."""
-    word = _STATE.match(cell) if isinstance(cell, str) else None
-    colour = STATE_COLOURS.get(word.group()) if word else None
+    """Return the style of a text that names a state, with ``;`` in front; else nothing."""
+    word = _STATE.search(cell) if isinstance(cell, str) else None
+    colour = STATE_COLOURS[word.group()] if word else ""
     # The plain colour is for sanitizers and browsers that know no mixing: they drop what follows.
     return f";color:{colour};color:color-mix(in srgb,{colour} 65%,currentColor);font-weight:600" if colour else ""
 
@@ -210,7 +221,7 @@ def _cut(rows: Iterable[Sequence[object]], limit: int | None) -> tuple[list[Sequ
 
 
 def _more(count: int) -> list[str]:
-    return [f"… and {count:,} more row{'' if count == 1 else 's'}"] if count else []
+    return [f"… and {number_of(count, 'more row')}"] if count else []
 
 
 # --- around tables
@@ -250,3 +261,35 @@ class Shown:
         bundle: dict[str, Any] = {"text/plain": str(self), "text/html": self._repr_html_()}
         to_dict = getattr(self, "to_dict", None)
         return {**bundle, JSON_MIME: to_dict()} if to_dict is not None else bundle
+
+
+class Listing(list[T], Shown):
+    """A list that shows itself as a table, and is a list like any other for programs.
+
+    Parameters
+    ----------
+    items : iterable
+        What is in it.
+    head : sequence of str
+        Names of the columns.
+    cells : callable
+        From an item to its row.
+    title : str
+        What stands above the table.
+    """
+
+    __slots__ = ("_cells", "_head", "_title")
+
+    def __init__(
+        self, items: Iterable[T], head: Sequence[str], cells: Callable[[T], Sequence[object]], title: str = ""
+    ) -> None:
+        super().__init__(items)
+        self._head = head
+        self._cells = cells
+        self._title = title
+
+    def __str__(self) -> str:
+        return table_text(self._head, map(self._cells, self), title=self._title, limit=_LISTED)
+
+    def _repr_html_(self) -> str:
+        return table_html(self._head, map(self._cells, self), caption=self._title, limit=_LISTED)

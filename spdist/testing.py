@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from spdist.engine.local import LocalApp
@@ -30,41 +28,21 @@ from spdist.engine.outside import outside_stores
 from spdist.errors import SiddhiTypeError
 from spdist.extension import catalog
 from spdist.frames import to_row
+from spdist.history import SHOWN, Seen, clock_text, history_table
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse, read_time
 from spdist.language.scope import undefined
 from spdist.language.types import Schema
-from spdist.planning.fingerprints import ElementChange
+from spdist.look import Shown, number_of, table_html, table_text
+from spdist.planning.change import ElementChanges
 
 __all__ = ["Seen", "VirtualApp"]
 
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One event that went in or came out.
-
-    Parameters
-    ----------
-    stream : str
-        Its stream.
-    timestamp : int
-        Its time, ms.
-    row : tuple
-        Its values.
-    sent : bool
-        Whether the test sent it; what a query inserts into a stream that is also sent to counts as put out.
-    """
-
-    stream: str
-    timestamp: int
-    row: Row
-    sent: bool
-
-
-class VirtualApp:
+class VirtualApp(Shown):
     """An app under test, in virtual time.
 
     Parameters
@@ -189,7 +167,7 @@ class VirtualApp:
         self._began = True
         self._app.restore(state)
 
-    def update(self, text: str) -> tuple[ElementChange, ...]:
+    def update(self, text: str) -> ElementChanges:
         """Go on with another text from where the app is, as an update of a deployed app does; the history stays.
 
         Queries, tables, windows and all else that has not changed keep their state; what has changed begins empty.
@@ -201,8 +179,8 @@ class VirtualApp:
 
         Returns
         -------
-        tuple of ElementChange
-            What became of each element.
+        ElementChanges
+            What became of each element: a tuple of `ElementChange` that shows itself as a table.
 
         Raises
         ------
@@ -213,7 +191,7 @@ class VirtualApp:
         state = self._app.snapshot()
         self._app.stop()
         self.checked, self._app = checked, self._made(checked)
-        return self._app.carry_over(state)
+        return ElementChanges(self._app.carry_over(state))
 
     # What a test looks at.
 
@@ -268,20 +246,22 @@ class VirtualApp:
 
     # How it shows itself.
 
+    def __repr__(self) -> str:
+        return f"VirtualApp({self._headline()})"
+
     def __str__(self) -> str:
-        lines = [f"{self.checked.name} at {self.clock} ms, {self.lost} events lost"]
-        for seen in self.history:
-            lines.append(f"  {seen.timestamp:>13} {'→' if seen.sent else '  ←'} {seen.stream} {_shown(seen.row)}")
-        return "\n".join(lines)
+        return table_text(*self._table(), title=self._headline())
 
     def _repr_html_(self) -> str:
-        def row(seen: Seen) -> str:
-            cells = (str(seen.timestamp), "in" if seen.sent else "out", seen.stream, _shown(seen.row))
-            return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        return table_html(*self._table(), caption=self._headline())
 
-        head = "<tr><th>ms</th><th></th><th>stream</th><th>row</th></tr>"
-        caption = f"<caption>{escape(self.checked.name)} at {self.clock} ms, {self.lost} events lost</caption>"
-        return f"<table>{caption}{head}{''.join(map(row, self.history))}</table>"
+    def _headline(self) -> str:
+        left_out = len(self.history) - SHOWN
+        last = f", the last {SHOWN:,} of {len(self.history):,} events" if left_out > 0 else ""
+        return f"{self.checked.name} at {clock_text(self.clock)}, {number_of(self.lost, 'event')} lost{last}"
+
+    def _table(self) -> tuple[list[str], list[list[object]]]:
+        return history_table(self.history[-SHOWN:], self.checked.streams)
 
 
 def _duration(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +51,11 @@ PUBLIC = [
 
 def test_these_names_are_public_and_no_others() -> None:
     assert spdist.__all__ == PUBLIC
-    assert set(PUBLIC) <= set(dir(spdist))
+    assert sorted(dir(spdist)) == sorted([*PUBLIC, "__version__"])
+
+
+def test_the_version_is_that_of_the_installation() -> None:
+    assert re.match(r"\d+\.\d+", spdist.__version__)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from spdist.cluster import requests
 from spdist.errors import ClusterError, NotFoundError
 from widgets.poller import Inquiry, Poller
 from widgets.trends import Figures, Trends
 
 if TYPE_CHECKING:
+    from spdist.cluster.asking import Request
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.local import LocalCluster
     from spdist.cluster.overview import AppStatus, ClusterStatus
 
 __all__ = ["Cluster", "ClusterView", "ClusterWatch", "watch_of"]
 
+T = TypeVar("T")
 Json = dict[str, Any]
 Cluster: TypeAlias = "ClusterClient | LocalCluster"
 
+#: For each wait on the network; a machine may be busy.
+_TIMEOUT_S = 3.0
 _JOURNAL_EVERY_S = 5.0
 _REVISIONS_EVERY_S = 10.0
 
@@ -53,7 +58,7 @@ class ClusterWatch:
     Parameters
     ----------
     client : ClusterClient
-        Over whose connections it asks, once each: who leads next is seen with the next look.
+        Whom to ask; who has no client any more has no watch either.
 
     State
     -----
@@ -61,7 +66,7 @@ class ClusterWatch:
     """
 
     def __init__(self, client: ClusterClient) -> None:
-        self._client = client.with_patience(0.0)
+        self._client = weakref.ref(client)
         self.poller = Poller()
         self._trends = Trends()
         self._noting = threading.Lock()
@@ -87,43 +92,42 @@ class ClusterWatch:
 
     def topology(self, app: str, version: int | None = None) -> Json:
         """Return ``GET /managers/topology/{app}`` of a version of the app, of any that was there if that is None."""
-        return self._of_version("topology", app, version, lambda: self._client.deployment(app).topology())
+        key, request = ("topology", app), requests.topology(app)
+        drawn = self._answer(key, request, math.inf, math.inf)
+        return drawn if version in (None, drawn["version"]) else self._answer(key, request, 0.0)
 
     def text(self, app: str, version: int) -> str:
-        """Return the text of a version of an app."""
-
-        def ask() -> Json:
-            return {"text": self._client.deployment(app).text(), "version": version}
-
-        return str(self._of_version("text", app, version, ask)["text"])
+        """Return the text of a version of an app: the one that runs now."""
+        return self._answer(("text", app, version), requests.app_text(app), math.inf, math.inf)
 
     def revisions(self, app: str) -> list[str]:
         """Return the revisions of an app, oldest first."""
-        return self.poller.answer(
-            Inquiry(("revisions", app), lambda: self._client.deployment(app).revisions(), _REVISIONS_EVERY_S)
-        )
+        return self._answer(("revisions", app), requests.revisions(app), _REVISIONS_EVERY_S)
 
     def journal(self, limit: int, **wanted: Any) -> Sequence[Mapping[str, Any]]:
         """Return the last entries of the journal, newest first; see `ClusterClient.journal`."""
         key = ("journal", limit, *sorted(wanted.items()))
-        return self.poller.answer(Inquiry(key, lambda: self._client.journal(limit=limit, **wanted), _JOURNAL_EVERY_S))
+        return self._answer(key, requests.journal(limit, **wanted), _JOURNAL_EVERY_S)
 
-    def _of_version(self, what: str, app: str, version: int | None, ask: Any) -> Json:
-        """Return an answer that does not change as long as the app has the version that it names."""
-        answer: Json = self.poller.answer(Inquiry((what, app), ask, math.inf), math.inf)
-        if version is not None and answer["version"] != version:
-            answer = self.poller.answer(Inquiry((what, app), ask))
-        return answer
+    def _answer(self, key: Hashable, request: Request[T], every_s: float, max_age_s: float = 0.0) -> T:
+        return self.poller.answer(Inquiry(key, lambda: self._ask(request), every_s), max_age_s)
 
     def _look(self) -> ClusterView:
-        status, now_s = self._client.status(), time.monotonic()
+        status, now_s = self._ask(requests.status()), time.monotonic()
         with self._noting:
             self._trends.note(status, now_s)
             return ClusterView(status, now_s, self._trends.figures(now_s))
 
+    def _ask(self, request: Request[T]) -> T:
+        """Ask each manager once: who leads next is seen with the next look."""
+        client = self._client()
+        if client is None:
+            raise ClusterError("nobody has this client any more", hint="make another panel")
+        return client.glance(request, _TIMEOUT_S)
+
 
 _LOCK = threading.Lock()
-_WATCHES: WeakKeyDictionary[Any, ClusterWatch] = WeakKeyDictionary()
+_WATCHES: weakref.WeakKeyDictionary[Any, ClusterWatch] = weakref.WeakKeyDictionary()
 
 
 def watch_of(cluster: Cluster) -> ClusterWatch:
@@ -135,7 +139,7 @@ def watch_of(cluster: Cluster) -> ClusterWatch:
         It is a `LocalCluster` that was never started.
     """
     client: Any = getattr(cluster, "client", cluster)
-    if not hasattr(client, "with_patience"):
+    if not hasattr(client, "glance"):
         raise ClusterError(f"{cluster!r} cannot be asked", hint="start it first")
     with _LOCK:
         if client not in _WATCHES:

@@ -218,7 +218,7 @@ class ClusterClient(LeaderClient):
     # ------------------------------------------------------------------------------------------------------------ nodes
     def nodes(self) -> Json:
         """Return leader, term, managers and workers, as ``GET /managers/nodes`` gives them."""
-        return self.do(requests.nodes())
+        return self._seen(self.do(requests.nodes()))
 
     def leader(self) -> str:
         """Return the base URL of the manager that leads."""
@@ -226,9 +226,17 @@ class ClusterClient(LeaderClient):
         url: str = next(m["url"] for m in nodes["managers"] if m["leads"])
         return url
 
-    def status(self) -> ClusterStatus:
-        """Return nodes and apps as a value that shows itself in a notebook or as text; one request."""
-        return self.do(requests.status())
+    def status(self, *, patient: bool = True) -> ClusterStatus:
+        """Return nodes and apps as a value that shows itself in a notebook or as text; one request.
+
+        Parameters
+        ----------
+        patient : bool
+            Whether to look for a leader for as long as calls of this client do, or to ask each manager once.
+        """
+        status = (self.do if patient else self.glance)(requests.status())
+        self._managers.term = status.term
+        return status
 
     def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

@@ -13,7 +13,16 @@ import tenacity
 
 from spdist.cluster import requests
 from spdist.cluster.asking import Reply, Request, Round, UnreachableNode
-from spdist.cluster.calling import TIMEOUT_S, AnyClient, http_settings, limit_of, reply_of, retrying, unreachable
+from spdist.cluster.calling import (
+    TIMEOUT_S,
+    AnyClient,
+    closed,
+    http_settings,
+    limit_of,
+    reply_of,
+    retrying,
+    unreachable,
+)
 from spdist.cluster.client import FOLLOW_S, LOOK_S, PAGE
 from spdist.cluster.handle import gone, reached
 from spdist.cluster.overview import AppStatus, ClusterStatus
@@ -169,7 +178,7 @@ class AsyncClusterClient(AnyClient):
     # ------------------------------------------------------------------------------------------------------------ nodes
     async def nodes(self) -> Json:
         """Return leader, term, managers, workers and announcements."""
-        return await self.do(requests.nodes())
+        return self._seen(await self.do(requests.nodes()))
 
     async def status(self) -> ClusterStatus:
         """Return nodes and apps as a value."""
@@ -243,4 +252,6 @@ class AsyncClusterClient(AnyClient):
             )
         except httpx.RequestError as error:
             raise unreachable(url, error) from error
+        except RuntimeError as error:
+            raise closed(url, error, self._http.is_closed) from None
         return reply_of(answer)

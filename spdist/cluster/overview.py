@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spdist.look import table_html, table_text
+from spdist.look import Shown, number_of, table_html, table_text
 
 __all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
 
@@ -41,7 +41,7 @@ class GroupStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class AppStatus:
+class AppStatus(Shown):
     """A deployed app and its groups, in the order of its topology; ``state`` is that of the worst of them."""
 
     name: str
@@ -59,11 +59,18 @@ class AppStatus:
         )
         return cls(view["name"], view["state"], view["reason"], view["version"], groups)
 
+    def __repr__(self) -> str:
+        return f"AppStatus({self.name}: {self.state}, {number_of(len(self.groups), 'group')})"
+
     def __str__(self) -> str:
-        return table_text(_GROUP_HEAD, _group_rows([self]), title=f"{self.name} (version {self.version}): {self.state}")
+        return table_text(_GROUP_HEAD, _group_rows([self]), title=self._title)
 
     def _repr_html_(self) -> str:
-        return table_html(_GROUP_HEAD, _group_rows([self]), caption=f"{self.name} (version {self.version})")
+        return table_html(_GROUP_HEAD, _group_rows([self]), caption=self._title)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.name} (version {self.version}): {self.state}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +129,12 @@ class WorkerStatus:
     @property
     def _state(self) -> str:
         heard = f"heard {self.silent_ms / 1000:.1f} s ago"
-        words = {"READY": heard, "LEAVING": "leaves", "UNREACHABLE": f"UNREACHABLE, {heard}"}
+        words = {"READY": f"READY, {heard}", "LEAVING": "LEAVING", "UNREACHABLE": f"UNREACHABLE, {heard}"}
         return words.get(self.state) or f"{self.state}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(Shown):
     """A cluster at one moment, as its leader of `term` saw it."""
 
     group_id: str
@@ -176,6 +183,11 @@ class ClusterStatus:
         apps = tuple(AppStatus.from_view(app) for app in view["apps"])
         return cls(view["groupId"], view["leader"], view["term"], managers, workers, apps, lost)
 
+    def __repr__(self) -> str:
+        counts = ((self.managers, "manager"), (self.workers, "worker"), (self.lost, "lost worker"), (self.apps, "app"))
+        told = ", ".join(number_of(len(there), word) for there, word in counts if there)
+        return f"ClusterStatus({self.group_id}: {self.leader} leads in term {self.term}; {told})"
+
     def __str__(self) -> str:
         title = f"cluster {self.group_id}: {self.leader} leads in term {self.term}"
         return "\n".join(
@@ -210,13 +222,18 @@ class ClusterStatus:
 
 _UNMEASURED = {"usedBytes": 0, "limitBytes": 0}
 _NODE_HEAD = ("node", "role", "state", "address", "groups")
-_GROUP_HEAD = ("app", "group instance", "state", "worker", "reason")
+_GROUP_HEAD = ("app", "group instance", "state", "worker", "events in", "events out", "lag", "reason")
+_FIGURES = ("eventsIn", "eventsOut", "lag")
 
 
-def _group_rows(apps: Iterable[AppStatus]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+def _group_rows(apps: Iterable[AppStatus]) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
     for app in apps:
-        rows += [(app.name, g.name, g.state, g.worker or "-", g.reason) for g in app.groups]
+        rows += [(app.name, g.name, g.state, g.worker or "-", *_figures(g), g.reason) for g in app.groups]
         if not app.groups:
-            rows.append((app.name, "", app.state, "-", app.reason))
+            rows.append((app.name, "", app.state, "-", *[None] * len(_FIGURES), app.reason))
     return rows
+
+
+def _figures(group: GroupStatus) -> list[int | None]:
+    return [int(group.metrics[name]) if name in group.metrics else None for name in _FIGURES]

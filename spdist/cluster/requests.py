@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from spdist.cluster.asking import Reply, Request, may_follow
+from spdist.cluster.listings import journal_listing, log_listing, move_listing, revision_listing
 from spdist.cluster.overview import AppStatus, ClusterStatus
 from spdist.cluster.rows import from_json_row
 from spdist.cluster.wire_errors import read_error
@@ -129,7 +130,7 @@ def backup(app: str) -> Request[str]:
 
 def revisions(app: str) -> Request[list[str]]:
     """Ask which revisions of an app there are."""
-    return Request("GET", f"{_app(app)}/revisions", _safe(_names))
+    return Request("GET", f"{_app(app)}/revisions", _safe(lambda body: revision_listing(_names(body))))
 
 
 def clear_revisions(app: str | None) -> Request[list[str]]:
@@ -227,12 +228,14 @@ def uncordon(worker: str) -> Request[Any]:
 def rebalance(dry_run: bool) -> Request[list[Json]]:
     """Ask that groups are moved to where there is room, or only which would be."""
     params = {"dryRun": "true" if dry_run else "false"}
-    return Request("POST", "/managers/rebalance", _field("moves"), params=params, harmless=dry_run)
+    return Request("POST", "/managers/rebalance", _listed("moves", move_listing), params=params, harmless=dry_run)
 
 
 def journal(limit: int, **wanted: Any) -> Request[list[Json]]:
     """Ask what the cluster has decided, newest first; `wanted` are app, kind, since, until and before."""
-    return Request("GET", "/managers/journal", _field("entries"), params=_given({**wanted, "limit": limit}))
+    return Request(
+        "GET", "/managers/journal", _listed("entries", journal_listing), params=_given({**wanted, "limit": limit})
+    )
 
 
 def logs(limit: int, **wanted: Any) -> Request[list[Json]]:
@@ -316,7 +319,8 @@ def that_answered(node: str | None, answers: Iterable[NodeAnswer[T]]) -> dict[st
 
 def with_nodes(node: str | None, answers: Iterable[NodeAnswer[list[Json]]]) -> list[Json]:
     """Return the records of all nodes, each with its node."""
-    return [{"node": name, **one} for name, records in that_answered(node, answers).items() for one in records]
+    found = that_answered(node, answers)
+    return log_listing({"node": name, **one} for name, records in found.items() for one in records)
 
 
 def _app(name: str) -> str:
@@ -329,6 +333,10 @@ def _quoted(name: str) -> str:
 
 def _field(name: str) -> Callable[[Json], Any]:
     return _safe(lambda body: body[name])
+
+
+def _listed(name: str, listing: Callable[[list[Json]], list[Json]]) -> Callable[[Json], list[Json]]:
+    return _safe(lambda body: listing(body[name]))
 
 
 def _with(*names: str) -> Callable[[Json], Json]:

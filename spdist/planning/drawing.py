@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from spdist.look import STATE_COLOURS, details_html, headline_html
+from spdist.look import STATE_COLOURS, details_html, headline_html, number_of
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, Layout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology
@@ -52,8 +52,8 @@ def to_text(topology: Topology, placement: Facts | None = None, states: Facts | 
     count = sum(len(group.instances) for group in topology.groups)
     clock = "event time" if topology.playback else "live"
     lines = [
-        f"{topology.app} ({clock}): {_number(len(topology.groups), 'group')}, {_number(count, 'instance')}, "
-        f"{_number(len(topology.topics), 'topic')}"
+        f"{topology.app} ({clock}): {number_of(len(topology.groups), 'group')}, {number_of(count, 'instance')}, "
+        f"{number_of(len(topology.topics), 'topic')}"
     ]
     for group in topology.groups:
         lines.append(f"  {group.name} × {group.parallel}: {group.why}")
@@ -95,10 +95,6 @@ def to_html(topology: Topology, placement: Facts | None = None, states: Facts | 
     )
 
 
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
 def _strategy(one: GroupInput) -> str:
     by_key = one.strategy is Strategy.FIELD_GROUPING
     return one.strategy.value + (f" by {one.key}" if by_key else "")
@@ -115,7 +111,7 @@ class _Role:
 
     @property
     def words(self) -> tuple[str, ...]:
-        told = (_number(self.partitions, "partition"),)
+        told = (number_of(self.partitions, "partition"),)
         fed = "fed by a @source" if self.source else "fed from outside"
         return told + (fed,) * self.fed + ("read from outside",) * self.read
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedQuery
+from spdist.look import Shown, number_of
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, lay_out
 
@@ -65,7 +66,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class AppGraph:
+class AppGraph(Shown):
     """What an app consists of; draws itself in a notebook.
 
     Parameters
@@ -149,6 +150,9 @@ class AppGraph:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def __repr__(self) -> str:
+        return f"AppGraph({self.app}: {number_of(len(self.nodes), 'node')}, {number_of(len(self.links), 'link')})"
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow-x:auto">{self.to_svg()}</div>'

@@ -145,15 +145,6 @@ def test_it_gives_up_after_its_patience() -> None:
         client.apps()
 
 
-def test_who_cannot_wait_asks_once_over_the_same_connections() -> None:
-    with scripted(NOBODY) as (url, asked), connect(url) as client:
-        with pytest.raises(NotLeaderError):
-            client.with_patience(0).apps()
-        assert len(asked) == 1
-    with pytest.raises(ClusterError, match="this client is closed"):
-        client.with_patience(0).apps()
-
-
 def test_the_status_of_all_apps_and_nodes_is_one_request(manager: Manager, spark: FakeSpark) -> None:
     with connect(manager.url) as client:
         names = [client.deploy(APP.replace("Trades", name)).wait().name for name in ("A", "B")]

@@ -162,7 +162,7 @@ def test_cordons_are_shown(minds: Minds) -> None:
     assert view["cordoned"] == ["w1"]
     assert [(w["cordoned"], w["drained"]) for w in view["workers"]] == [(True, True), (False, False)]
     status = ClusterStatus.from_view({**view, "apps": []})
-    assert status.workers[0].told.startswith("drained, heard ")
+    assert status.workers[0].told.startswith("drained, READY, heard ")
     assert "drained, " in str(status)
 
 
