@@ -95,8 +95,7 @@ class Panel(Generic[View]):
     def still(self) -> Still:
         """Look now, and return what is seen as something that stays as it is: to compare with later."""
         try:
-            view = self.look()
-            return Still(Forms(self.text_of(view), self.html_of(view)))
+            return Still(self._forms_of(self.look()))
         except SpdistError as error:
             return Still(Forms(str(error), problem_html(error)))
 
@@ -160,7 +159,7 @@ class Panel(Generic[View]):
         """Look, and show what is seen; where that cannot be, keep what is shown, say why, and return False."""
         try:
             view = self.look()
-            forms = Forms(self.text_of(view), self.html_of(view))
+            forms = self._forms_of(view)
         except Awaited:
             return True
         except Exception as error:  # also a defect is shown, once for all to see, and not told again each second
@@ -172,6 +171,11 @@ class Panel(Generic[View]):
                 self.adapt(view)
         self._show(forms)
         return True
+
+    def _forms_of(self, view: View) -> Forms:
+        # In a widget lines have 28 pixels, and what is wide makes all of it wide, in place of a scroll bar of its own.
+        style = "line-height:1.4;contain:inline-size"
+        return Forms(self.text_of(view), f'<div style="{style}">{self.html_of(view)}</div>')
 
     def _show(self, forms: Forms) -> None:
         with self._lock:

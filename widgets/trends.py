@@ -21,7 +21,7 @@ _APART_S = 0.5
 
 
 class Point(NamedTuple):
-    """Figures of one instance at one moment; None where they are not known, and all None where it did not run."""
+    """Figures of one instance at one moment, None where they are not known; without `ran`, that it did not run."""
 
     at_s: float
     in_per_s: float | None = None
@@ -29,11 +29,7 @@ class Point(NamedTuple):
     lag: float | None = None
     batch_ms: float | None = None
     state_bytes: float | None = None
-
-    @property
-    def gap(self) -> bool:
-        """Whether the instance did not run."""
-        return self[1:] == (None,) * 5
+    ran: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class Figures:
     def curve(self, figure: str) -> list[tuple[float, float | None]]:
         """Return time (s) and value of each point that has the figure; None where the instance did not run."""
         known = ((point, getattr(point, figure)) for point in self.points)
-        return [(point.at_s, value) for point, value in known if value is not None or point.gap]
+        return [(point.at_s, value) for point, value in known if value is not None or not point.ran]
 
 
 @dataclass(slots=True)
@@ -92,8 +88,8 @@ class Trends:
             track = self._tracks.setdefault(group.name, _Track())
             if group.state == "RUNNING" and group.worker in heard_s:
                 _note(track, group, heard_s[group.worker])
-            elif track.points and not track.points[-1].gap:
-                track.points.append(Point(now_s))
+            elif track.points and track.points[-1].ran:
+                track.points.append(Point(now_s, ran=False))
                 track.counters = {}
         there = {group.name for app in status.apps for group in app.groups}
         self._tracks = {name: one for name, one in self._tracks.items() if name in there or _recent(one, now_s)}

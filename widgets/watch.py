@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from spdist.cluster import requests
 from spdist.errors import ClusterError, NotFoundError
+from widgets.absent import Absent, Attendance
 from widgets.poller import Inquiry, Poller
 from widgets.trends import Figures, Trends
 
@@ -45,11 +46,14 @@ class ClusterView:
         When it was asked for (monotonic clock, s).
     figures : mapping of str to Figures
         The last ten minutes of each group instance.
+    absent : tuple of Absent
+        Nodes that were there in the last ten minutes, and that the leader does not know.
     """
 
     status: ClusterStatus
     at_s: float
     figures: Mapping[str, Figures]
+    absent: tuple[Absent, ...] = ()
 
 
 class ClusterWatch:
@@ -62,13 +66,13 @@ class ClusterWatch:
 
     State
     -----
-    The poller's answers, and the history of the figures.
+    The poller's answers, the history of the figures, and who was there lately.
     """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = weakref.ref(client)
         self.poller = Poller()
-        self._trends = Trends()
+        self._trends, self._attendance = Trends(), Attendance()
         self._noting = threading.Lock()
 
     def status(self, max_age_s: float = 0.0) -> ClusterView:
@@ -116,7 +120,8 @@ class ClusterWatch:
         status, now_s = self._ask(requests.status()), time.monotonic()
         with self._noting:
             self._trends.note(status, now_s)
-            return ClusterView(status, now_s, self._trends.figures(now_s))
+            absent = self._attendance.note(status, now_s)
+            return ClusterView(status, now_s, self._trends.figures(now_s), absent)
 
     def _ask(self, request: Request[T]) -> T:
         """Ask each manager once: who leads next is seen with the next look."""

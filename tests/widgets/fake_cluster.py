@@ -74,6 +74,11 @@ class FakeCluster:
         managers = [ManagerRow("manager-1", "http://manager-1", 0), ManagerRow("manager-2", "http://manager-2", 0)]
         return {**nodes_view(state, managers, "test", now), "apps": views}
 
+    def undeploy(self, name: str) -> None:
+        self.text(name)
+        self.leader.undeploy(name)
+        del self.texts[name]
+
     def run_on(self, worker: str, state: GroupPhase = GroupPhase.RUNNING, error: str = "") -> None:
         """A worker joins, starts what it is told, and reports it."""
         told = self.leader.beat(worker).assignments
@@ -100,9 +105,7 @@ class FakeDeployment:
 
     def undeploy(self, timeout_s: float = 60.0) -> None:
         self._cluster.ask()
-        self._cluster.text(self.name)
-        self._cluster.leader.undeploy(self.name)
-        del self._cluster.texts[self.name]
+        self._cluster.undeploy(self.name)
 
 
 class FakeFeed:
