@@ -1,8 +1,9 @@
-"""Every notebook is stored stripped, runs headless with parameters, and is short enough to read."""
+"""Every notebook is stored stripped, runs with parameters, asserts what it says, and is short enough to read."""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,9 @@ MAX_LINES = 12
 #: What a notebook may import beside the standard library.
 LIBRARIES = {"spdist", "widgets", "pandas", "matplotlib", "pytest", "kafka", "nats"}
 
+#: Those that are processes of a cluster, and run until they are told to stop.
+NODES = {"manager", "worker"}
+
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -28,8 +32,21 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in read(path).cells if cell.cell_type == "code"]
 
 
-def test_the_notebooks_of_the_house_are_there() -> None:
-    assert {"01_siddhiql_in_virtual_time", "manager", "quickstart", "worker"} <= {path.stem for path in NOTEBOOKS}
+def test_the_index_links_to_every_notebook_and_to_no_other() -> None:
+    linked = re.findall(r"\]\((\w+\.ipynb)\)", "".join(cell.source for cell in read(FOLDER / "index.ipynb").cells))
+    assert sorted({*linked, "index.ipynb"}) == [path.name for path in NOTEBOOKS]
+
+
+@every_notebook
+def test_it_links_to_notebooks_that_are_there(path: Path) -> None:
+    text = "".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    assert {name for name in re.findall(r"\]\((\w+\.ipynb)\)", text) if not (FOLDER / name).exists()} == set()
+
+
+@every_notebook
+def test_it_asserts_what_it_claims(path: Path) -> None:
+    asserts = any(isinstance(node, ast.Assert) for c in code_cells(path) for node in ast.walk(ast.parse(c.source)))
+    assert asserts != (path.stem in NODES)
 
 
 @every_notebook
