@@ -30,7 +30,7 @@ _LONGEST = 4000
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run: the notebook, where it is written when executed, and its parameters."""
+    """What to run: the notebook, where it is written when executed (absolute paths), and its parameters."""
 
     notebook: str
     output: str
@@ -105,6 +105,7 @@ def run(order: Order) -> Report:
             engine_name="spdist",
             progress_bar=False,
             log_output=True,
+            cwd=os.path.dirname(order.notebook),  # as in JupyterLab
         )
         return Report(value=exit_value_of(done.cells))
     except PapermillExecutionError as error:

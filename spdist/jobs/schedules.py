@@ -16,7 +16,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -92,46 +92,26 @@ def cron_schedule(text: str, zone: str) -> Schedule:
 
 
 @dataclass(frozen=True)
-class Crontab:
-    """Five fields: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday).
-
-    Parameters
-    ----------
-    text : str
-        With names (``MON-FRI``), steps, ``L`` (last day of the month), ``LW``, ``5L`` and ``5#3``. Where both days are
-        given, either will do.
-    zone : str
-        Whose clocks, as in the IANA database.
-    """
-
-    text: str
-    zone: str
-
-    def next_after(self, ms: int) -> int | None:
-        """Return the next time; see `Schedule.next_after`."""
-        local = datetime.fromtimestamp(ms // _SECOND, ZoneInfo(self.zone))
-        # In the second of two hours it begins with times of the first one, which are over.
-        times = (int(one.timestamp()) * _SECOND for one in CronSim(self.text, local))
-        return next((one for one in times if one > ms), None)
-
-    def __str__(self) -> str:
-        return f"{self.text} ({self.zone})"
-
-
-@dataclass(frozen=True)
-class Quartz:
-    """Six or seven fields, as in SiddhiQL's triggers; see `spdist.language.cron`.
+class _Clocks:
+    """Times that the clocks of a zone show.
 
     Parameters
     ----------
     text : str
         The expression.
     zone : str
-        Whose clocks, as in the IANA database.
+        As in the IANA database.
     """
 
     text: str
     zone: str
+
+    #: Where minute and hour stand among the fields.
+    _times: ClassVar[slice]
+
+    def _shown_after(self, clock: int) -> int | None:
+        """Return what clocks show next that is asked for, later than they show `clock`: both as ms, as if in UTC."""
+        raise NotImplementedError
 
     def next_after(self, ms: int) -> int | None:
         """Return the next time; see `Schedule.next_after`."""
@@ -141,16 +121,12 @@ class Quartz:
         return f"{self.text} ({self.zone})"
 
     @cached_property
-    def _expression(self) -> CronExpression:
-        return CronExpression(self.text)
-
-    @cached_property
     def _repeats(self) -> bool:
-        return bool(re.search(r"[*/]", "".join(self.text.split()[1:3])))
+        return bool(re.search(r"[*/]", "".join(self.text.split()[self._times])))
 
     def _by_the_clock(self, ms: int) -> int | None:
         clock = ms + self._offset(ms)
-        while (found := self._expression.next_after(clock)) is not None:
+        while (found := self._shown_after(clock)) is not None:
             if (due := self._moment(found)) > ms:
                 return due
             clock = found
@@ -160,7 +136,7 @@ class Quartz:
         """Return when the clocks next show what is asked for; between two changes of theirs they run steadily."""
         since, offset = ms, self._offset(ms)
         clock = ms + offset
-        while (found := self._expression.next_after(clock)) is not None:
+        while (found := self._shown_after(clock)) is not None:
             change = self._change(since, found - offset)
             if change is None:
                 return found - offset
@@ -192,3 +168,32 @@ class Quartz:
                 return seconds[bisect_left(seconds, True, key=lambda s: self._offset(s * _SECOND) != offset)] * _SECOND
             since = day
         return None
+
+
+class Crontab(_Clocks):
+    """Five fields: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday).
+
+    Names (``MON-FRI``), steps, ``L`` (last day of the month), ``LW``, ``5L`` and ``5#3`` are known. Where both days are
+    given, either will do.
+    """
+
+    _times = slice(0, 2)
+
+    def _shown_after(self, clock: int) -> int | None:
+        # The library's own treatment of zones leaves out times where clocks are changed by half an hour.
+        shown = datetime.fromtimestamp(clock // _SECOND, UTC).replace(tzinfo=None)
+        found = next(CronSim(self.text, shown), None)
+        return None if found is None else int(found.replace(tzinfo=UTC).timestamp()) * _SECOND
+
+
+class Quartz(_Clocks):
+    """Six or seven fields, as in SiddhiQL's triggers; see `spdist.language.cron`."""
+
+    _times = slice(1, 3)
+
+    def _shown_after(self, clock: int) -> int | None:
+        return self._expression.next_after(clock)
+
+    @cached_property
+    def _expression(self) -> CronExpression:
+        return CronExpression(self.text)
