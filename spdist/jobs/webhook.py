@@ -24,6 +24,8 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 _TIMEOUT_S = 5.0
 _TRIES = 3
+#: The pause before the second try, s; twice as long before the third.
+_PAUSE_S = 0.5
 
 
 class _Refused(Exception):
@@ -47,7 +49,7 @@ def post_failure(job: Job, run: JobRun) -> None:
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(_may_pass),
         stop=tenacity.stop_after_attempt(_TRIES),
-        wait=tenacity.wait_exponential(multiplier=0.5, max=2),
+        wait=tenacity.wait_exponential(multiplier=_PAUSE_S),
         reraise=True,
     )
     try:
