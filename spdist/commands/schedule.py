@@ -77,7 +77,7 @@ def check(jobs: _File = _DEFAULT) -> None:
 def list_jobs(jobs: _File = _DEFAULT, as_json: AsJson = False) -> None:
     """List the jobs: when each is due next, when it ran last, and how that ended."""
     from spdist.jobs.history import SCHEDULER
-    from spdist.jobs.runs import detail, elapsed, moment
+    from spdist.jobs.runs import detail, elapsed, iso, moment
     from spdist.jobs.settings import load_jobs
 
     with explained():
@@ -96,8 +96,8 @@ def list_jobs(jobs: _File = _DEFAULT, as_json: AsJson = False) -> None:
             began = "" if ran is None or ran.started_ms is None else moment(ran.started_ms, job.zone)
             ended = ("", "", "") if ran is None else (ran.state, elapsed(ran), detail(ran))
             rows.append((job.name, job.schedule, due, began, *ended))
-            plain = {"name": job.name, "schedule": str(job.schedule), "notebook": str(job.notebook), "nextMs": due_ms}
-            found.append({**plain, "last": None if ran is None else ran.to_dict()})
+            last_run = None if ran is None else ran.to_dict()
+            found.append({"name": job.name, "schedule": str(job.schedule), "next": iso(due_ms), "last": last_run})
         if as_json:
             print_json({"schedulerRuns": alive, "jobs": found})
             return

@@ -138,10 +138,11 @@ class History:
 
     def _remove(self, notebook: str) -> None:
         """Remove the files of a run, and their directory where it is empty then."""
-        for file in self.directory.glob(files_of(notebook)):
+        folder = (self.directory / notebook).parent
+        for file in folder.glob(files_of(notebook)):
             file.unlink(missing_ok=True)
         with suppress(OSError):
-            (self.directory / notebook).parent.rmdir()
+            folder.rmdir()
 
     def update(self, run: JobRun) -> None:
         """Write how a run stands; tried again for some seconds where the disk does not let it. Raises as `changing`."""

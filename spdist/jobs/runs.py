@@ -20,6 +20,7 @@ __all__ = [
     "detail",
     "elapsed",
     "files_of",
+    "iso",
     "moment",
     "notebook_name",
     "outcome",
@@ -106,10 +107,10 @@ class JobRun:
             "job": self.job,
             "state": self.state.value,
             "trigger": self.trigger.value,
-            "due": _iso(self.due_ms),
-            **({"through": _iso(self.through_ms)} if self.through_ms != self.due_ms else {}),
-            "started": _iso(self.started_ms),
-            "ended": _iso(self.ended_ms),
+            "due": iso(self.due_ms),
+            **({"through": iso(self.through_ms)} if self.through_ms != self.due_ms else {}),
+            "started": iso(self.started_ms),
+            "ended": iso(self.ended_ms),
             "attempts": self.attempts,
             "exitCode": self.exit_code,
             "notebook": self.notebook or None,
@@ -119,7 +120,8 @@ class JobRun:
         }
 
 
-def _iso(ms: int | None) -> str | None:
+def iso(ms: int | None) -> str | None:
+    """Return a time, ms since epoch, as ISO 8601 in UTC."""
     if ms is None:
         return None
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -137,9 +139,8 @@ def notebook_name(began_ms: int, attempt: int) -> str:
 
 
 def files_of(notebook: str) -> str:
-    """Return the pattern of all files of a run, one of whose notebooks this is."""
-    path = PurePosixPath(notebook)
-    return str(path.with_name(path.name.partition("Z")[0] + "Z*"))
+    """Return the pattern of the names of all files of a run, one of whose notebooks this is."""
+    return PurePosixPath(notebook).name.partition("Z")[0] + "Z*"
 
 
 def elapsed(run: JobRun) -> str:

@@ -128,10 +128,10 @@ class Scheduler:
             self._trouble = error.message
             return
         self._trouble, self._others_ms = "", now_ms
-        for decision in decisions:
-            self._standings[decision.job] = Standing(decision.through_ms, str(self._jobs[decision.job].schedule))
         self._tell_of(interrupted)
         self._log(decisions)
+        for decision in decisions:
+            self._standings[decision.job] = Standing(decision.through_ms, str(self._jobs[decision.job].schedule))
         for one in begun:
             one.start()
         self._running = [one for one in self._running if not one.wait(0)] + begun
@@ -179,6 +179,8 @@ class Scheduler:
         for one in decisions:
             if one.action is Action.MISS:
                 missed.setdefault(one.job, []).append(one)
+            elif one.action is Action.BEGIN and one.job in self._standings:
+                _log.warning("job %s: begins anew, as its schedule was changed, or the clock put back", one.job)
         for name, times in missed.items():
             first, last = (moment(ms, self._jobs[name].zone) for ms in (times[0].due_ms, times[-1].through_ms))
             _log.warning("job %s: missed %s", name, first if first == last else f"all times from {first} to {last}")

@@ -13,6 +13,7 @@ import pytest
 from spdist.clock import ManualClock
 from spdist.errors import ScheduleError
 from spdist.jobs.history import Change, History
+from spdist.jobs.locks import FileLock
 from spdist.jobs.runs import JobRun, RunState, Trigger
 from spdist.jobs.scheduler import Scheduler
 from spdist.jobs.settings import Job, JobsFile
@@ -148,3 +149,46 @@ def test_a_directory_has_one_scheduler(tmp_path: Path, going: Going, eventually:
         eventually(lambda: decided(file), "it has begun")
         with pytest.raises(ScheduleError, match="another scheduler runs the jobs in"):
             Scheduler(file).run(threading.Event())
+
+
+def test_a_clock_that_was_far_ahead_is_told(
+    tmp_path: Path, clock: ManualClock, going: Going, eventually: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = file_of(tmp_path)
+    with going(file):
+        eventually(lambda: decided(file), "it has begun")
+        clock.step(-24 * HOUR)
+        eventually(lambda: "job a: begins anew" in caplog.text, "that is told")
+    assert states(file) == []
+
+
+def test_each_further_signal_hurries_what_runs(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second SIGTERM is a KeyboardInterrupt wherever the scheduler is; here it comes while it waits."""
+    stop = threading.Event()
+
+    class Stubborn:
+        def __init__(self, job: Job, run: JobRun, lock: FileLock, **_: Any) -> None:
+            self.job, self.stops = job, 0
+
+        def start(self) -> None:
+            stop.set()
+
+        def stop(self) -> None:
+            self.stops += 1
+
+        def wait(self, timeout_s: float) -> bool:
+            if self.stops < 3 and timeout_s:
+                raise KeyboardInterrupt
+            return self.stops == 3
+
+    monkeypatch.setattr("spdist.jobs.scheduler.Running", Stubborn)
+    file = file_of(tmp_path)
+    history = History(file.directory)
+    with history.changing() as change:
+        change.decide("a", "every 1h", START - 1)
+    history.close()
+    clock.advance(HOUR - 1)
+    Scheduler(file, clock).run(stop)
+    assert stop.is_set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,7 +68,16 @@ def test_the_webhook_of_the_shipped_file_works_when_it_is_switched_on(live: Path
     assert file.jobs[1].webhook is not None
 
 
-# -------------------------------------------------------------------------------------------------------------- reading
+def test_the_example_of_the_readme_is_one(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    example = re.search(r"^## Jobs$.*?```yaml\n(.*?)```", readme, flags=re.DOTALL | re.MULTILINE)
+    assert example
+    (tmp_path / "jobs.yaml").write_text(example.group(1))
+    (job,) = load_jobs(tmp_path / "jobs.yaml", environment={"OPS_WEBHOOK": "https://h.example/x"}).jobs
+    assert job.schedule == Crontab("0 2 * * *", "Europe/Berlin")
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
 def test_what_is_written_is_what_holds(load: Load, tmp_path: Path) -> None:
     more = (
         "cron: '0 0 2 * * ?', timeout: 2h, retries: 2, parameters: {days: 7, tags: [a, {b: 1.5}], on: true, no: null}"
