@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spdist.extension import aggregator, function, window
     from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
     from spdist.frames import to_events, to_frame
-    from spdist.headless import stop_signal
+    from spdist.headless import exit_value, job_parameters, stop_signal
     from spdist.language.ast import SiddhiApp
     from spdist.language.checked import CheckedApp
     from spdist.language.types import Schema
@@ -51,9 +51,11 @@ __all__ = [
     "check",
     "connect",
     "connect_async",
+    "exit_value",
     "explain",
     "function",
     "graph",
+    "job_parameters",
     "load_config",
     "parse",
     "plan",
@@ -82,9 +84,11 @@ _HOMES = {
     "check": "spdist.facade",
     "connect": "spdist.facade",
     "connect_async": "spdist.facade",
+    "exit_value": "spdist.headless",
     "explain": "spdist.facade",
     "function": "spdist.extension",
     "graph": "spdist.facade",
+    "job_parameters": "spdist.headless",
     "load_config": "spdist.config",
     "parse": "spdist.facade",
     "plan": "spdist.facade",

@@ -20,8 +20,8 @@ __all__ = [
     "OnDemandQueryError", "ParallelAggregationError", "ParallelJoinError", "ParallelMismatchError",
     "ParallelPatternError", "ParallelTableError", "ParallelWindowError", "ParallelWindowQueryError",
     "PartitionKeyError", "PlannerBusyError", "PlanningError", "QueryFailedError", "RemoteError",
-    "RepeatedPartitionError", "ServiceError", "SharedTableError", "SharedWindowError", "SiddhiAppError",
-    "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError",
+    "RepeatedPartitionError", "ScheduleError", "ServiceError", "SharedTableError", "SharedWindowError",
+    "SiddhiAppError", "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError",
     "StoreUnavailableError", "TransportError", "TransportUnavailableError", "UnansweredError", "UnauthorizedError",
     "UndefinedAttributeError", "UndefinedNameError", "UndefinedSideError", "UnknownExtensionError",
     "UnsupportedFeatureError", "error_codes",
@@ -204,7 +204,7 @@ class UndefinedSideError(UndefinedNameError):
 
 
 class ConfigError(SpdistError, ValueError):
-    """``deployment.yaml`` is wrong: names the file, the key path, the value, and the nearest key that exists."""
+    """``deployment.yaml`` or ``jobs.yaml`` is wrong: names the file, the key path, the value, and the nearest key."""
 
     code = "SP0200"
 
@@ -474,6 +474,12 @@ class NotebookError(SpdistError, RuntimeError):
     """A notebook that runs without a screen was given a wrong parameter, or had to be stopped by force."""
 
     code = "SP0800"
+
+
+class ScheduleError(SpdistError, RuntimeError):
+    """Jobs cannot be run as asked: one is unknown or still runs, another scheduler does, or the history is damaged."""
+
+    code = "SP0801"
 
 
 class ServiceError(SpdistError, RuntimeError):
