@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from spdist.errors import MappingError, SiddhiAppError, UnauthorizedError
+from spdist.errors import EventsLostWarning, SiddhiAppError, SiddhiTypeError, UnauthorizedError
 from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
 
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.client_async import AsyncClusterClient
+    from spdist.frames import TimeUnit
     from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
+    from spdist.result import Result
     from spdist.transports.tls import CertificateFiles
 
 __all__ = [
@@ -36,8 +40,6 @@ __all__ = [
     "transform",
 ]
 
-Events = list[tuple[int, tuple[Any, ...]]]
-
 
 class FrameOptions(TypedDict, total=False):
     """What `transform` and `siddhi` take by name; see there."""
@@ -46,8 +48,8 @@ class FrameOptions(TypedDict, total=False):
     key: str | Mapping[str, str]
     shards: int
     order: str | Sequence[str] | Mapping[str, str | Sequence[str]]
-    time_unit: str
-    until: int
+    time_unit: TimeUnit
+    until: int | str | datetime
     checkpoint: str | os.PathLike[str]
     name: str
     event_time: str
@@ -62,9 +64,16 @@ def parse(text: str) -> SiddhiApp:
     ------
     SiddhiSyntaxError
         The text does not follow the grammar; shows where.
+    SiddhiTypeError
+        It is no text.
     """
     from spdist.language.parser import parse as parse_text
 
+    if not isinstance(text, str):
+        raise SiddhiTypeError(
+            f"an app is its text, or what spdist.parse made of it, not a {type(text).__name__}: {str(text)[:100]}",
+            hint="read a file with Path('app.siddhi').read_text()",
+        )
     return parse_text(text)
 
 
@@ -87,7 +96,14 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     from spdist.language.checker import check as check_tree
 
     known = catalog(scripts)
-    return check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    checked = check_tree(app, known) if isinstance(app, SiddhiApp) else check_tree(parse(app), known, app)
+    return replace(checked, picture=_picture)
+
+
+def _picture(checked: CheckedApp) -> str:
+    from spdist.planning.graph import app_graph
+
+    return app_graph(checked)._repr_html_()
 
 
 def graph(app: str | SiddhiApp) -> AppGraph:
@@ -147,38 +163,52 @@ def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
         return plan_tree(checked.app, checked, transport)
     except SiddhiAppError as error:
         if isinstance(app, str):
-            for one in {error, *error.errors}:
-                one.text = app  # so that each shows its line
+            error.show_in(app)
         raise
 
 
 def run(
     app: str | SiddhiApp,
-    events: Mapping[str, Iterable[tuple[int, Any]]],
-    until: int | None = None,
+    events: Mapping[str, Any],
+    until: int | str | datetime | None = None,
     *,
+    time: str | Mapping[str, str] | None = None,
+    time_unit: TimeUnit | None = None,
     scripts: bool | None = None,
-) -> dict[str, Events]:
+) -> Result:
     """Run an app on recorded events in virtual time: here, at once, without Spark and without waiting.
 
     Parameters
     ----------
     app : str or SiddhiApp
         The app.
-    events : mapping of str to iterable of (timestamp, row)
-        What is sent to each stream: ms since epoch, and the values in the order of its attributes, or by their names.
-        See `to_events`.
-    until : int, optional
-        The time at which to stop, ms since epoch; by default that of the last event.
+    events : mapping of str to events
+        What is sent to each stream, in any of these forms; columns that are no attributes of the stream are left out.
+
+        - a data frame of pandas or polars, a table, batch or reader of batches of Arrow;
+        - the path of a file: ``.parquet``, ``.csv``, ``.arrow``, ``.feather`` or ``.jsonl``;
+        - columns by name: ``{"ts": [...], "v": [...]}``;
+        - rows: dictionaries with a time, or pairs ``(time, row)``, where a row is the values in the order of the
+          attributes, or by their names.
+
+        All streams are merged by time; events of one time keep the order in which they are given.
+    until : int or str or datetime, optional
+        The time at which to stop, as ms since epoch, ISO 8601 text or datetime; by default that of the last event.
+    time : str or mapping of str to str, optional
+        The column with the times, for all streams or by stream; by default ``timestamp``, ``ts`` or ``time``, or an
+        index of datetimes. It holds datetimes or ISO 8601 texts (UTC where they have no zone), or numbers since 1970.
+    time_unit : {'s', 'ms', 'us', 'ns'}, optional
+        Of times that are numbers; by default ms. Numbers that can hardly be ms are an error, not times in 1970.
     scripts : bool, optional
         Whether the app may define functions in Python, which may do whatever this process may; by default what
         `spdist.extension.allow_scripts` said, else not.
 
     Returns
     -------
-    dict of str to list of (timestamp, row)
-        The events of each stream that queries write, in the order in which they came: exactly those that a cluster
-        publishes for an ``@app:playback`` app. See `to_frame`.
+    Result
+        By stream that queries write, its events in the order in which they came: exactly those that a cluster publishes
+        for an ``@app:playback`` app. ``result["Out"]`` is a sequence of ``(timestamp ms, row)`` and has `to_pandas`,
+        `to_arrow`, `to_polars` and `to_parquet`; ``result.lost`` counts events that a query failed on.
 
     Raises
     ------
@@ -187,21 +217,28 @@ def run(
     UndefinedNameError
         The app has no such stream.
     MappingError
-        An event does not fit its stream; nothing was run.
+        An event does not fit its stream; names the row and the column. Nothing was run.
+
+    Warns
+    -----
+    EventsLostWarning
+        Events were lost because a query failed on them, or lay too far ahead; says how many, and why.
+
+    Examples
+    --------
+    >>> app = "define stream S (v int); from S[v > 1] select v * 10 as w insert into Out;"
+    >>> run(app, {"S": {"day": ["2023-11-14", "2023-11-15"], "v": [1, 2]}}, time="day")["Out"]
+    [(1700006400000, (20,))]
     """
-    from spdist.engine.local import run_checked
-    from spdist.frames import to_row
-    from spdist.language.scope import undefined
+    from spdist.frames import instant, read_streams
+    from spdist.result import run_recorded
 
     checked = check(app, scripts=scripts)
-
-    def arrivals(stream: str, given: Iterable[tuple[int, Any]]) -> Events:
-        schema = checked.streams.get(stream)
-        if schema is None:
-            raise undefined("stream", stream, None, checked.streams)
-        return [(_time(event, stream), to_row(event[1], schema, stream)) for event in given]
-
-    return run_checked(checked, {stream: arrivals(stream, given) for stream, given in events.items()}, until)
+    given = read_streams(events, checked.streams, time, time_unit)
+    result = run_recorded(checked, given, None if until is None else instant(until))
+    if result.problem:
+        warnings.warn(result.problem, EventsLostWarning, stacklevel=2)
+    return result
 
 
 def transform(
@@ -227,9 +264,10 @@ def transform(
         Which stream a single frame is; by default the only one that no query writes.
     output : str or sequence of str, optional
         The streams that are wanted; by default the only one that queries write.
-    time : str or mapping of str to str, default "ts"
-        The column with the time of a row, the same in all frames or by stream: timestamps and dates, as Spark's session
-        understands them; or whole numbers. The app sees ms; of rows within one ms the earlier goes first.
+    time : str or mapping of str to str, optional
+        The column with the time of a row, the same in all frames or by stream; by default ``timestamp``, ``ts`` or
+        ``time``. It holds timestamps or dates, as Spark's session understands them, or whole numbers since 1970. The app
+        sees ms; of rows within one ms the earlier goes first.
     key : str or mapping of str to str, optional
         The attribute by whose value rows are split over tasks. By default what the app's partitions say; anything else
         is an error that says why.
@@ -240,10 +278,11 @@ def transform(
     order : str, sequence of str, or mapping of str to those, optional
         Columns that order rows of one time, by stream where they differ. Without them those go by the values of their
         attributes, as frames of Spark have no order.
-    time_unit : str, default "ms"
-        Of a time column of numbers, which count from 1970: ``s``, ``ms`` or ``us``.
-    until : int, optional
-        Of a batch: the time at which to stop, ms since epoch; by default that of the last row.
+    time_unit : {'s', 'ms', 'us', 'ns'}, optional
+        Of times that are numbers; by default ms.
+    until : int or str or datetime, optional
+        Of a batch: the time at which to stop, as ms since epoch, ISO 8601 text or datetime; by default that of the last
+        row.
     checkpoint : str or path
         Of a stream, which needs one: the ``checkpointLocation`` of its query, a directory that all executors see. State
         is in its subdirectory ``spdist``.
@@ -348,16 +387,6 @@ def output_of(frame: DataFrame, stream: str) -> DataFrame:
     from spdist.engine.frames.transforming import output_of as select
 
     return select(frame, stream)
-
-
-def _time(event: Any, stream: str) -> int:
-    """Return the time of a recorded event, ms since epoch."""
-    if isinstance(event, tuple | list) and len(event) == 2 and isinstance(event[0], Integral):
-        return int(event[0])
-    raise MappingError(
-        f"an event of '{stream}' is a pair (timestamp, row), this is not: {event!r}",
-        hint="For example: (1700000000000, ('tea', 2.5)), with the time in ms since epoch",
-    )
 
 
 def connect(

@@ -7,13 +7,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from spdist.errors import ClusterError, SpdistError
 from spdist.frames import to_events
 from spdist.language.types import Schema
+from spdist.look import time_text
 from widgets.panel import Line, Panel
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Progress:
 
     def __str__(self) -> str:
         share = 100 * self.sent // self.total if self.total else 100
-        at = "" if self.event_time_ms is None else f", {_instant(self.event_time_ms)} in event time"
+        at = "" if self.event_time_ms is None else f", {time_text(self.event_time_ms, 'minutes')} in event time"
         told = f"{self.state}: {self.sent:,} of {self.total:,} events ({share} %){at}, {self.elapsed_s:.1f} s"
         return f"{told}: {self.problem}" if self.problem else told
 
@@ -242,7 +242,3 @@ def due_events(times: Sequence[int], elapsed_s: float, speed: float) -> int:
 
 def _ignoring_the_button(action: Callable[[], object]) -> Callable[[Any], object]:
     return lambda _button: action()
-
-
-def _instant(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M}"

@@ -21,6 +21,7 @@ from spdist.cluster.overview import ClusterStatus
 from spdist.cluster.streams import Streams
 from spdist.config import load_config
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
+from spdist.look import Shown, headline_html, note_html
 from spdist.services.process import free_ports
 from spdist.transports.opening import transport_settings
 
@@ -35,7 +36,7 @@ _LOOK_S = 0.2
 _STOP_S = 15.0
 
 
-class LocalCluster:
+class LocalCluster(Shown):
     """Managers and workers on this machine, with a database, topics and state in one directory.
 
     Parameters
@@ -328,8 +329,18 @@ class LocalCluster:
         state = f"in {self.directory}" if self._running else "not running"
         return f"LocalCluster({self._managers} managers, {self._workers} workers, {state})"
 
+    def __str__(self) -> str:
+        status, note = self._glance()
+        return str(status) if status is not None else "\n".join(filter(None, [repr(self), note]))
+
     def _repr_html_(self) -> str:
+        status, note = self._glance()
+        return status._repr_html_() if status is not None else headline_html(repr(self)) + note_html(note)
+
+    def _glance(self) -> tuple[ClusterStatus | None, str]:
+        if not self._running:
+            return None, ""
         try:
-            return self.status()._repr_html_() if self._running else f"<p>{self!r}</p>"
+            return self.client.status(patient=False), ""
         except SpdistError as error:
-            return f"<p>{self!r}: {error.message}</p>"
+            return None, error.message

@@ -6,6 +6,7 @@ them. Its tables are lark's, written down beforehand (`spdist.language.tables`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -78,12 +79,24 @@ def _parse(text: str, start: str, variables: Mapping[str, str] | None) -> Any:
     expanded, places = expand(text, variables)
     tree = _machine().run(expanded, start)
     if isinstance(tree, Stop):
-        raise _located(tree, expanded, places)
+        raise _path_given(text) or _located(tree, expanded, places)
     try:
         return AppBuilder(places, expanded).build(cast("Branch", tree))
     except RecursionError:
         whole = places.span(0, len(expanded))
         raise SiddhiSyntaxError("The text is nested too deeply", span=whole, text=text) from None
+
+
+#: A name of a file, or a path: one line without what every app has.
+_PATH = re.compile(r"\s*([^\s;(){}@'\"]+\.siddhi(ql)?|[^\s;(){}@'\"]*[/\\][^;(){}@'\"\r\n]*\.\w+)\s*")
+
+
+def _path_given(text: str) -> SiddhiSyntaxError | None:
+    """Return the error for a path in the place of a text."""
+    if (path := _PATH.fullmatch(text)) is None:
+        return None
+    message = f"'{path.group(1)}' is a path, not the text of an app"
+    return SiddhiSyntaxError(message, hint=f"Read the file: Path({path.group(1)!r}).read_text()")
 
 
 def _located(stop: Stop, expanded: str, places: Places) -> SiddhiSyntaxError:

@@ -116,7 +116,6 @@ def test_a_key_or_a_number_that_does_not_split_the_app_is_an_error_that_says_why
             "ts timestamp, item string, qty int, Price double",
             r"no column 'price'\n.*withColumnRenamed\('Price', 'price'",
         ),
-        ("at timestamp, item string, qty int, price double", r"has no column 'ts'"),
         (
             "ts string, item string, qty int, price double",
             r"'ts' of .* is string, which is no time\n.*to_timestamp\('ts'",
@@ -148,8 +147,10 @@ def test_columns_whose_values_all_fit_are_taken() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"time": {"Orders": "ts"}}, "'time' names no column of the frame of 'Returns'"),
-        ({"time_unit": "min"}, r"no time unit 'min'\n.*s, ms, us"),
+        ({"frames": {"Orders": "at timestamp, item string, qty int, price double"}}, "no column holds the times"),
+        ({"time": {"Orders": "when"}}, "the frame of 'Orders' has no column 'when'"),
+        ({"time_unit": "min"}, r"no time unit 'min'\n.*s, ms, us, ns"),
+        ({"until": "soon"}, "'soon' is no time"),
         ({"order": "seq"}, "the frame of 'Orders' has no column 'seq'"),
         ({"output": None}, "'output' must be given: 2 streams are written by queries: 'Totals', 'Kept'"),
         ({"output": "Total"}, r"no stream that a query writes 'Total'\n.*Totals"),
@@ -162,9 +163,16 @@ def test_arguments_that_do_not_fit_are_named(asked: dict[str, Any], said: str) -
         plan(**asked)
 
 
+def test_which_column_says_when_a_row_was() -> None:
+    frames = {"Orders": "event_time timestamp, time timestamp, item string, qty int, price double", "Returns": RETURNS}
+    assert [one.time for one in plan(frames=frames).inputs] == ["time", "ts"]
+    assert [one.time for one in plan(frames=frames, time={"Orders": "event_time"}).inputs] == ["event_time", "ts"]
+    assert plan(until="1970-01-01T00:01:00Z").until == 60_000
+
+
 def test_an_attribute_may_have_the_name_of_the_time() -> None:
     text = "define stream S (ts long, v int); from S select ts, v insert into Out;"
-    assert plan(text, {"S": "ts long, v int"}).inputs[0].unit_us == 1000
+    assert plan(text, {"S": "ts long, v int"}).inputs[0].unit == "ms"
 
 
 def test_a_table_in_a_database_is_refused() -> None:

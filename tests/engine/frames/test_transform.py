@@ -200,20 +200,23 @@ def test_equal_keys_meet_and_values_come_out_as_they_are(spark: SparkSession) ->
 
 
 @pytest.mark.parametrize(
-    ("column", "unit"), [("at", "ms"), ("local", "ms"), ("seconds", "s"), ("micros", "us"), ("day", "ms")]
+    ("column", "unit"),
+    [("at", "ms"), ("local", "ms"), ("seconds", "s"), ("micros", "us"), ("nanos", "ns"), ("day", "ms")],
 )
 def test_times_are_timestamps_dates_or_numbers(spark: SparkSession, column: str, unit: str) -> None:
     at = datetime.fromtimestamp(START / 1000, UTC)
     rows = [(at, START // 1000, START * 1000 + 1, "late"), (at, START // 1000, START * 1000, "early")]
     given = spark.createDataFrame(rows, "at timestamp, seconds int, micros long, s string")
-    given = given.withColumns({"local": F.col("at").cast("timestamp_ntz"), "day": F.to_date("at")})
+    given = given.withColumns(
+        {"local": F.col("at").cast("timestamp_ntz"), "nanos": F.col("micros") * 1000 + 7, "day": F.to_date("at")}
+    )
     text = "define stream S (s string); from S select s insert into Out;"
     found = spdist.transform(given, text, time=column, time_unit=unit, shards=1).collect()
     day = given.select(F.col("day").cast("timestamp").alias("at")).first()
     assert day is not None
     expected = day["at"] if column == "day" else given.first()["at"]  # type: ignore[index]
     assert [row.event_time for row in found] == [expected] * 2
-    if column == "micros":
+    if column in ("micros", "nanos"):
         assert [row.s for row in found] == ["early", "late"]
 
 
