@@ -62,6 +62,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/operators/sliding_totals.py",
         "spdist/operators/table_columns.py",
         "spdist/operators/table_runs.py",
+        "spdist/engine/frames/",
         "spdist/engine/merge.py",
         "spdist/engine/straight.py",
         "spdist/transports/kafka_records.py",

@@ -18,9 +18,12 @@ from spdist.engine.frames.streaming import run_streaming_frames
 from spdist.errors import MappingError
 from spdist.language.checked import CheckedApp
 
-__all__ = ["output_of", "transform_frames"]
+__all__ = ["SparkFrame", "output_of", "transform_frames"]
 
 log = logging.getLogger(__name__)
+
+#: What users know as a DataFrame.
+SparkFrame = DataFrame
 
 #: Shards for each core of a batch: where keys are uneven the others do not wait for the largest.
 _SHARDS_A_CORE = 2
