@@ -126,11 +126,12 @@ def by_item(found: Iterable[Event]) -> dict[Any, list[Event]]:
     return made
 
 
-def run_query(result: DataFrame, place: Path, checkpoint: Path) -> None:
-    """Run a streaming query into files until it has seen all files."""
+def run_query(result: DataFrame, place: Path, checkpoint: Path) -> str:
+    """Run a streaming query into files until it has seen all files, and return how its last batch was run."""
     writer = result.writeStream.format("parquet").option("path", str(place))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     assert query.awaitTermination(300)
+    return str(query._jsq.explainInternal(False))  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------------------------------------------------- batch
@@ -258,18 +259,19 @@ def test_a_stream_is_what_virtual_time_gives_also_where_it_is_started_again(
     expected = spdist.run(SHOP, {name: events(rows) for name, rows in given.items()})
     checkpoint, place = tmp_path / "checkpoint", tmp_path / "out"
 
-    def run(shards: int | None) -> None:
+    def run(shards: int | None) -> str:
         frames = {name: files(spark, tmp_path / name) for name in given}
         asked: Any = {} if shards is None else {"shards": shards}
         both = spdist.transform(frames, SHOP, output=["Totals", "Kept"], order="seq", checkpoint=checkpoint, **asked)
-        run_query(both, place, checkpoint)
+        return run_query(both, place, checkpoint)
 
     # What one micro-batch brings of both streams is of one time.
     until = [0, START + 9_000, START + 17_000, START + 10**6]
     for part in range(3):
         for name, rows in given.items():
             write(spark, [row for row in rows if until[part] <= row[0] < until[part + 1]], tmp_path / name, part)
-        run(2 if part == 0 else None)
+        how = run(2 if part == 0 else None)
+        assert how.count("ReusedExchange") == 1, "rows are shuffled once for both shards"
     written = spark.read.parquet(str(place))
     for name in ("Totals", "Kept"):
         assert by_item(out(spdist.output_of(written, name))) == by_item(expected[name])
