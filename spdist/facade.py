@@ -41,7 +41,7 @@ __all__ = [
 
 
 class FrameOptions(TypedDict, total=False):
-    """What `transform` and `siddhi` take by name; see there."""
+    """The arguments of `transform` and `siddhi` that are given by name; see there."""
 
     time: str | Mapping[str, str]
     key: str | Mapping[str, str]

@@ -79,10 +79,10 @@ class FrameApp:
         self._pace = _FIRST_EVENTS
         #: Up to when the events of all shards bring the clock, ms.
         self._reach: int | None = None
-        #: The timestamps of the events that are being delivered at once.
+        #: The timestamps of the events that are being delivered as columns.
         self._times: Any = None
-        for stream, one, many, pick in self._results.receivers():
-            self.hosted.subscribe_each(stream, one, many, lambda *picked, put=pick: self._picked(put, *picked))
+        for stream, one, many, add in self._results.receivers():
+            self.hosted.subscribe_each(stream, one, many, lambda *caused, add=add: self._add_columns(add, *caused))
 
     @property
     def clock(self) -> int | None:
@@ -94,7 +94,7 @@ class FrameApp:
         self._start(begin)
         self._reach = reach
 
-    def take(self, batch: Any) -> Iterator[Any]:
+    def process(self, batch: Any) -> Iterator[Any]:
         """Deliver the events of a batch of the wire, which are sorted, and yield Arrow batches of what comes out."""
         begin = 0
         while begin < batch.num_rows:
@@ -114,7 +114,7 @@ class FrameApp:
         ahead = numpy.diff(due, prepend=self.hosted.clock)
         if int(ahead.max()) > self._most_jump_ms:
             self._one_by_one(parts, times)
-        elif not self._at_once(parts, times):
+        elif not self._as_columns(parts, times):
             self._in_a_row(parts, times, due)
 
     def pass_time(self, to_ms: int | None = None) -> Iterator[Any]:
@@ -144,8 +144,8 @@ class FrameApp:
             self._started = True
 
     # ---------------------------------------------------------------------------------------------------- delivering
-    def _at_once(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
-        """Deliver events as columns, where what reads their streams takes them so; tells whether it has."""
+    def _as_columns(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
+        """Deliver events as columns, where what reads their streams can do with those; tells whether it has."""
         late = any(part.stamps is not None for part in parts.values())
         if (late and len(parts) > 1) or not self.hosted.takes_parts(parts):
             return False
@@ -170,10 +170,10 @@ class FrameApp:
                 self.hosted.advance(min(time, self._reach))
             self.hosted.send(stream, time, row)
 
-    def _picked(self, put: Any, rows: Any, bounds: Any, causes: Any, stamps: Any) -> None:
+    def _add_columns(self, add: Any, rows: Any, bounds: Any, causes: Any, stamps: Any) -> None:
         if stamps is None:
             stamps = self._times[numpy.repeat(causes, numpy.diff(bounds))]
-        put(rows, stamps)
+        add(rows, stamps)
 
     def _parts(self, batch: Any, times: Any, due: Any) -> dict[str, StreamPart]:
         """Return the events of each stream; frames that are the same stream are one."""

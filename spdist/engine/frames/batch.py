@@ -41,7 +41,7 @@ def run_shards(plan: FramePlan, batches: Iterator[Any]) -> Iterator[Any]:
         for shard, events in by_shard(told.events(batch)):
             if shard not in apps:
                 apps[shard] = _begun(plan, shard, told)
-            yield from apps[shard].take(events)
+            yield from apps[shard].process(events)
     if not apps and plan.shards == 1:
         apps[0] = FrameApp(plan, 0)
     for app in apps.values():

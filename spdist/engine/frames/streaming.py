@@ -60,8 +60,8 @@ def run_streaming_frames(plan: FramePlan, home: FrameHome, frames: Sequence[Data
     routed = wire.rows.mapInArrow(lambda batches: route(plan, batches), wire.ddl("shard int"))
     if not isinstance(routed, ClassicFrame) or _keeps_state(routed):
         return routed.repartitionById(plan.shards, "shard").mapInArrow(run, plan.result())
-    # One shuffle, which all shards read: each takes what is its own, in a Python worker that keeps its live state.
-    # Tasks of one step would take turns with their workers, and each time replay what the others have done. The
+    # One shuffle, which all shards read: each reads what is its own, in a Python worker that keeps its live state.
+    # Tasks of one step would swap their workers, and each time replay what the others have done. The
     # condition must not be pushed below the shuffle, or there would be one for each.
     together = routed.repartition(1)
     own = (together.where(F.col("shard") - F.spark_partition_id() * 0 == F.lit(shard)) for shard in range(plan.shards))
