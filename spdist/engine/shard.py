@@ -87,8 +87,7 @@ class Shard:
     messages : frozenset of str
         The topics of users' own sources, whose records can be cut.
     commits : bool
-        Whether whoever gets the outputs of a batch has made them durable before the next one begins: then they are
-        returned again where the batch is repeated, and with no later one.
+        Whether the outputs of a batch are durable before the next one begins: no later batch returns them again.
 
     State
     -----
@@ -186,8 +185,7 @@ class Shard:
         Where it comes to the same it is processed at once. Nothing leaves before the batch is durable; an island that
         is ahead of what turns out to be stored is given up.
         """
-        for fresh in self._fresh((record,)):
-            self._taken.append(self._ahead(fresh))
+        self._taken += map(self._ahead, self._fresh((record,)))
 
     def finish(self, tick: int, positions: Positions, sent: bool = True, closing: bool = False) -> list[Output]:
         """Make the batch part of the state, and return what is to be published and delivered for it; see `process`.
@@ -354,8 +352,7 @@ class Shard:
                     "inputs, than those that go on from it",
                     hint="restore a revision of this group",
                 )
-            named = self._named(segment.number)
-            outputs = island.process(segment.records, segment.tick, named, segment.closing)
+            outputs = island.process(segment.records, segment.tick, self._named(segment.number), segment.closing)
             if not self._commits:
                 kept[segment.number] = outputs
         if segment.base:

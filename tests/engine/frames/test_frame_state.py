@@ -114,7 +114,7 @@ def test_the_state_of_another_plan_is_refused_by_the_driver_and_by_tasks(
     with pytest.raises(StateError, match=said):
         home.check(other)
     with pytest.raises(StateError, match=said):
-        run(home, other, 1)
+        run(home, other, 1, run="the next start")
 
 
 def test_a_state_whose_checkpoint_was_removed_is_refused(checkpoint: Path) -> None:
