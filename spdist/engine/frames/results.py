@@ -63,7 +63,7 @@ class _Stream:
         columns = []
         for place, (name, kind) in enumerate(self.schema):
             values, places = rows.column(place)
-            made = self._column(name, kind, list(map(_text, values)) if kind is Type.OBJECT else values)
+            made = self._column(name, kind, list(map(_text, _listed(values))) if kind is Type.OBJECT else values)
             columns.append(made if places is None else made.take(pa.array(places)))
         self._parts.append((times, columns))
 
@@ -87,7 +87,7 @@ class _Stream:
         try:
             return values.cast(wanted) if isinstance(values, pa.Array) else pa.array(values, wanted)
         except _MISFITS:
-            return pa.array([self._value(name, kind, value) for value in values], wanted)
+            return pa.array([self._value(name, kind, value) for value in _listed(values)], wanted)
 
     def _value(self, name: str, kind: Type, value: Any) -> Any:
         """Return a value of a column where one is not as declared: SiddhiQL lets some through."""
@@ -141,7 +141,7 @@ class Results:
             for times, columns in one.parts():
                 stamps, ids = self._stamps(times), self._ids(one, len(times))
                 if self._together:
-                    names = pa.array([one.name], pa.string()).take(pa.array(numpy.zeros(len(times), numpy.int64)))
+                    names = pa.repeat(one.name, len(times))
                     columns = [names, stamps, ids, *self._structs(number, columns, len(times))]
                 else:
                     columns = [*columns, stamps, ids]
@@ -176,6 +176,11 @@ class Results:
         prefix = f"{one.name}-{self._prefix}-" if self._together else f"{self._prefix}-"
         texts = pa.array(numbers).cast(pa.string())
         return pc.binary_join_element_wise(prefix, texts, "")
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    found: Sequence[Any] = values.to_pylist() if isinstance(values, pa.Array) else values
+    return found
 
 
 def _text(value: Any) -> str | None:

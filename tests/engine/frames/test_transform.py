@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 import spdist
 from spdist.engine.local import LocalApp
 from spdist.engine.session import _end_jvm
-from spdist.errors import EngineError, MappingError, StateError
+from spdist.errors import EngineError, MappingError, SpdistError, StateError
 from spdist.extension import catalog, function, signature
 from spdist.language.checker import check
 from spdist.language.parser import parse
@@ -243,9 +243,12 @@ def test_functions_of_the_user_go_with_the_app(spark: SparkSession) -> None:
     def shout(text: str) -> str:
         return text.upper()
 
-    text = "define stream S (s string); from S select shop:shout(s) as s insert into Out;"
+    text = """define function twice[python] return string { return data[0] * 2 };
+    define stream S (s string); from S select shop:shout(twice(s)) as s insert into Out;"""
     given = spark.createDataFrame([(1, "tea")], "ts long, s string")
-    assert out(spdist.transform(given, text)) == [(1, ("TEA",))]
+    assert out(spdist.transform(given, spdist.parse(text), scripts=True)) == [(1, ("TEATEA",))]
+    with pytest.raises(SpdistError, match="twice"):
+        spdist.transform(given, text)
 
 
 def test_what_is_no_frame_of_spark_is_refused(spark: SparkSession) -> None:
