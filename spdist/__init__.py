@@ -61,6 +61,7 @@ __all__ = [
     "window",
 ]
 
+#: The names above, and what IPython looks for at ``%load_ext spdist`` and ``%unload_ext spdist``.
 _HOMES = {
     "AsyncClusterClient": "spdist.cluster.client_async",
     "CheckedApp": "spdist.language.checked",
@@ -81,12 +82,14 @@ _HOMES = {
     "function": "spdist.extension",
     "graph": "spdist.facade",
     "load_config": "spdist.config",
+    "load_ipython_extension": "spdist.notebook",
     "parse": "spdist.facade",
     "plan": "spdist.facade",
     "run": "spdist.facade",
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
+    "unload_ipython_extension": "spdist.notebook",
     "window": "spdist.extension",
 }
 
