@@ -46,6 +46,8 @@ _TERMINALS: dict[str, Any] = {
     "_IN": Operator.Word,
     "_IS": Operator.Word,
 }
+#: Terminals behind which a name is defined, also one with brackets behind it.
+_DEFINING = ("_STREAM", "_TABLE", "_WINDOW", "_TRIGGER", "_FUNCTION", "_AGGREGATION")
 #: Keywords that an opening bracket may follow; any other word in front of one is a function.
 _BEFORE_BRACKETS = {
     *("and", "as", "by", "every", "from", "having", "in", "join", "limit", "not", "of", "offset", "on", "or", "per"),
@@ -103,6 +105,8 @@ def _type_of_word(found: list[Token], at: int) -> Any:
     before, behind = _sign(found, at - 1), _sign(found, at + 1)
     if behind == ":":
         return Name.Namespace
+    if at and keywords().get(found[at - 1].text.lower()) in _DEFINING and found[at - 1].kind == "word":
+        return Name.Class
     if behind == "(" and word not in _BEFORE_BRACKETS:
         return Name.Function
     defined = before in ("(", ",") and at + 1 < len(found) and keywords().get(found[at + 1].text.lower()) == "TYPE"

@@ -11,9 +11,10 @@ _MATCHER = "spdist.siddhi"
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Add ``%%siddhi``, ``%siddhi`` and the completion of their cells; IPython calls this for ``%load_ext spdist``."""
+    """Add ``%%siddhi``, ``%siddhi``, completion and tooltips; IPython calls this for ``%load_ext spdist``."""
     from IPython.core.magic import no_var_expand
 
+    from spdist.notebook.inspector import inspect_cells
     from spdist.notebook.magic import Magic
     from spdist.notebook.matcher import matcher_of
 
@@ -28,11 +29,17 @@ def load_ipython_extension(ipython: Any) -> None:
     unload_ipython_extension(ipython)
     ipython.register_magic_function(siddhi, "line_cell", _NAME)
     ipython.Completer.custom_matchers.append(matcher_of(ipython, _MATCHER))
+    if kernel := getattr(ipython, "kernel", None):
+        inspect_cells(kernel)
 
 
 def unload_ipython_extension(ipython: Any) -> None:
     """Take away what `load_ipython_extension` has added; IPython calls this for ``%unload_ext`` and ``%reload_ext``."""
+    from spdist.notebook.inspector import leave_cells
+
     for kind in ("line", "cell"):
         ipython.magics_manager.magics[kind].pop(_NAME, None)
     matchers = ipython.Completer.custom_matchers
     matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != _MATCHER]
+    if kernel := getattr(ipython, "kernel", None):
+        leave_cells(kernel)

@@ -15,13 +15,16 @@ from spdist.language.statements import statements
 from spdist.language.tokens import tokens
 from spdist.notebook.arguments import options
 
-__all__ = ["matcher_of"]
+__all__ = ["is_cell", "matcher_of"]
 
 _CELL = re.compile(r"\s*%%siddhi(?![^\s])")
 _LINE = re.compile(r"(?:.*=\s*)?\s*%siddhi\s(.*)", re.DOTALL)
 _WORD = re.compile(r"[^\s=]*\Z")
-#: How much of a detail stands behind a completion.
-_DETAIL = 60
+
+
+def is_cell(code: str) -> bool:
+    """Tell whether a cell is ours."""
+    return _CELL.match(code) is not None
 
 
 def matcher_of(shell: Any, identifier: str) -> Callable[[CompletionContext], SimpleMatcherResult]:
@@ -79,6 +82,5 @@ def _result(made: list[Any], begun: str) -> SimpleMatcherResult:
 
 
 def _type(kind: str, detail: str) -> str:
-    """Return kind and detail in one: IPython passes on nothing else of a completion."""
-    shown = detail if len(detail) <= _DETAIL else f"{detail[: _DETAIL - 1]}…"
-    return f"{kind} {shown}".rstrip()
+    """Return what stands behind a completion: one word, as front ends have room for no more."""
+    return detail if kind == "attribute" and detail else kind

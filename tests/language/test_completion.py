@@ -13,6 +13,7 @@ import pytest
 
 from spdist.extension import catalog
 from spdist.language.completion import Completion, complete
+from spdist.language.inspection import describe
 from spdist.language.tokens import keywords, tokens
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -163,6 +164,18 @@ def test_a_statement_that_is_wrong_before_the_place_is_read_from_its_clause_on()
     assert "by" in texts("from Trades[price = 5] select symbol group ")
     broken = APP.replace("define table Stock (", "define table Stock ((")
     assert "select" in [one.text for one in offers("from Trades ", app=broken)]
+
+
+def test_a_word_is_described_and_else_what_is_called_around_it() -> None:
+    def said(typed: str) -> str | None:
+        return describe(APP + typed, len(APP + typed), catalog())
+
+    assert said("from Trades select price") == "attribute price: double"
+    assert said("from Trades#window.time(5 sec") == "window time: time(window.time)"
+    assert said("from Trades select str:concat(twice(1), 'a") == said("from Trades select str:concat(")
+    assert said("from Trades") == "stream Trades: (symbol string, price double, volume long)"
+    assert said("from Trades select") is None
+    assert describe(APP, 12, catalog()) is None
 
 
 # --- the conformance cases know where which word may stand ----------------------------------------------------------

@@ -60,6 +60,10 @@ class Kernel:
         found: list[dict[str, Any]] = reply["content"]["metadata"]["_jupyter_types_experimental"]
         return found
 
+    def inspect(self, code: str) -> str:
+        reply = self._client.inspect(code, reply=True, timeout=60)
+        return str(reply["content"]["data"].get("text/plain", ""))
+
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
@@ -174,10 +178,10 @@ def test_lists_and_checks_and_help(kernel: Kernel) -> None:
 def test_completion_in_cells_and_lines(kernel: Kernel) -> None:
     cell = "%%siddhi --plan\ndefine stream Trades (symbol string, price double);\nfrom Trades select pr"
     (found,) = kernel.complete(cell)
-    assert (found["text"], found["type"]) == ("price", "attribute double")
+    assert (found["text"], found["type"]) == ("price", "double")
     assert cell[found["start"] : found["end"]] == "pr"
-    kinds = [one["type"].partition(" ")[0] for one in kernel.complete(cell[:-2])]
-    assert kinds[:2] == ["attribute", "attribute"]
+    kinds = [one["type"] for one in kernel.complete(cell[:-2])]
+    assert kinds[:2] == ["string", "double"]
     assert set(kinds) > {"aggregator", "function", "namespace"}
     assert "import" not in str(kernel.complete(cell[:-2]))
     assert [one["text"] for one in kernel.complete("%%siddhi --exp")] == ["--explain"]
@@ -185,6 +189,15 @@ def test_completion_in_cells_and_lines(kernel: Kernel) -> None:
     assert [one["text"] for one in kernel.complete("x = %siddhi tail S --fo")] == ["--follow"]
     assert "recorded" in [one["text"] for one in kernel.complete("%%siddhi --run Readings=reco")]
     assert "print" in [one["text"] for one in kernel.complete("pri")], "Python is as it was"
+
+
+def test_tooltips_say_how_a_function_is_called_and_what_an_attribute_is(kernel: Kernel) -> None:
+    cell = "%%siddhi\ndefine stream Trades (symbol string, price double);\nfrom Trades select "
+    assert kernel.inspect(cell + "symbol") == "attribute symbol: string"
+    assert kernel.inspect(cell + "sum(") == "aggregator sum: sum(int|long) → long or sum(float|double) → double"
+    assert "attribute price" in kernel.inspect(cell + "max(price")
+    assert kernel.inspect(cell + "nothing") == ""
+    assert "print" in kernel.inspect("print"), "Python is as it was"
 
 
 def test_loading_it_again_and_unloading_it(kernel: Kernel) -> None:
