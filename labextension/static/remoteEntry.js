@@ -1,8 +1,8 @@
 /*
  * Colours SiddhiQL in JupyterLab: .siddhi files, cells that begin with %%siddhi, and texts of apps in Python cells.
  *
- * This is a federated extension as JupyterLab loads it: a container with `init` and `get`. It is written by hand, without
- * a build: all it needs it takes out of the modules that JupyterLab shares.
+ * This is a federated extension as JupyterLab loads it: a container with `init` and `get`. It is written by hand and
+ * needs no build: whatever it uses it takes out of the modules that JupyterLab shares.
  */
 (() => {
   'use strict';
@@ -16,20 +16,24 @@
   const CONSTANTS = words('false null true');
   const LOGIC = words('and in is not or');
   const KEYWORDS = words(
-    'aggregate aggregation all as asc at begin by current day days define delete desc end events every expired first for ' +
-      'from full function group having hour hours inner insert into join last left limit millisec millisecond milliseconds ' +
-      'min minute minutes month months of offset on order outer output partition per return right sec second seconds select ' +
-      'set snapshot stream table trigger unidirectional update week weeks window with within year years'
+    'aggregate aggregation all as asc at begin by current day days define delete desc end events every expired first ' +
+      'for from full function group having hour hours inner insert into join last left limit millisec millisecond ' +
+      'milliseconds min minute minutes month months of offset on order outer output partition per return right sec ' +
+      'second seconds select set snapshot stream table trigger unidirectional update week weeks window with within ' +
+      'year years'
   );
   // What may stand before a bracket and is no function all the same; as in spdist/language/lexer.py.
-  const BEFORE_BRACKETS = words('and as by every from having in join limit not of offset on or per select set with within');
+  const BEFORE_BRACKETS = words(
+    'and as by every from having in join limit not of offset on or per select set with within'
+  );
 
   // JupyterLab's themes have no colour for types; this is that of Python's own names, such as int and print.
   const BUILTIN = 'variableName.standard';
 
   const IS_CELL = /^\s*%%siddhi(?!\S)/;
   // A text of an app in Python: three quotes, and then what hardly anything but an app begins with.
-  const IN_PYTHON = /("""|''')(?=\s*(?:--[^\n]*\s+)*(?:@app\s*:|@(?:source|sink|store|async)\s*\(|define\s+(?:stream|table|window|trigger|function|aggregation)\s))/gi;
+  const BEGINNING = /@app\s*:|@(?:source|sink|store)\s*\(|define\s+(?:stream|table|window|trigger|function|aggregation)\s/;
+  const IN_PYTHON = new RegExp(`("""|''')(?=\\s*(?:--[^\\n]*\\s+)*(?:${BEGINNING.source}))`, 'gi');
   const LONGEST = 100000;
 
   // --- the mode: one call of `token` reads one token, and says which kind it is
@@ -105,7 +109,8 @@
 
   // --- what JupyterLab is given
 
-  function plugin({ codemirror, language, state, view, highlight }) {
+  function plugin(modules) {
+    const { codemirror, language } = modules;
     const support = new language.LanguageSupport(language.StreamLanguage.define(mode));
     return {
       id: `${NAME}:plugin`,
@@ -113,10 +118,10 @@
       autoStart: true,
       requires: [codemirror.IEditorLanguageRegistry, codemirror.IEditorExtensionRegistry],
       activate: (app, languages, extensions) => {
-        languages.addLanguage({ name: 'siddhiql', displayName: 'SiddhiQL', mime: MIME, extensions: ['siddhi'], support, load: async () => support });
+        const known = { name: 'siddhiql', displayName: 'SiddhiQL' };
+        languages.addLanguage({ ...known, mime: MIME, extensions: ['siddhi'], support, load: async () => support });
         app.docRegistry.addFileType({
-          name: 'siddhiql',
-          displayName: 'SiddhiQL',
+          ...known,
           extensions: ['.siddhi'],
           mimeTypes: [MIME],
           contentType: 'file',
@@ -126,8 +131,8 @@
           name: NAME,
           factory: options =>
             codemirror.EditorExtensionRegistry.createImmutableExtension([
-              cells(support, state, options.model.sharedModel.getSource()),
-              appsInPython(support, codemirror, language, state, view, highlight)
+              cells(support, modules.state, options.model.sharedModel.getSource()),
+              appsInPython(support, modules)
             ])
         });
       }
@@ -151,26 +156,26 @@
   }
 
   // Marks within texts in three quotes that are apps; the colour of the text itself stays behind them.
-  function appsInPython(support, codemirror, language, { Prec, RangeSetBuilder }, { Decoration, ViewPlugin }, highlight) {
-    const marks = view => {
-      const found = new RangeSetBuilder();
-      const text = view.state.doc.length <= LONGEST ? view.state.doc.toString() : '';
-      if (IS_CELL.test(text) || view.state.facet(language.language)?.name === 'siddhiql') return found.finish();
+  function appsInPython(support, { codemirror, language, state, view, highlight }) {
+    const marks = editor => {
+      const found = new state.RangeSetBuilder();
+      const text = editor.state.doc.length <= LONGEST ? editor.state.doc.toString() : '';
+      if (editor.state.facet(language.language)?.name === 'siddhiql') return found.finish();
       for (const quotes of text.matchAll(IN_PYTHON)) {
         const from = quotes.index + 3;
         const to = text.indexOf(quotes[1], from);
         if (to < 0) break;
         const tree = support.language.parser.parse(text.slice(from, to));
         highlight.highlightTree(tree, codemirror.jupyterHighlightStyle, (start, end, classes) =>
-          found.add(from + start, from + end, Decoration.mark({ class: classes }))
+          found.add(from + start, from + end, view.Decoration.mark({ class: classes }))
         );
       }
       return found.finish();
     };
-    const plugin = ViewPlugin.fromClass(
+    const plugin = view.ViewPlugin.fromClass(
       class {
-        constructor(view) {
-          this.marks = marks(view);
+        constructor(editor) {
+          this.marks = marks(editor);
         }
         update(update) {
           if (update.docChanged) this.marks = marks(update.view);
@@ -178,7 +183,7 @@
       },
       { decorations: plugin => plugin.marks }
     );
-    return Prec.highest(plugin); // the marks of higher precedence are the inner ones, and their colours count
+    return state.Prec.highest(plugin); // the marks of higher precedence are the inner ones, and their colours count
   }
 
   // --- the container
@@ -189,8 +194,8 @@
   async function load(name) {
     const versions = shared[name];
     if (!versions) throw new Error(`${NAME}: JupyterLab shares no ${name}`);
-    const newest = Object.keys(versions).sort((a, b) => a.localeCompare(b, undefined, { numeric: true })).pop();
-    return (await versions[newest].get())();
+    const sorted = Object.keys(versions).sort((one, two) => one.localeCompare(two, undefined, { numeric: true }));
+    return (await versions[sorted.pop()].get())();
   }
 
   (window._JUPYTERLAB = window._JUPYTERLAB || {})[NAME] = {
@@ -198,9 +203,14 @@
       shared = scope;
     },
     get: async () => {
-      const names = ['@jupyterlab/codemirror', '@codemirror/language', '@codemirror/state', '@codemirror/view', '@lezer/highlight'];
-      const [codemirror, language, state, view, highlight] = await Promise.all(names.map(load));
-      return () => ({ __esModule: true, default: plugin({ codemirror, language, state, view, highlight }) });
+      const modules = {
+        codemirror: await load('@jupyterlab/codemirror'),
+        language: await load('@codemirror/language'),
+        state: await load('@codemirror/state'),
+        view: await load('@codemirror/view'),
+        highlight: await load('@lezer/highlight')
+      };
+      return () => ({ __esModule: true, default: plugin(modules) });
     }
   };
 })();
