@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
+    from spdist.facade import (
+        check,
+        connect,
+        connect_async,
+        explain,
+        graph,
+        output_of,
+        parse,
+        plan,
+        run,
+        siddhi,
+        transform,
+    )
     from spdist.frames import to_events, to_frame
     from spdist.headless import exit_value, job_parameters, stop_signal
     from spdist.language.ast import SiddhiApp
@@ -57,12 +69,15 @@ __all__ = [
     "graph",
     "job_parameters",
     "load_config",
+    "output_of",
     "parse",
     "plan",
     "run",
+    "siddhi",
     "stop_signal",
     "to_events",
     "to_frame",
+    "transform",
     "why",
     "window",
 ]
@@ -92,14 +107,17 @@ _HOMES = {
     "job_parameters": "spdist.headless",
     "load_config": "spdist.config",
     "load_ipython_extension": "spdist.notebook",
+    "output_of": "spdist.facade",
     "parse": "spdist.facade",
     "plan": "spdist.facade",
     "run": "spdist.facade",
+    "siddhi": "spdist.facade",
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
-    "why": "spdist.reasons",
+    "transform": "spdist.facade",
     "unload_ipython_extension": "spdist.notebook",
+    "why": "spdist.reasons",
     "window": "spdist.extension",
 }
 

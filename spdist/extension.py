@@ -15,7 +15,7 @@ Examples
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeVar
@@ -33,8 +33,10 @@ __all__ = [
     "aggregator",
     "allow_scripts",
     "catalog",
+    "extensions_of",
     "find",
     "function",
+    "install",
     "lookup",
     "signature",
     "stream_function",
@@ -291,6 +293,20 @@ def user_modules() -> frozenset[str]:
     """Return the names of the modules, other than spdist's own, whose import registers something."""
     found = (one.implementation.__module__ for one in _REGISTERED.values())
     return frozenset(name for name in found if name not in _BUILT_IN)
+
+
+def extensions_of(ids: Iterable[str]) -> tuple[Extension, ...]:
+    """Return what was registered under these names other than by spdist itself, for `install` in another process."""
+    wanted = frozenset(ids)
+    own = (one for one in _REGISTERED.values() if one.implementation.__module__ not in _BUILT_IN)
+    return tuple(one for one in own if one.id in wanted)
+
+
+def install(extensions: Iterable[Extension]) -> None:
+    """Register what `extensions_of` returned, in the place of what has these names."""
+    _load()
+    for one in extensions:
+        _register(one)
 
 
 def is_registered(kind: Kind, id: str) -> bool:
