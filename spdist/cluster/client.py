@@ -227,19 +227,16 @@ class ClusterClient(LeaderClient):
         return url
 
     def status(self, *, patient: bool = True) -> ClusterStatus:
-        """Return nodes and apps as a value that shows itself in a notebook or as text.
+        """Return nodes and apps as a value that shows itself in a notebook or as text; one request.
 
         Parameters
         ----------
         patient : bool
             Whether to look for a leader for as long as calls of this client do, or to ask each manager once.
         """
-        from spdist.cluster.overview import ClusterStatus
-
-        ask = self.do if patient else self.glance
-        nodes = self._seen(ask(requests.nodes()))
-        views: list[Json] = [ask(requests.app_view(name)) for name in ask(requests.apps())]
-        return ClusterStatus.from_views(nodes, views)
+        status = (self.do if patient else self.glance)(requests.status())
+        self._managers.term = status.term
+        return status
 
     def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

@@ -182,9 +182,7 @@ class AsyncClusterClient(AnyClient):
 
     async def status(self) -> ClusterStatus:
         """Return nodes and apps as a value."""
-        nodes, apps = await self.nodes(), await self.apps()
-        views = [await self.do(requests.app_view(name)) for name in apps]
-        return ClusterStatus.from_views(nodes, views)
+        return await self.do(requests.status())
 
     async def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

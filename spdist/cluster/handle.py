@@ -44,6 +44,11 @@ class Deployment(Shown):
         self._client = client
         self._seen: AppStatus | None = None
 
+    @property
+    def client(self) -> ClusterClient:
+        """Whom it asks."""
+        return self._client
+
     def __repr__(self) -> str:
         return f"Deployment({self.name!r})"
 

@@ -358,6 +358,16 @@ class Manager:
         managers = self._managers()
         return self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms))
 
+    def status(self) -> Json:
+        """Return the same together with ``apps``, as of one moment; see `apps`."""
+        managers = self._managers()
+
+        def look(state: ManagerState, now_ms: int) -> Json:
+            apps = [views.app_view(state, status) for status in deployment_statuses(state, now_ms)]
+            return {**views.nodes_view(state, managers, self.group_id, now_ms), "apps": apps}
+
+        return self._ask(look)
+
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node; see `node_statistics`."""
         return node_statistics("Active" if self.leads() else "Passive", self.group_id)

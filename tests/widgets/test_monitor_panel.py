@@ -79,7 +79,7 @@ def test_the_live_widget_follows_the_cluster(cluster: FakeCluster, eventually: C
     with MonitorPanel(cluster) as panel:
         box = panel.widget()
         assert panel.widget() is box
-        assert "WAITING" in box.children[-1].value
+        eventually(lambda: "WAITING" in box.children[-1].value, "the widget shows the groups")
         cluster.run_on("worker-1")
         eventually(lambda: "RUNNING" in box.children[-1].value, "the widget shows that the groups run")
         cluster.away = True
