@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ __all__ = ["Moment", "Stepper"]
 
 #: Between two snapshots at first, in steps; and how many are kept: where they become more, every second one goes.
 _EVERY, _MOST_KEPT = 200, 64
+#: So many of the last steps are known.
+_RECENT = 100
 #: Rows of one step that are shown.
 _SHOWN = 50
 
@@ -118,6 +121,8 @@ class Stepper(Shown):
         self.given = 0
         #: What the last step did.
         self.moment = Moment(0, self._app.clock, came=tuple(self._came))
+        #: What the last steps did, this one included; after going back as far as that is known again.
+        self.recent: deque[Moment] = deque([self.moment], _RECENT)
         self._kept: list[_Kept] = []
         self._keep()
 
@@ -190,6 +195,7 @@ class Stepper(Shown):
         self.given += len(given)
         text = next((one.text for one in portion if isinstance(one, OnDemandWrite)), "")
         self.moment = Moment(self.number + 1, self.clock, given, tuple(self._came), text)
+        self.recent.append(self.moment)
         if self.number >= self._kept[-1].moment.number + self._every:
             self._keep()
         return True
@@ -276,6 +282,9 @@ class Stepper(Shown):
         self._app.restore(chosen.state)
         self._app.jumps.began = True
         self.moment, self._portion, self.given = chosen.moment, chosen.portion, chosen.given
+        before = [moment for moment in self.recent if moment.number < self.number]
+        known = before if before and before[-1].number == self.number - 1 else []
+        self.recent = deque([*known, self.moment], _RECENT)
 
     # --- looking
     def contents(self, most: int = 50, key: str | None = None) -> Contents:
