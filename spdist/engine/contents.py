@@ -32,6 +32,8 @@ __all__ = ["Content", "Contents", "Inside", "contents_of"]
 Kind = Literal["window", "attempts", "totals", "rate limit", "handler", "table", "aggregation", "keys", "timers"]
 Row = tuple[Any, ...]
 
+#: What is woken, where the name of its class says nothing to people.
+_OPERATORS = {"PatternRests": "absence", "Cells": "windows"}
 #: Columns that hold times.
 _TIMES = ("time", "due", "fires at", "expires at")
 
@@ -72,7 +74,8 @@ class Content:
 
     def cells(self) -> list[list[object]]:
         """Return the rows as a table shows them."""
-        return [[_cell(name, value) for name, value in zip(self.names, row, strict=True)] for row in self.rows]
+        missing = "" if self.kind == "attempts" else "null"
+        return [[_cell(name, value, missing) for name, value in zip(self.names, row, strict=True)] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,7 @@ def _everything(app: Inside, only: str | None) -> Iterator[_Found]:
         if timer.due and timer.due[0] == due:
             owner = owners.get(rank[:2]) or owners.get((rank[0], 0), "")
             operator = getattr(timer.wake, "__qualname__", type(timer.wake).__name__).split(".")[0]
+            operator = _OPERATORS.get(operator, operator)
             yield "timers", "", "", ("due", "of", "operator"), -due, (due, owner, operator)
 
 
@@ -281,11 +285,11 @@ def _rows(kind: Kind, of: str, what: str, names: tuple[str, ...], state: Any) ->
         yield kind, of, what, ("time", *fitting), -1 if time is None else time, (time, *row)
 
 
-def _cell(name: str, value: Any) -> object:
+def _cell(name: str, value: Any, missing: str) -> object:
     if name in _TIMES:
         return "" if value is None else clock_text(value)
     if value is None:
-        return "null"
+        return missing
     return value if isinstance(value, str | int | float) else _captured(value)
 
 

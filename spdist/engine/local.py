@@ -131,6 +131,10 @@ class LocalApp:
         due = self._timers.next_due if self._started else None
         return due if due != BEFORE_ALL_TIME else self.clock
 
+    def next_busy(self, until_ms: int) -> int | None:
+        """When the next timer is due that does something, as far as that is known; None where not until `until_ms`."""
+        return self._timers.next_busy(until_ms) if self._started else None
+
     @property
     def failures(self) -> Failures:
         """The events that were lost because a query failed on them."""
