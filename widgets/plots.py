@@ -67,7 +67,8 @@ def chart(curve: Curve, now_s: float, marks: Sequence[tuple[str, float]] = ()) -
     top, span_s = max([_top(curve), *(value for _, value in marks)]), _span_s(curve, now_s)
     across = "".join(_mark(name, value, top, _LARGE) for name, value in marks)
     return Markup(
-        f'<svg width="{width + left + 8:.0f}" height="{height + above + 16:.0f}" style="overflow:visible;max-width:none">'
+        f'<svg width="{width + left + 8:.0f}" height="{height + above + 16:.0f}" '
+        'style="overflow:visible;max-width:none">'
         f"<title>{escape(curve.title)}</title>{_text(left, 11, curve.title, bold=True)}"
         f'<g transform="translate({left:.0f} {above:.0f})">{_base(width, height)}{_base(width, 0.0)}{across}'
         f"{_line(curve, now_s, span_s, top, _LARGE)}{_text(-6, 8, _number(top), 'end')}{_text(-6, height, '0', 'end')}"
