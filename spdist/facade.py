@@ -48,8 +48,8 @@ class FrameOptions(TypedDict, total=False):
     key: str | Mapping[str, str]
     shards: int
     order: str | Sequence[str] | Mapping[str, str | Sequence[str]]
-    time_unit: str
-    until: int
+    time_unit: TimeUnit
+    until: int | str | datetime
     checkpoint: str | os.PathLike[str]
     name: str
     event_time: str
@@ -264,9 +264,10 @@ def transform(
         Which stream a single frame is; by default the only one that no query writes.
     output : str or sequence of str, optional
         The streams that are wanted; by default the only one that queries write.
-    time : str or mapping of str to str, default "ts"
-        The column with the time of a row, the same in all frames or by stream: timestamps and dates, as Spark's session
-        understands them; or whole numbers. The app sees ms; of rows within one ms the earlier goes first.
+    time : str or mapping of str to str, optional
+        The column with the time of a row, the same in all frames or by stream; by default ``timestamp``, ``ts`` or
+        ``time``. It holds timestamps or dates, as Spark's session understands them, or whole numbers since 1970. The app
+        sees ms; of rows within one ms the earlier goes first.
     key : str or mapping of str to str, optional
         The attribute by whose value rows are split over tasks. By default what the app's partitions say; anything else
         is an error that says why.
@@ -277,10 +278,11 @@ def transform(
     order : str, sequence of str, or mapping of str to those, optional
         Columns that order rows of one time, by stream where they differ. Without them those go by the values of their
         attributes, as frames of Spark have no order.
-    time_unit : str, default "ms"
-        Of a time column of numbers, which count from 1970: ``s``, ``ms`` or ``us``.
-    until : int, optional
-        Of a batch: the time at which to stop, ms since epoch; by default that of the last row.
+    time_unit : {'s', 'ms', 'us', 'ns'}, optional
+        Of times that are numbers; by default ms.
+    until : int or str or datetime, optional
+        Of a batch: the time at which to stop, as ms since epoch, ISO 8601 text or datetime; by default that of the last
+        row.
     checkpoint : str or path
         Of a stream, which needs one: the ``checkpointLocation`` of its query, a directory that all executors see. State
         is in its subdirectory ``spdist``.

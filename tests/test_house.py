@@ -131,7 +131,7 @@ def test_make_alone_lists_the_commands(elsewhere: Path) -> None:
     assert re.findall(r"^  make ([\w-]+)", done.stdout, flags=re.MULTILINE) == [
         "help", "setup", "demo", "test", "lint", "faults", "updates", "failovers", "takeovers", "databases", "chaos",
         "fuzz", "chaos-sim", "bench", "bench-payloads", "bench-engine", "bench-latency", "bench-kafka", "bench-groups",
-        "bench-cluster",
+        "bench-frames", "bench-cluster",
         "tables", "ledger", "clean",
     ]  # fmt: skip
 

@@ -5,31 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
+from typing import get_args
 
 from pyspark.sql.types import DataType, StructType
 
 from spdist.engine.frames.spark_types import fits, sql_name, times_fit
 from spdist.errors import MappingError
+from spdist.frames.times import TimeUnit, time_column
 from spdist.language.types import Schema
 
 __all__ = ["FrameInput", "FrameRequest", "frame_input", "misfits"]
 
-#: How many µs one of a unit is.
-_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_UNITS = get_args(TimeUnit)
 
 
 @dataclass(frozen=True, slots=True)
 class FrameRequest:
     """What a user asks for; see `spdist.transform`."""
 
-    time: str | Mapping[str, str] = "ts"
+    time: str | Mapping[str, str] | None = None
     output: str | Sequence[str] | None = None
     key: str | Mapping[str, str] | None = None
     shards: int | None = None
     order: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None
-    time_unit: str = "ms"
-    until: int | None = None
+    time_unit: TimeUnit | None = None
+    until: int | str | date | None = None
     checkpoint: str | os.PathLike[str] | None = None
     name: str | None = None
     event_time: str = "event_time"
@@ -49,8 +51,8 @@ class FrameInput:
         Its attributes: columns of the frame have these names.
     time : str
         The column that says when a row was.
-    unit_us : int, optional
-        How many µs one of that column is where it holds numbers; None where it holds timestamps or dates.
+    unit : {'s', 'ms', 'us', 'ns'}, optional
+        That of its numbers; None where it holds timestamps or dates.
     order : tuple of str
         Columns in whose order rows of one time go.
     key : str, optional
@@ -60,23 +62,22 @@ class FrameInput:
     stream: str
     schema: Schema
     time: str
-    unit_us: int | None
+    unit: TimeUnit | None
     order: tuple[str, ...] = ()
     key: str | None = None
 
 
 def frame_input(stream: str, schema: Schema, frame: StructType, key: str | None, request: FrameRequest) -> FrameInput:
     """Return how a frame is the events of a stream; raises MappingError where the request does not say it."""
-    times = request.time
-    time = times if isinstance(times, str) else times.get(stream)
-    if time is None:
-        raise MappingError(f"'time' names no column of the frame of '{stream}'", hint=f"time={{'{stream}': 'column'}}")
-    if request.time_unit not in _UNITS:
-        raise MappingError(f"there is no time unit {request.time_unit!r}", hint=f"it is one of {', '.join(_UNITS)}")
+    wanted = request.time.get(stream) if isinstance(request.time, Mapping) else request.time
+    time = time_column(frame.names, schema, None) if wanted is None else wanted
+    unit = request.time_unit or "ms"
+    if unit not in _UNITS:
+        raise MappingError(f"there is no time unit {unit!r}", hint=f"it is one of {', '.join(_UNITS)}")
     asked = request.order.get(stream, ()) if isinstance(request.order, Mapping) else request.order or ()
     order = (asked,) if isinstance(asked, str) else tuple(asked)
     counts = _type_of(frame, time) is not None and times_fit(frame[time].dataType) is None
-    return FrameInput(stream, schema, time, _UNITS[request.time_unit] if counts else None, order, key)
+    return FrameInput(stream, schema, time, unit if counts else None, order, key)
 
 
 def _type_of(frame: StructType, column: str) -> DataType | None:
@@ -107,12 +108,8 @@ def misfits(one: FrameInput, frame: StructType) -> list[tuple[str, str | None]]:
 
 def _missing(one: FrameInput, frame: StructType, name: str) -> tuple[str, str | None]:
     if name in frame.names:
-        return (
-            f"the frame of '{one.stream}' has several columns {name!r}",
-            f"keep one: .drop(…) or .select(…, {name!r})",
-        )
-    near = get_close_matches(name, frame.names, 1) or [
-        column for column in frame.names if column.lower() == name.lower()
-    ]
+        return f"the frame of '{one.stream}' has several columns {name!r}", "keep one of them, with .select(…)"
+    near = [column for column in frame.names if column.lower() == name.lower()]
+    near = near or get_close_matches(name, frame.names, 1)
     hint = f".withColumnRenamed({near[0]!r}, {name!r})" if near else f"it has: {', '.join(frame.names)}"
     return f"the frame of '{one.stream}' has no column {name!r}", hint

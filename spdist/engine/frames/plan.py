@@ -16,6 +16,7 @@ from spdist.engine.frames.fitting import FrameInput, FrameRequest, frame_input, 
 from spdist.engine.frames.spark_types import spark_type
 from spdist.errors import MappingError, PlanningError, UnsupportedFeatureError
 from spdist.extension import Extension, extensions_of
+from spdist.frames.times import instant
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
 from spdist.language.scope import undefined
@@ -183,7 +184,7 @@ def plan_frames(
         split.reasons[0] if split.reasons and request.shards is None else "",
         request.event_time,
         request.event_id,
-        request.until,
+        None if request.until is None else instant(request.until),
     )
     _check_names(plan)
     return plan

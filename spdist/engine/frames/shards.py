@@ -67,9 +67,8 @@ class FrameShards:
         told: dict[int, Told] = {}
         for batch in batches:
             for number, rows in by_shard(batch):
-                if rows.num_rows:
-                    events = told.setdefault(number, Told()).events(rows)
-                    parts.setdefault(number, []).append(events)
+                events = told.setdefault(number, Told()).events(rows)
+                parts.setdefault(number, []).append(events)
         for number in sorted(parts):
             records = batch_records(told[number].intervals, _sorted(parts.pop(number), order))
             yield from self._shard(number, start).process(start.batch, records, 0, {})

@@ -32,6 +32,8 @@ _BEGINS, _ENDS = -1, -2
 #: Such a row has its time so much earlier, µs: no event is as early, nor as late.
 _EARLIER = 1 << 62
 _FARTHEST = 1 << 61
+#: How many µs one of a unit is.
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,12 @@ def _own(name: str, kind: str, own: bool) -> Column:
 
 def _micros(one: FrameInput) -> Column:
     column = _named(one.time)
-    if one.unit_us is None:
+    if one.unit is None:
         return F.unix_micros(column.cast("timestamp"))
-    return F.try_multiply(column.cast("bigint"), F.lit(one.unit_us).cast("bigint"))
+    number = column.cast("bigint")
+    if one.unit == "ns":
+        return F.call_function("div", number - F.pmod(number, F.lit(1000)), F.lit(1000))
+    return F.try_multiply(number, F.lit(_MICROS[one.unit]).cast("bigint"))
 
 
 def _named(name: str) -> Column:
@@ -117,7 +122,7 @@ def milliseconds(batch: Any, plan: FramePlan) -> Any:
 
 def _refuse(batch: Any, plan: FramePlan, what: str) -> None:
     one = plan.inputs[batch.column("stream")[0].as_py()]
-    unit = "" if one.unit_us is None else "; for numbers in another unit than ms say time_unit='s' or 'us'"
+    unit = "" if one.unit is None else "; for numbers in another unit than ms say time_unit='s', 'us' or 'ns'"
     raise MappingError(
         f"rows of the frame of '{one.stream}' {what} '{one.time}'",
         hint=f"fill or drop them before: .where(F.col({one.time!r}).isNotNull()){unit}",
@@ -167,7 +172,9 @@ class Told:
 
 def by_shard(batch: Any) -> Iterator[tuple[int, Any]]:
     """Yield the rows of each shard in a batch; where Spark has put partitions together those of several take turns."""
-    if "shard" not in batch.schema.names or not batch.num_rows:
+    if not batch.num_rows:
+        return
+    if "shard" not in batch.schema.names:
         yield 0, batch
         return
     shards = batch.column("shard")
