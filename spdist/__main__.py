@@ -27,6 +27,9 @@ from spdist.commands import apps, events
 from spdist.commands.config import config_app
 from spdist.commands.database import database_app
 from spdist.commands.explained import explained, read_text
+from spdist.commands.notebooks import notebooks_app
+from spdist.commands.recorded import or_recorded
+from spdist.commands.schedule import schedule_app
 from spdist.commands.tls import tls_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
@@ -45,6 +48,8 @@ services_app = typer.Typer(no_args_is_help=True, help="Real servers on this mach
 app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
+app.add_typer(schedule_app, name="schedule")
+app.add_typer(notebooks_app, name="notebooks")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
 #: What Kafka allows.
@@ -371,6 +376,7 @@ def worker(conf: Conf) -> None:
 
 
 @app.command()
+@or_recorded
 def run(
     file: App,
     master: Annotated[
@@ -395,7 +401,8 @@ def run(
 ) -> None:
     """Run one app live on Spark, without a cluster, until it is told to stop (SIGTERM or Ctrl-C).
 
-    Started again in the same directory it goes on where it ended, however it did.
+    Started again in the same directory it goes on where it ended, however it did. With --input it runs on recorded
+    events instead, in virtual time, without Spark, and ends.
     """
     from spdist.config.alone import load_alone
 

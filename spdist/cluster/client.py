@@ -78,7 +78,7 @@ class ClusterClient(LeaderClient):
         try:
             done = self.do(requests.deploy(text, replace))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
         return Deployment(self, done.name, done.change)
 
     def deployment(self, name: str) -> Deployment:
@@ -104,14 +104,14 @@ class ClusterClient(LeaderClient):
         try:
             return self.do(requests.query(_name(app), text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     def query_named(self, app: str | Deployment, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Do the same; return the names of the attributes, and the rows."""
         try:
             return self.do(requests.query_named(_name(app), text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     def clear_revisions(self, app: str | Deployment | None = None) -> list[str]:
         """Delete the revisions of an app, or of all apps, and return their names; what runs goes on."""

@@ -82,7 +82,7 @@ class AsyncClusterClient(AnyClient):
         try:
             return await self.do(requests.deploy(text, replace))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     async def wait(self, app: str, state: str = "RUNNING", timeout_s: float = 60.0) -> AppStatus:
         """Return how an app is doing when it is in `state`; see `Deployment.wait`."""
@@ -121,7 +121,7 @@ class AsyncClusterClient(AnyClient):
         try:
             return await self.do(requests.query(app, text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     async def backup(self, app: str) -> str:
         """Have the state of all groups of an app kept under a name, and return that: the revision."""

@@ -16,7 +16,7 @@ from spdist.cluster.listings import journal_listing, log_listing, move_listing, 
 from spdist.cluster.overview import AppStatus, ClusterStatus
 from spdist.cluster.rows import from_json_row
 from spdist.cluster.wire_errors import read_error
-from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError, SiddhiAppError
+from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.language.types import Schema
 
 if TYPE_CHECKING:
@@ -89,13 +89,6 @@ def deploy(text: str, replace: bool) -> Request[Deployed]:
 
     # Planning takes its time on a busy machine; asking again meanwhile would be a second request.
     return Request("PUT" if replace else "POST", "/siddhi-apps", _safe(read), text, _TEXT, timeout_s=_DEPLOY_S)
-
-
-def with_text(error: SiddhiAppError, text: str) -> SiddhiAppError:
-    """Return an error about an app, able to show its lines."""
-    for one in (error, *error.errors):
-        one.text = text
-    return error
 
 
 def apps() -> Request[list[str]]:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from spdist.engine.carrying import carry_over, read_state, write_state
+from spdist.engine.contents import Contents, Inside, contents_of
 from spdist.engine.elements import Elements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
@@ -19,6 +20,7 @@ from spdist.engine.jumps import Jumps
 from spdist.engine.kept import catalog_of, make_stores, parts_of
 from spdist.engine.outside import outside_stores
 from spdist.engine.parts import Part, Parts
+from spdist.engine.recorded import Recording, collected, play
 from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
 from spdist.extension import catalog
@@ -34,12 +36,13 @@ from spdist.operators.on_demand import Answer, OnDemandQueries
 from spdist.operators.output import QueryObserver
 from spdist.operators.plans import ReceiveEvents
 from spdist.operators.stores import OutsideStores
+from spdist.operators.table import Table
 from spdist.operators.triggers import Triggers
 from spdist.planning.fingerprints import ElementChange
 from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker
 
-__all__ = ["LocalApp", "run", "run_checked"]
+__all__ = ["LocalApp", "run", "table_rows"]
 
 #: Rank of the wake-up that starts the app.
 _FIRST = (-1, 0)
@@ -127,6 +130,10 @@ class LocalApp:
         """When the next timer is due, in ms; None where none is."""
         due = self._timers.next_due if self._started else None
         return due if due != BEFORE_ALL_TIME else self.clock
+
+    def next_busy(self, until_ms: int) -> int | None:
+        """When the next timer is due that does something, as far as that is known; None where not until `until_ms`."""
+        return self._timers.next_busy(until_ms) if self._started else None
 
     @property
     def failures(self) -> Failures:
@@ -270,6 +277,13 @@ class LocalApp:
             raise undefined("query", name, None, plans)
         plans[name].observers.append(callback)
 
+    def contents(self, most: int = 50, key: str | None = None) -> Contents:
+        """Return what it holds now, for people: so many rows of each part at most, of all keys of partitions or one."""
+        inside = Inside(
+            self.checked, self._clock.now, self._elements.plans, self._stores, self._parts.states(), self._heap
+        )
+        return contents_of(inside, most, key)
+
     # State.
 
     @cached_property
@@ -347,6 +361,12 @@ class LocalApp:
             self._home.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
 
 
+def table_rows(app: LocalApp) -> dict[str, list[Row]]:
+    """Return the rows of an app's tables in memory, by id; of those with ``@Store`` nothing."""
+    kept = app._stores.items()
+    return {id: [row for _, row in store.contents()] for id, store in kept if isinstance(store, Table)}
+
+
 def run(
     text: str,
     events: Mapping[str, Iterable[Arrival]],
@@ -371,22 +391,12 @@ def run(
     dict of str to list of (timestamp, row)
         The events of each stream that queries write, in the order in which they came.
     """
-    return run_checked(check(parse(text), catalog(scripts), text), events, until)
-
-
-def run_checked(
-    checked: CheckedApp, events: Mapping[str, Iterable[Arrival]], until: int | None = None
-) -> dict[str, list[Arrival]]:
-    """Run a checked app on recorded events, whose rows are of their streams' types; see `run`."""
+    checked = check(parse(text), catalog(scripts), text)
     app = LocalApp(checked, stores=outside_stores(checked))
-    out: dict[str, list[Arrival]] = {}
-    for query in app.checked.queries + tuple(q for p in app.checked.partitions for q in p.queries):
-        if query.target in app.checked.streams and query.target not in out:
-            collected = out[query.target] = []
-            app.subscribe(query.target, lambda ts, row, into=collected: into.append((ts, row)))  # type: ignore[misc]
-    merged = [(ts, stream, tuple(row)) for stream, arrivals in events.items() for ts, row in arrivals]
-    for timestamp, stream, row in sorted(merged, key=lambda event: event[0]):
-        app.send(stream, timestamp, row)
-    if until is not None:
-        app.advance(until)
-    return out
+    out = collected(app)
+    given = {}
+    for stream, arrivals in events.items():
+        listed = list(arrivals)
+        given[stream] = Recording([ts for ts, _ in listed], [tuple(row) for _, row in listed])
+    play(app, given, until)
+    return {stream: list(zip(one.times, one.rows, strict=True)) for stream, one in out.items()}

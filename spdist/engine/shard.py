@@ -86,6 +86,9 @@ class Shard:
         query with others, whose records make most of its batches.
     messages : frozenset of str
         The topics of users' own sources, whose records can be cut.
+    commits : bool
+        Whether whoever gets the outputs of a batch has made them durable before the next one begins: then they are
+        returned again where the batch is repeated, and with no later one.
 
     State
     -----
@@ -102,6 +105,7 @@ class Shard:
         *,
         skips_idle: bool = False,
         messages: frozenset[str] = frozenset(),
+        commits: bool = False,
     ) -> None:
         self.store = store
         self.ownership = Ownership(store, opening.owner)
@@ -112,6 +116,7 @@ class Shard:
         self.since = SinceSnapshot(policy or SnapshotPolicy())
         self._skips_idle = skips_idle
         self._messages = messages
+        self._commits = commits
         #: Of segment `version`.
         self._batch = -1
         self._positions: Positions = {}
@@ -162,8 +167,12 @@ class Shard:
         if self._early is not None:
             self.forget()
         self._running, self._taken, self._before = batch, [], None
-        if batch == 0 or self.island is None or self._batch >= batch:
+        if batch == 0 or not self.is_before(batch):
             self._load(batch)
+
+    def is_before(self, batch: int) -> bool:
+        """Tell whether the state in memory is one of before batch number `batch`."""
+        return self.island is not None and self._batch < batch
 
     def forget(self) -> None:
         """Forget the state in memory: the next batch loads it, and puts out again what was not published."""
@@ -346,7 +355,9 @@ class Shard:
                     hint="restore a revision of this group",
                 )
             named = self._named(segment.number)
-            kept[segment.number] = island.process(segment.records, segment.tick, named, segment.closing)
+            outputs = island.process(segment.records, segment.tick, named, segment.closing)
+            if not self._commits:
+                kept[segment.number] = outputs
         if segment.base:
             island.publisher.went_back()
         island.intake.undone.add(segment.undone)
