@@ -87,8 +87,7 @@ class Shard:
     messages : frozenset of str
         The topics of users' own sources, whose records can be cut.
     commits : bool
-        Whether whoever gets the outputs of a batch has made them durable before the next one begins: then they are
-        returned again where the batch is repeated, and with no later one.
+        Whether the outputs of a batch are durable before the next one begins: only that batch returns them again.
 
     State
     -----
@@ -204,8 +203,7 @@ class Shard:
         """
         batch, records, island, stored = self._running, tuple(self._taken), self._early, False
         self.ownership.begin_append()
-        if sent:
-            self._on_their_way = ()
+        self._on_their_way = () if sent else self._on_their_way
         if island is None and self._skips_idle and not closing and self._nothing_new(batch, records):
             return self._handed_over([])
         if island is not None and self._is_first(segment := self._made(batch, records, tick, positions, closing)):
@@ -267,8 +265,7 @@ class Shard:
     def _nothing_new(self, batch: int, records: Sequence[Record]) -> bool:
         if batch == 0 or self._known().passes_time or self._fresh(records):
             return False
-        if self.store.path("segment", self.version + 1).exists():
-            self._catch_up(batch)  # what is counted must not fall behind what another process has counted
+        self._catch_up(batch)  # what is counted must not fall behind what another process has counted
         return True
 
     def _made(self, batch: int, fresh: tuple[Record, ...], tick: int, positions: Positions, closing: bool) -> Segment:

@@ -136,7 +136,8 @@ def test_functions_and_aggregators_come_with_the_way_they_are_called() -> None:
 
 def test_windows_and_stream_functions_behind_their_marks() -> None:
     found = ["window", "log", "pol2Cart", "json:", "list:", "map:", "reorder:", "str:", "unique:"]
-    assert texts("from Trades#") == found
+    # Other tests of the same process may have registered extensions of their own.
+    assert [text for text in texts("from Trades#") if text not in ("demo:", "test:")] == found
     assert {"time", "length", "unique:"} <= set(texts("from Trades#window."))
     assert offers("from Trades#window.lengthB")[0].detail.startswith("lengthBatch(window.length) or")
     assert texts("from Trades#window.unique:le") == ["length", "lengthBatch"]
@@ -171,7 +172,7 @@ def test_a_word_is_described_and_else_what_is_called_around_it() -> None:
         return describe(APP + typed, len(APP + typed), catalog())
 
     assert said("from Trades select price") == "attribute price: double"
-    assert said("from Trades#window.time(5 sec") == "window time: time(window.time)"
+    assert (said("from Trades#window.time(5 sec") or "").startswith("window time: time(window.time), for example time(")
     assert said("from Trades select str:concat(twice(1), 'a") == said("from Trades select str:concat(")
     assert said("from Trades") == "stream Trades: (symbol string, price double, volume long)"
     assert said("from Trades select") is None
