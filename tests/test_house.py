@@ -89,7 +89,7 @@ def test_the_licence_is_the_official_text() -> None:
 
 
 def test_the_changelog_begins_with_this_version() -> None:
-    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    first = re.search(r"^## (?!Unreleased)(\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     assert first
     assert first.group(1) == PROJECT["version"]
 
