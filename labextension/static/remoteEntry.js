@@ -31,9 +31,9 @@
   const BUILTIN = 'variableName.standard';
 
   const IS_CELL = /^\s*%%siddhi(?!\S)/;
-  // A text of an app in Python: three quotes, and then what hardly anything but an app begins with.
-  const BEGINNING = /@app\s*:|@(?:source|sink|store)\s*\(|define\s+(?:stream|table|window|trigger|function|aggregation)\s/;
-  const IN_PYTHON = new RegExp(`("""|''')(?=\\s*(?:--[^\\n]*\\s+)*(?:${BEGINNING.source}))`, 'gi');
+  // Texts in three quotes, and what hardly any of them begins with but an app.
+  const IN_QUOTES = /("""|''')([\s\S]*?)\1/g;
+  const IS_APP = /^\s*(?:--[^\n]*\s+)*(?:@app\s*:|@source\s*\(|@sink\s*\(|define\s+(?:stream|table|trigger|window)\s)/i;
   const LONGEST = 100000;
 
   // --- the mode: one call of `token` reads one token, and says which kind it is
@@ -161,11 +161,10 @@
       const found = new state.RangeSetBuilder();
       const text = editor.state.doc.length <= LONGEST ? editor.state.doc.toString() : '';
       if (editor.state.facet(language.language)?.name === 'siddhiql') return found.finish();
-      for (const quotes of text.matchAll(IN_PYTHON)) {
+      for (const quotes of text.matchAll(IN_QUOTES)) {
+        if (!IS_APP.test(quotes[2])) continue;
         const from = quotes.index + 3;
-        const to = text.indexOf(quotes[1], from);
-        if (to < 0) break;
-        const tree = support.language.parser.parse(text.slice(from, to));
+        const tree = support.language.parser.parse(quotes[2]);
         highlight.highlightTree(tree, codemirror.jupyterHighlightStyle, (start, end, classes) =>
           found.add(from + start, from + end, view.Decoration.mark({ class: classes }))
         );

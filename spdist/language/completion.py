@@ -51,6 +51,8 @@ class Completion:
     detail: str = ""
 
 
+#: What an element of a pattern may read.
+_OF_PATTERNS = ("stream", "fault stream", "inner stream", "trigger", "window")
 #: Text, kind, detail.
 Offer = tuple[str, str, str]
 
@@ -132,10 +134,7 @@ def _by_grammar(place: Place, catalog: Catalog) -> Iterator[Offer]:
     if "TRUE" in fits or (clause in ("group", "order", "set") and "NAME" in fits):
         yield from _of_expression(place, clause, catalog)
     elif "FAULT_MARK" in fits or place.last() in ("#", "!"):
-        pattern = place.last() in ("->", "=", "every", "not", ",")
-        yield from _sources(
-            place, () if not pattern else ("stream", "fault stream", "inner stream", "trigger", "window")
-        )
+        yield from _sources(place, _OF_PATTERNS if place.last() in ("->", "=", "every", "not", ",") else ())
     elif place.last() == "in":
         yield from _sources(place, ("table", "window"))
     elif place.last() == ")" and "NAME" in fits:  # define window W (…)

@@ -35,12 +35,14 @@ class Listing:
         return str(self)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(kind)}</td><td><code>{escape(called)}</code></td></tr>"
-            for name, kind, called in self.rows
-        )
-        head = "<tr><th>name</th><th>kind</th><th>is called</th></tr>"
-        return f'<table style="text-align:left"><thead>{head}</thead><tbody>{cells}</tbody></table>'
+        def row(tag: str, *cells: str) -> str:
+            return "<tr>" + "".join(f'<{tag} style="text-align:left">{cell}</{tag}>' for cell in cells) + "</tr>"
+
+        head = row("th", "name", "kind", "is called")
+        body = [
+            row("td", escape(name), escape(kind), f"<code>{escape(called)}</code>") for name, kind, called in self.rows
+        ]
+        return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
 
 
 def functions(known: Catalog, pattern: str = "") -> Listing:

@@ -19,6 +19,8 @@ from spdist.extension import catalog
 from spdist.frames import to_frame
 from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
+from spdist.language.format import format_app
+from spdist.language.lexer import coloured_html
 from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
 from spdist.notebook.listing import functions, windows
 from spdist.notebook.namespace import cluster_in, text_variable, value_of
@@ -121,13 +123,14 @@ class Magic:
             found = path
         if isinstance(found, Path):
             found = found.read_text("utf-8")
-        if isinstance(found, CheckedApp):
-            return found
-        if not isinstance(found, str | SiddhiApp):
-            raise NotebookError(
-                f"'{asked.app}' is a {type(found).__name__}, no app", hint="A text of SiddhiQL, or a path to one."
-            )
-        return facade.check(found, scripts=asked.scripts or None)
+        if isinstance(found, SiddhiApp):
+            found = str(format_app(found))
+        if not isinstance(found, str):
+            hint = "A text of SiddhiQL, or a path to one."
+            raise NotebookError(f"'{asked.app}' is a {type(found).__name__}, no app", hint=hint)
+        checked = facade.check(found, scripts=asked.scripts or None)
+        _show({"text/plain": found.strip("\n"), "text/html": coloured_html(found)}, raw=True)
+        return checked
 
     def _tail(self, asked: argparse.Namespace) -> Any:
         """Return the last events as a frame; print them where they are followed."""
@@ -161,9 +164,12 @@ def _only(apps: list[str]) -> str:
 
 
 def _print(event: tuple[int, tuple[Any, ...]]) -> None:
-    moment = datetime.fromtimestamp(event[0] / 1000, UTC)
-    print(f"{moment:%Y-%m-%d %H:%M:%S}.{event[0] % 1000:03}", *event[1], sep="  ", flush=True)  # noqa: T201
+    try:
+        moment = f"{datetime.fromtimestamp(event[0] // 1000, UTC):%Y-%m-%d %H:%M:%S}.{event[0] % 1000:03}"
+    except (ValueError, OverflowError, OSError):  # no date
+        moment = str(event[0])
+    print(moment, *event[1], sep="  ", flush=True)  # noqa: T201
 
 
-def _show(value: Any) -> None:
-    display(value)  # type: ignore[no-untyped-call]
+def _show(value: Any, *, raw: bool = False) -> None:
+    display(value, raw=raw)  # type: ignore[no-untyped-call]

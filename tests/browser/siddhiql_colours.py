@@ -22,7 +22,7 @@ CELLS = [
     f"%%siddhi --plan\n{APP}",
     f'app = """\n{APP}\n"""\nprint(app)',
     "",
-    "def from_here():\n    return 'select'",
+    'def from_here():\n    """Nothing."""\n\n@source("select")\ndef there():\n    """from here"""\n    return "select"',
 ]
 
 #: Whether a word of the second cell is a piece of its own.
@@ -55,7 +55,7 @@ def look(page: Any, lab: str, picture: Path | None = None) -> dict[str, float]:
     assert python["define"] == first["define"], python
     assert python["double"] == first["double"], python
     assert python["Alerts"] == python['"""'], "a name has the colour of the text that it is in"
-    assert "select" not in colours(page, 3), "a word of a text in Python is no keyword"
+    assert {'"select"', '"""from'} < set(colours(page, 3)), "a text that is no app is one piece"
     # A cell that is typed.
     page.query_selector_all(".jp-Notebook .cm-content")[2].click()
     page.keyboard.type("from S select a")

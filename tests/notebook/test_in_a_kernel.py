@@ -133,7 +133,7 @@ def test_a_run_on_variables_keeps_and_shows_its_results(kernel: Kernel) -> None:
 
 
 def test_plan_and_explain_are_shown(kernel: Kernel) -> None:
-    done = kernel.run(f"%%siddhi rooms --plan --explain\n{APP}")
+    done = kernel.run(f"%%siddhi rooms --plan --explain --scripts\n{APP}")
     assert [sorted(form) for form in done.shown[1:]] == [["text/html", "text/plain"]] * 2
     assert "svg" in done.shown[1]["text/html"]
 
@@ -169,7 +169,11 @@ def test_lists_and_checks_and_help(kernel: Kernel) -> None:
     assert "math:sqrt(int|long|float|double) → double" in kernel.run("%siddhi functions SQR").shown[0]["text/plain"]
     assert "<code>length(window.length)</code>" in kernel.run("%siddhi windows length").shown[0]["text/html"]
     kernel.run("kept = 'define stream Kept (a int); from Kept insert into Out;'")
-    assert "Kept" in kernel.run("%siddhi check kept").shown[0]["text/plain"]
+    source, checked = kernel.run("%siddhi check kept").shown
+    assert '<span class="k">define</span>' in source["text/html"]
+    assert source["text/plain"] == "define stream Kept (a int); from Kept insert into Out;"
+    assert "Kept" in checked["text/plain"]
+    assert "is a int, no app" in kernel.run("number = 3\n%siddhi check number").text
     assert kernel.run("open('app.siddhi', 'w').write('define stream S (a')\n%siddhi check app.siddhi").status == "error"
     for line in ("%siddhi", "%%siddhi --help\n\n"):
         assert "%siddhi tail" in kernel.run(line).text
