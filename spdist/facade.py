@@ -266,9 +266,9 @@ def transform(
     output : str or sequence of str, optional
         The streams that are wanted; by default the only one that queries write.
     time : str or mapping of str to str, optional
-        The column with the time of a row, the same in all frames or by stream; by default ``timestamp``, ``ts`` or
-        ``time``. It holds timestamps or dates, as Spark's session understands them, or whole numbers since 1970. The
-        app sees ms; of rows within one ms the earlier goes first.
+        The column with the time of a row, the same in all frames or by stream; by default ``timestamp``, ``ts``,
+        ``time`` or ``event_time``. It holds timestamps or dates, as Spark's session understands them, or whole numbers
+        since 1970. The app sees ms; of rows within one ms the earlier goes first.
     key : str or mapping of str to str, optional
         The attribute by whose value rows are split over tasks. By default what the app's partitions say; anything else
         is an error that says why.

@@ -67,8 +67,8 @@ class FrameHome:
     name: str
 
     @classmethod
-    def of(cls, request: FrameRequest, app: str) -> FrameHome:
-        """Return the one that is asked for.
+    def of(cls, request: FrameRequest, app: str, base: str | os.PathLike[str] = ".") -> FrameHome:
+        """Return the one that is asked for; a relative checkpoint starts from `base`, as it does for Spark.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class FrameHome:
                 f"checkpoint={place!r} is no directory: state is kept in files that all executors see as such",
                 hint="mount it, or take a directory of a disk that all executors share",
             )
-        return cls(Path(place).absolute(), request.name or app)
+        return cls(Path(base, place).absolute(), request.name or app)
 
     @property
     def directory(self) -> Path:

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 from spdist.engine.frames.batch import run_batch_frames
 from spdist.engine.frames.fitting import FrameRequest
@@ -62,13 +63,11 @@ def transform_frames(
         raise MappingError(
             f"frames are all streams or all batches, but {kinds}", hint="read all of them with spark.readStream"
         )
-    session = next(iter(given.values())).sparkSession
-    home = FrameHome.of(request, checked.name) if any(streaming.values()) else None
+    spark = _Spark(next(iter(given.values())))
+    home = FrameHome.of(request, checked.name, spark.directory) if any(streaming.values()) else None
 
     def default() -> int:
-        if home is not None:
-            return home.shards() or _cores(session, 1)
-        return _cores(session, _SHARDS_A_CORE)
+        return spark.shards(_SHARDS_A_CORE) if home is None else home.shards() or spark.shards(1)
 
     plan = plan_frames(checked, text, {name: frame.schema for name, frame in given.items()}, request, default)
     if plan.why_one:
@@ -92,11 +91,22 @@ def output_of(frame: DataFrame, stream: str) -> DataFrame:
     return frame.where(F.col("stream") == stream).select(*columns, *(F.col(f"`{name}`") for name in names[1:3]))
 
 
-def _cores(session: SparkSession, each: int) -> int:
-    """Return how many shards make use of a session, as far as it shuffles into so many partitions."""
-    partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-    try:
-        cores = session.sparkContext.defaultParallelism
-    except Exception:  # over Spark Connect nobody tells
-        cores = _CORES_ELSEWHERE
-    return max(1, min(partitions, each * cores))
+class _Spark:
+    """What a session tells of itself; over Spark Connect that is less."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._session = frame.sparkSession
+        self._context: Any = self._session.sparkContext if isinstance(frame, ClassicFrame) else None
+
+    @property
+    def directory(self) -> str:
+        """Where relative paths start: its JVM stays where it was started."""
+        if self._context is None:
+            return "."
+        return str(self._context._jvm.java.lang.System.getProperty("user.dir"))
+
+    def shards(self, each: int) -> int:
+        """Return how many shards make use of it, `each` for a core, as far as it shuffles into so many partitions."""
+        partitions = int(self._session.conf.get("spark.sql.shuffle.partitions") or 1)
+        cores = _CORES_ELSEWHERE if self._context is None else self._context.defaultParallelism
+        return max(1, min(partitions, each * cores))

@@ -20,7 +20,7 @@ from spdist.errors import EngineError, StateError
 from tests.engine.frames.pipeline import Given, came, order_of, planned, routed
 
 TEXT = """
-@app:name('Sums') define stream S (k string, v long);
+@app:name('Sums') @OnError(action='STREAM') define stream S (k string, v long);
 partition with (k of S) begin from S select k, sum(v) as total insert into Out; end;
 """
 
@@ -38,6 +38,9 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def plan(text: str = TEXT, shards: int = 2, outputs: tuple[str, ...] = ("Out",)) -> FramePlan:
     return planned(text, ("S",), outputs, shards)
+
+
+SUMS = plan()
 
 
 def rows(batch: int) -> list[Given]:
@@ -106,7 +109,7 @@ def test_the_state_of_another_plan_is_refused_by_the_driver_and_by_tasks(
 ) -> None:
     home = FrameHome(checkpoint, "Sums")
     home.check(other)
-    run(home, plan(), 0)
+    run(home, SUMS, 0)
     home.check(plan(TEXT.replace("select", "\nselect  ")))
     assert home.shards() == 2
     with pytest.raises(StateError, match=said):
@@ -117,45 +120,45 @@ def test_the_state_of_another_plan_is_refused_by_the_driver_and_by_tasks(
 
 def test_a_state_whose_checkpoint_was_removed_is_refused(checkpoint: Path) -> None:
     home = FrameHome(checkpoint, "Sums")
-    run(home, plan(), 0)
+    run(home, SUMS, 0)
     (checkpoint / "metadata").write_text('{"id":"another"}')
     with pytest.raises(StateError, match=r"belongs to the query q, not to another: its checkpoint was\s+removed"):
-        run(home, plan(), 0, query="another")
+        run(home, SUMS, 0, query="another")
     (home.directory / "query").unlink()  # it was killed with its first batch
     with pytest.raises(StateError, match=r"belongs to the query q, not to another"):
-        run(home, plan(), 0, query="another")
+        run(home, SUMS, 0, query="another")
 
 
 def test_a_checkpoint_whose_state_was_removed_is_refused(checkpoint: Path) -> None:
     home = FrameHome(checkpoint, "Sums")
-    run(home, plan(), 0)
+    run(home, SUMS, 0)
     shutil.rmtree(home.store(1, 2).directory)
     with pytest.raises(StateError, match=r"shard-2-of-2 is missing"):
-        run(home, plan(), 1)
+        run(home, SUMS, 1)
     shutil.rmtree(home.directory)
     with pytest.raises(StateError, match=r"has come to batch 1, but there is no state"):
-        run(home, plan(), 1)
+        run(home, SUMS, 1)
 
 
 def test_an_older_checkpoint_is_refused(checkpoint: Path) -> None:
     home = FrameHome(checkpoint, "Sums")
     for batch in range(3):
-        run(home, plan(), batch)
+        run(home, SUMS, batch)
     with pytest.raises(StateError, match=r"is at batch 1, the state in .* at batch\s+2: an older checkpoint"):
-        run(home, plan(), 1)
+        run(home, SUMS, 1)
 
 
 def test_another_checkpoint_than_that_of_the_query_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"holds no checkpoint .*\n.*checkpointLocation"):
-        run(FrameHome(tmp_path, "Sums"), plan(), 0)
+        run(FrameHome(tmp_path, "Sums"), SUMS, 0)
     (tmp_path / "metadata").write_text('{"id":"another"}')
     with pytest.raises(StateError, match=r"belongs to another query, not that of the running one \(q\)"):
-        run(FrameHome(tmp_path, "Sums"), plan(), 0)
+        run(FrameHome(tmp_path, "Sums"), SUMS, 0)
 
 
 def test_two_transformations_of_a_query_do_not_share_a_state(checkpoint: Path) -> None:
     home = FrameHome(checkpoint, "Sums")
-    run(home, plan(), 0)
+    run(home, SUMS, 0)
     with pytest.raises(StateError, match=r"two transformations of one query have the name 'Sums'.*\n.*name='first'"):
         run(home, plan(), 0)
     run(FrameHome(checkpoint, "other"), plan(), 0)
@@ -164,11 +167,11 @@ def test_two_transformations_of_a_query_do_not_share_a_state(checkpoint: Path) -
 
 def test_damage_is_noticed(checkpoint: Path) -> None:
     home = FrameHome(checkpoint, "Sums")
-    run(home, plan(), 0)
+    run(home, SUMS, 0)
     place = home.directory / "query"
     place.write_bytes(place.read_bytes().replace(b'"q"', b'"p"'))
     with pytest.raises(StateError, match="query"):
-        home.check(plan())
+        home.check(SUMS)
 
 
 @pytest.mark.parametrize(
