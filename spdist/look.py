@@ -17,6 +17,7 @@ __all__ = [
     "JSON_MIME",
     "STATE_COLOURS",
     "Listing",
+    "Markup",
     "Shown",
     "bytes_text",
     "cell_text",
@@ -196,7 +197,15 @@ def state_style(cell: object) -> str:
     return f";color:{colour};color:color-mix(in srgb,{colour} 65%,currentColor);font-weight:600" if colour else ""
 
 
+class Markup(str):
+    """HTML of our own, such as a picture, that a cell of `table_html` shows as it is; everything else is escaped."""
+
+    __slots__ = ()
+
+
 def _cell_html(cell: object) -> str:
+    if isinstance(cell, Markup):
+        return cell
     text = cell_text(cell)
     number = isinstance(cell, int | float) or _QUANTITY.fullmatch(text)
     return escape(text.replace(",", "\u202f") if number else text)

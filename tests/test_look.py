@@ -10,6 +10,7 @@ import pytest
 from spdist.look import (
     JSON_MIME,
     STATE_COLOURS,
+    Markup,
     Shown,
     bytes_text,
     cell_text,
@@ -163,3 +164,8 @@ def test_what_shows_itself_has_all_its_forms_together_and_data_that_jupyter_does
     assert Named()._repr_mimebundle_() == {"text/plain": "text", "text/html": "<p>html</p>"}
     assert Told()._repr_mimebundle_()[JSON_MIME] == {"a": 1}
     assert JSON_MIME != "application/json"  # JupyterLab would show a tree of it in place of the HTML
+
+
+def test_only_what_is_said_to_be_html_is_shown_as_it_is() -> None:
+    html = table_html(("what",), [(Markup("<svg/>"),), ("<svg/>",)])
+    assert (html.count("<svg/>"), html.count("&lt;svg/&gt;")) == (1, 1)

@@ -36,16 +36,22 @@ PUBLIC = [
     "check",
     "connect",
     "connect_async",
+    "exit_value",
     "explain",
     "function",
     "graph",
+    "job_parameters",
     "load_config",
+    "output_of",
     "parse",
     "plan",
     "run",
+    "siddhi",
     "stop_signal",
     "to_events",
     "to_frame",
+    "transform",
+    "why",
     "window",
 ]
 
@@ -133,6 +139,14 @@ def test_errors_show_their_line() -> None:
     with pytest.raises(PlanningError) as refused:
         spdist.plan(parallel)
     assert "from S#window.length(2)" in str(refused.value)
+
+
+def test_functions_in_python_need_no_permission_where_nothing_is_run() -> None:
+    text = "@app:name('A') define function f[python] return int { return 1 }; define stream S (a int);"
+    text += "from S select f() as b insert into Out;"
+    assert "f" in str(spdist.explain(text)) + str(spdist.graph(text)) + str(spdist.plan(text))
+    with pytest.raises(spdist.SpdistError, match="is not run unless that is allowed"):
+        spdist.run(text, {})
 
 
 def test_connecting_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:

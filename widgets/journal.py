@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from spdist.look import table_html, table_text, time_text
-from widgets.panel import Panel
+from widgets.panel import ClusterPanel
+from widgets.watch import Cluster
 
-__all__ = ["HasJournal", "JournalPanel"]
+__all__ = ["JournalPanel"]
 
 Entries = Sequence[Mapping[str, Any]]
 
 _COLUMNS = ("time", "node", "term", "kind", "app", "group", "worker", "user", "message")
 
 
-class HasJournal(Protocol):
-    """A `ClusterClient`."""
-
-    def journal(self, *, limit: int = 100, **wanted: Any) -> list[dict[str, Any]]:
-        """Return what the cluster has decided, newest first."""
-        ...
-
-
-class JournalPanel(Panel[Entries]):
+class JournalPanel(ClusterPanel[Entries]):
     """Shows the last entries of a cluster's journal.
 
     Parameters
     ----------
-    cluster : ClusterClient
-        Whom to ask; of a `LocalCluster` its ``client``.
+    cluster : ClusterClient or LocalCluster
+        Whom to ask.
     limit : int
         So many entries at most.
     **wanted
@@ -40,15 +33,14 @@ class JournalPanel(Panel[Entries]):
     >>> JournalPanel(cluster, app="FlightWatch")  # doctest: +SKIP
     """
 
-    def __init__(self, cluster: HasJournal, limit: int = 20, **wanted: Any) -> None:
-        super().__init__()
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, limit: int = 20, **wanted: Any) -> None:
+        super().__init__(cluster)
         self._limit = limit
         self._wanted = wanted
 
     def look(self) -> Entries:
         """Return the entries as the leader has them now."""
-        return self._cluster.journal(limit=self._limit, **self._wanted)
+        return self.watch.journal(self._limit, **self._wanted)
 
     def text_of(self, view: Entries) -> str:
         """Return a table."""

@@ -78,7 +78,7 @@ class ClusterClient(LeaderClient):
         try:
             done = self.do(requests.deploy(text, replace))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
         return Deployment(self, done.name, done.change)
 
     def deployment(self, name: str) -> Deployment:
@@ -104,14 +104,14 @@ class ClusterClient(LeaderClient):
         try:
             return self.do(requests.query(_name(app), text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     def query_named(self, app: str | Deployment, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Do the same; return the names of the attributes, and the rows."""
         try:
             return self.do(requests.query_named(_name(app), text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     def clear_revisions(self, app: str | Deployment | None = None) -> list[str]:
         """Delete the revisions of an app, or of all apps, and return their names; what runs goes on."""
@@ -227,19 +227,16 @@ class ClusterClient(LeaderClient):
         return url
 
     def status(self, *, patient: bool = True) -> ClusterStatus:
-        """Return nodes and apps as a value that shows itself in a notebook or as text.
+        """Return nodes and apps as a value that shows itself in a notebook or as text; one request.
 
         Parameters
         ----------
         patient : bool
             Whether to look for a leader for as long as calls of this client do, or to ask each manager once.
         """
-        from spdist.cluster.overview import ClusterStatus
-
-        ask = self.do if patient else self.glance
-        nodes = self._seen(ask(requests.nodes()))
-        views: list[Json] = [ask(requests.app_view(name)) for name in ask(requests.apps())]
-        return ClusterStatus.from_views(nodes, views)
+        status = (self.do if patient else self.glance)(requests.status())
+        self._managers.term = status.term
+        return status
 
     def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

@@ -82,7 +82,7 @@ class AsyncClusterClient(AnyClient):
         try:
             return await self.do(requests.deploy(text, replace))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     async def wait(self, app: str, state: str = "RUNNING", timeout_s: float = 60.0) -> AppStatus:
         """Return how an app is doing when it is in `state`; see `Deployment.wait`."""
@@ -121,7 +121,7 @@ class AsyncClusterClient(AnyClient):
         try:
             return await self.do(requests.query(app, text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     async def backup(self, app: str) -> str:
         """Have the state of all groups of an app kept under a name, and return that: the revision."""
@@ -182,9 +182,7 @@ class AsyncClusterClient(AnyClient):
 
     async def status(self) -> ClusterStatus:
         """Return nodes and apps as a value."""
-        nodes, apps = await self.nodes(), await self.apps()
-        views = [await self.do(requests.app_view(name)) for name in apps]
-        return ClusterStatus.from_views(nodes, views)
+        return await self.do(requests.status())
 
     async def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

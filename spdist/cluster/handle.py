@@ -44,6 +44,11 @@ class Deployment(Shown):
         self._client = client
         self._seen: AppStatus | None = None
 
+    @property
+    def client(self) -> ClusterClient:
+        """Whom it asks."""
+        return self._client
+
     def __repr__(self) -> str:
         return f"Deployment({self.name!r})"
 
@@ -190,10 +195,18 @@ def reached(status: AppStatus, state: str, timeout_s: float, *, over: bool) -> b
         raise QueryFailedError(f"app {status.name} has failed: {reasons}")
     if over:
         raise DeploymentTimeoutError(
-            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}",
-            hint="wait longer, or look at the logs of the workers named above",
+            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}", hint=_to_do(status)
         )
     return False
+
+
+def _to_do(status: AppStatus) -> str:
+    if status.groups and not any(group.worker for group in status.groups):
+        return (
+            "no worker has a group of it; start one: `python -m spdist worker --conf conf/worker`, or notebooks/"
+            "worker.ipynb, whose settings name the managers of this cluster"
+        )
+    return "wait longer, or look at the logs of the workers named above"
 
 
 def gone(app: str, nodes: dict[str, Any], timeout_s: float, *, over: bool) -> bool:

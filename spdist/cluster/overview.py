@@ -102,6 +102,10 @@ class WorkerStatus:
         Why it is not ready, or how it was lost.
     cordon : str
         ``cordoned`` where it is given nothing new, ``drained`` where its groups go elsewhere, too; empty otherwise.
+    metrics : mapping of str to float
+        Load of its machine, shares from 0 to 1: processCPU, systemCPU, memoryUsage; and loadAverage.
+    memory_used, memory_limit : int
+        Bytes that its processes use, and may use; 0 where it does not measure them.
     """
 
     id: str
@@ -113,6 +117,9 @@ class WorkerStatus:
     state: str = "READY"
     reason: str = ""
     cordon: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    memory_used: int = 0
+    memory_limit: int = 0
 
     @property
     def told(self) -> str:
@@ -140,8 +147,8 @@ class ClusterStatus(Shown):
     lost: tuple[WorkerStatus, ...] = ()
 
     @classmethod
-    def from_views(cls, nodes: Mapping[str, Any], apps: Iterable[Mapping[str, Any]]) -> ClusterStatus:
-        """Read what ``GET /managers/nodes`` and, for each app, ``GET /siddhi-apps/{name}/status`` answer."""
+    def from_view(cls, view: Mapping[str, Any]) -> ClusterStatus:
+        """Read what ``GET /managers/status`` answers."""
         workers = tuple(
             WorkerStatus(
                 id=w["id"],
@@ -153,8 +160,11 @@ class ClusterStatus(Shown):
                 state=w["state"],
                 reason=w["reason"],
                 cordon="drained" if w["drained"] else "cordoned" if w["cordoned"] else "",
+                metrics=w["metrics"],
+                memory_used=(w["memory"] or _UNMEASURED)["usedBytes"],
+                memory_limit=(w["memory"] or _UNMEASURED)["limitBytes"],
             )
-            for w in nodes["workers"]
+            for w in view["workers"]
         )
         lost = tuple(
             WorkerStatus(
@@ -167,11 +177,11 @@ class ClusterStatus(Shown):
                 state="LOST",
                 reason=w["reason"],
             )
-            for w in nodes["lostWorkers"]
+            for w in view["lostWorkers"]
         )
-        managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in nodes["managers"])
-        views = tuple(AppStatus.from_view(view) for view in apps)
-        return cls(nodes["groupId"], nodes["leader"], nodes["term"], managers, workers, views, lost)
+        managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in view["managers"])
+        apps = tuple(AppStatus.from_view(app) for app in view["apps"])
+        return cls(view["groupId"], view["leader"], view["term"], managers, workers, apps, lost)
 
     def __repr__(self) -> str:
         counts = ((self.managers, "manager"), (self.workers, "worker"), (self.lost, "lost worker"), (self.apps, "app"))
@@ -210,6 +220,7 @@ class ClusterStatus(Shown):
         return rows
 
 
+_UNMEASURED = {"usedBytes": 0, "limitBytes": 0}
 _NODE_HEAD = ("node", "role", "state", "address", "groups")
 _GROUP_HEAD = ("app", "group instance", "state", "worker", "events in", "events out", "lag", "reason")
 _FIGURES = ("eventsIn", "eventsOut", "lag")

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from spdist.cluster.asking import Reply, Request, may_follow
 from spdist.cluster.listings import journal_listing, log_listing, move_listing, revision_listing
-from spdist.cluster.overview import AppStatus
+from spdist.cluster.overview import AppStatus, ClusterStatus
 from spdist.cluster.rows import from_json_row
 from spdist.cluster.wire_errors import read_error
-from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError, SiddhiAppError
+from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.language.types import Schema
 
 if TYPE_CHECKING:
@@ -91,13 +91,6 @@ def deploy(text: str, replace: bool) -> Request[Deployed]:
     return Request("PUT" if replace else "POST", "/siddhi-apps", _safe(read), text, _TEXT, timeout_s=_DEPLOY_S)
 
 
-def with_text(error: SiddhiAppError, text: str) -> SiddhiAppError:
-    """Return an error about an app, able to show its lines."""
-    for one in (error, *error.errors):
-        one.text = text
-    return error
-
-
 def apps() -> Request[list[str]]:
     """Ask for the names of all deployed apps."""
     return Request("GET", "/siddhi-apps", _safe(_names))
@@ -106,11 +99,6 @@ def apps() -> Request[list[str]]:
 def app_status(app: str) -> Request[AppStatus]:
     """Ask how an app is doing."""
     return Request("GET", f"{_app(app)}/status", _safe(AppStatus.from_view))
-
-
-def app_view(app: str) -> Request[Json]:
-    """Ask the same, for the JSON value."""
-    return Request("GET", f"{_app(app)}/status", _with("name"))
 
 
 def app_text(app: str) -> Request[str]:
@@ -212,6 +200,11 @@ def in_order(pages: Iterable[EventPage]) -> list[tuple[int, tuple[Any, ...]]]:
 def nodes() -> Request[Json]:
     """Ask for leader, managers and workers."""
     return Request("GET", "/managers/nodes", _with("managers", "workers"))
+
+
+def status() -> Request[ClusterStatus]:
+    """Ask for the same and for all apps with their groups."""
+    return Request("GET", "/managers/status", _safe(ClusterStatus.from_view))
 
 
 def cordon(worker: str, drain: bool) -> Request[Any]:

@@ -75,6 +75,14 @@ _STYLES = {
     "FAILED": "bold red",
     "ERROR": "red",
     "WARNING": "yellow",
+    "running": "green",
+    "succeeded": "green",
+    "skipped": "yellow",
+    "stopped": "yellow",
+    "missed": "red",
+    "timeout": "bold red",
+    "failed": "bold red",
+    "interrupted": "bold red",
 }
 
 

@@ -13,13 +13,14 @@ from spdist.look import Shown, number_of
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, lay_out
 
-__all__ = ["AppGraph", "Link", "Node", "app_graph"]
+__all__ = ["QUERY", "AppGraph", "Link", "Node", "app_graph"]
 
 NodeKind = Literal["stream", "trigger", "table", "window", "aggregation", "query"]
 #: How a query uses what it is linked to: ``looks into`` is a join's or condition's look at what is stored.
 Use = Literal["reads", "looks into", "inserts into", "updates", "deletes from"]
 
-_QUERY = "query:"
+#: What the ids of queries begin with.
+QUERY = "query:"
 _TONES = {
     "stream": "#2f81f7",
     "trigger": "#2f81f7",
@@ -83,6 +84,18 @@ class AppGraph(Shown):
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
 
+    def upstream(self, id: str) -> frozenset[str]:
+        """Return the ids of all nodes from which something reaches a node, itself included."""
+        into: dict[str, list[str]] = {}
+        for link in self.links:
+            into.setdefault(link.target, []).append(link.source)
+        found, left = {id}, [id]
+        while left:
+            new = {source for source in into.get(left.pop(), ()) if source not in found}
+            found |= new
+            left += new
+        return frozenset(found)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, as ``spdist graph --json`` prints it."""
         nodes = [
@@ -99,7 +112,7 @@ class AppGraph(Shown):
         writing: dict[str, list[str]] = {}
         for link in self.links:
             # What a stream is read and written by stands at the queries.
-            if not link.source.startswith(_QUERY):
+            if not link.source.startswith(QUERY):
                 reading.setdefault(link.target, []).append(f"      {link.use} {link.source}")
             else:
                 writing.setdefault(link.source, []).append(f"      {link.use} {link.target}")
@@ -193,7 +206,7 @@ def _definitions(checked: CheckedApp) -> Iterator[Node]:
 def _add(
     query: CheckedQuery, nodes: dict[str, Node], links: list[Link], checked: CheckedApp, partition: int | None = None
 ) -> None:
-    own = f"{_QUERY}{query.name}"
+    own = f"{QUERY}{query.name}"
     nodes[own] = Node(own, query.name, "query", partition, _kind(query.query.input))
 
     def id_of(id: str) -> str:

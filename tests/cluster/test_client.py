@@ -145,6 +145,18 @@ def test_it_gives_up_after_its_patience() -> None:
         client.apps()
 
 
+def test_the_status_of_all_apps_and_nodes_is_one_request(manager: Manager, spark: FakeSpark) -> None:
+    with connect(manager.url) as client:
+        names = [client.deploy(APP.replace("Trades", name)).wait().name for name in ("A", "B")]
+        view = client.call("GET", "/managers/status")
+        assert [app["name"] for app in view["apps"]] == names
+    with scripted((200, view, {})) as (url, asked), connect(url) as client:
+        status = client.status()
+    assert asked == ["GET /managers/status"]
+    assert [(app.name, app.state) for app in status.apps] == [("A", "RUNNING"), ("B", "RUNNING")]
+    assert [worker.metrics.keys() >= {"systemCPU", "memoryUsage"} for worker in status.workers] == [True]
+
+
 def test_each_manager_is_asked_once_in_a_round_whoever_they_point_at() -> None:
     pointing: dict[str, Any] = {}
     with scripted((307, pointing, {})) as (first, asked_first), scripted((307, pointing, {})) as (second, asked_second):

@@ -1,8 +1,10 @@
-"""Every notebook is stored stripped, runs headless with parameters, and is short enough to read."""
+"""Every notebook is stored stripped, runs with parameters, asserts what it says, and is short enough to read."""
 
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from pathlib import Path
 
 import nbformat
@@ -14,7 +16,10 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MAX_LINES = 12
 #: What a notebook may import beside the standard library.
-LIBRARIES = {"spdist", "widgets", "pandas", "matplotlib"}
+LIBRARIES = {"spdist", "widgets", "pandas", "matplotlib", "IPython", "pytest", "kafka", "nats"}
+
+#: Those that are processes of a cluster, and run until they are told to stop.
+NODES = {"manager", "worker"}
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -27,8 +32,21 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in read(path).cells if cell.cell_type == "code"]
 
 
-def test_the_notebooks_of_the_house_are_there() -> None:
-    assert {"01_siddhiql_in_virtual_time", "manager", "quickstart", "worker"} <= {path.stem for path in NOTEBOOKS}
+def test_the_index_links_to_every_notebook_and_to_no_other() -> None:
+    linked = re.findall(r"\]\((\w+\.ipynb)\)", "".join(cell.source for cell in read(FOLDER / "index.ipynb").cells))
+    assert sorted({*linked, "index.ipynb"}) == [path.name for path in NOTEBOOKS]
+
+
+@every_notebook
+def test_it_links_to_notebooks_that_are_there(path: Path) -> None:
+    text = "".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    assert {name for name in re.findall(r"\]\((\w+\.ipynb)\)", text) if not (FOLDER / name).exists()} == set()
+
+
+@every_notebook
+def test_it_asserts_what_it_claims(path: Path) -> None:
+    asserts = any(isinstance(node, ast.Assert) for c in code_cells(path) for node in ast.walk(ast.parse(c.source)))
+    assert asserts != (path.stem in NODES)
 
 
 @every_notebook
@@ -83,7 +101,7 @@ def test_it_defines_no_classes_does_not_sleep_and_imports_little(path: Path) -> 
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
                 tops = {name.split(".")[0] for name in names}
-                assert tops <= LIBRARIES | {"importlib", "logging"}, cell.id
+                assert tops - sys.stdlib_module_names <= LIBRARIES, cell.id
 
 
 @every_notebook
