@@ -1,4 +1,4 @@
-"""NamedColumns by name: what tables of all kinds have in common."""
+"""Columns by name: what tables of all kinds have in common."""
 
 from __future__ import annotations
 
