@@ -15,10 +15,9 @@ from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.client_async import AsyncClusterClient
+    from spdist.engine.frames.transforming import SparkFrame
     from spdist.frames import TimeUnit
     from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
@@ -42,7 +41,7 @@ __all__ = [
 
 
 class FrameOptions(TypedDict, total=False):
-    """What `transform` and `siddhi` take by name; see there."""
+    """The arguments of `transform` and `siddhi` that are given by name; see there."""
 
     time: str | Mapping[str, str]
     key: str | Mapping[str, str]
@@ -243,12 +242,12 @@ def run(
 
 
 def transform(
-    frame: DataFrame | Mapping[str, DataFrame],
+    frame: SparkFrame | Mapping[str, SparkFrame],
     app: str | SiddhiApp,
     stream: str | None = None,
     output: str | Sequence[str] | None = None,
     **options: Unpack[FrameOptions],
-) -> DataFrame:
+) -> SparkFrame:
     """Return what an app puts out for the rows of Spark DataFrames, as a DataFrame: batch for batch, stream for stream.
 
     The rows are the events, in the order of their times, and the app runs in virtual time as in `run`: its clock is the
@@ -348,7 +347,7 @@ def siddhi(
     stream: str | None = None,
     output: str | Sequence[str] | None = None,
     **options: Unpack[FrameOptions],
-) -> Callable[[DataFrame], DataFrame]:
+) -> Callable[[SparkFrame], SparkFrame]:
     """Return `transform` as a step for ``DataFrame.transform``; the arguments are the same.
 
     Examples
@@ -356,13 +355,13 @@ def siddhi(
     ``trades.transform(spdist.siddhi(app, output="Alerts", time="ts")).where("price > 10")``
     """
 
-    def step(frame: DataFrame) -> DataFrame:
+    def step(frame: SparkFrame) -> SparkFrame:
         return transform(frame, app, stream, output, **options)
 
     return step
 
 
-def output_of(frame: DataFrame, stream: str) -> DataFrame:
+def output_of(frame: SparkFrame, stream: str) -> SparkFrame:
     """Return the events of one stream out of what `transform` returned for several outputs.
 
     Each action on it runs the app again; ``frame.persist()`` before keeps what came out for all of them. A query writes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,8 @@ __all__ = ["FrameApp", "checked_by", "most_jump_ms"]
 
 #: Where nothing bounds how far an event may move the clock.
 _NO_BOUND_MS = 2**63
+#: Events that are delivered before what comes out of them goes on, and how much that is to be at most.
+_FIRST_EVENTS, _MOST_EVENTS, _RESULTS = 1_000, 16_000, 20_000
 #: Plans of which a process keeps what the checker says of their apps.
 _PLANS_KEPT = 16
 
@@ -73,12 +75,14 @@ class FrameApp:
         self._most_jump_ms = most_jump_ms(self.checked)
         self._several = len(plan.inputs) > 1
         self._started = False
+        #: So many events are delivered before what comes out of them goes on: fewer where each causes much.
+        self._pace = _FIRST_EVENTS
         #: Up to when the events of all shards bring the clock, ms.
         self._reach: int | None = None
-        #: The timestamps of the events that are being delivered at once.
+        #: The timestamps of the events that are being delivered as columns.
         self._times: Any = None
-        for stream, one, many, pick in self._results.receivers():
-            self.hosted.subscribe_each(stream, one, many, lambda *picked, put=pick: self._picked(put, *picked))
+        for stream, one, many, add in self._results.receivers():
+            self.hosted.subscribe_each(stream, one, many, lambda *caused, add=add: self._add_columns(add, *caused))
 
     @property
     def clock(self) -> int | None:
@@ -90,10 +94,19 @@ class FrameApp:
         self._start(begin)
         self._reach = reach
 
-    def take(self, batch: Any) -> None:
-        """Deliver the events of a batch of the wire, which are sorted."""
-        if not batch.num_rows:
-            return
+    def process(self, batch: Any) -> Iterator[Any]:
+        """Deliver the events of a batch of the wire, which are sorted, and yield Arrow batches of what comes out."""
+        begin = 0
+        while begin < batch.num_rows:
+            part = batch.slice(begin, self._pace)
+            self._deliver(part)
+            made = list(self._results.batches())
+            count = sum(one.num_rows for one in made)
+            self._pace = max(1, min(2 * self._pace, _MOST_EVENTS, self._pace * _RESULTS // max(count, 1)))
+            yield from made
+            begin += part.num_rows
+
+    def _deliver(self, batch: Any) -> None:
         times = milliseconds(batch, self._plan)
         self._start(int(times[0]))
         due = numpy.maximum.accumulate(numpy.maximum(times, self.hosted.clock))
@@ -101,19 +114,16 @@ class FrameApp:
         ahead = numpy.diff(due, prepend=self.hosted.clock)
         if int(ahead.max()) > self._most_jump_ms:
             self._one_by_one(parts, times)
-        elif not self._at_once(parts, times):
+        elif not self._as_columns(parts, times):
             self._in_a_row(parts, times, due)
 
-    def pass_time(self, to_ms: int | None = None) -> None:
-        """Let time pass to where the events of all shards have brought the clock, or to `to_ms`."""
+    def pass_time(self, to_ms: int | None = None) -> Iterator[Any]:
+        """Let time pass to where the events of all shards bring the clock, or to `to_ms`, and yield what comes out."""
         until = self._reach if to_ms is None else to_ms
         if until is not None:
             self.hosted.advance(until)
             self._started = True
-
-    def put_out(self) -> list[Any]:
-        """Return what has come out since the last call, as Arrow batches of the result's columns."""
-        return list(self._results.batches())
+        yield from self._results.batches()
 
     def snapshot(self) -> bytes:
         """Return the state as bytes."""
@@ -134,8 +144,8 @@ class FrameApp:
             self._started = True
 
     # ---------------------------------------------------------------------------------------------------- delivering
-    def _at_once(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
-        """Deliver events as columns, where what reads their streams takes them so; tells whether it has."""
+    def _as_columns(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
+        """Deliver events as columns, where what reads their streams can do with those; tells whether it has."""
         late = any(part.stamps is not None for part in parts.values())
         if (late and len(parts) > 1) or not self.hosted.takes_parts(parts):
             return False
@@ -160,10 +170,10 @@ class FrameApp:
                 self.hosted.advance(min(time, self._reach))
             self.hosted.send(stream, time, row)
 
-    def _picked(self, put: Any, rows: Any, bounds: Any, causes: Any, stamps: Any) -> None:
+    def _add_columns(self, add: Any, rows: Any, bounds: Any, causes: Any, stamps: Any) -> None:
         if stamps is None:
             stamps = self._times[numpy.repeat(causes, numpy.diff(bounds))]
-        put(rows, stamps)
+        add(rows, stamps)
 
     def _parts(self, batch: Any, times: Any, due: Any) -> dict[str, StreamPart]:
         """Return the events of each stream; frames that are the same stream are one."""

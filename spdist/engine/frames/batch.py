@@ -41,15 +41,13 @@ def run_shards(plan: FramePlan, batches: Iterator[Any]) -> Iterator[Any]:
         for shard, events in by_shard(told.events(batch)):
             if shard not in apps:
                 apps[shard] = _begun(plan, shard, told)
-            apps[shard].take(events)
-            yield from apps[shard].put_out()
+            yield from apps[shard].process(events)
     if not apps and plan.shards == 1:
         apps[0] = FrameApp(plan, 0)
     for app in apps.values():
-        app.pass_time()
+        yield from app.pass_time()
         if plan.until is not None:
-            app.pass_time(plan.until)
-        yield from app.put_out()
+            yield from app.pass_time(plan.until)
 
 
 def _begun(plan: FramePlan, shard: int, told: Told) -> FrameApp:

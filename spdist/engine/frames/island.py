@@ -71,20 +71,20 @@ class FrameIsland(Island):
         return False
 
     def _process(self, records: Iterable[Record], tick: int, closing: bool) -> list[Any]:
-        frames, held = self._frames, list(records)
-        begins, ends = ([one.clock for one in held if one.partition == place] for place in (_BEGINS, _ENDS))
+        frames, given, made = self._frames, list(records), list[Any]()
+        begins, ends = ([one.clock for one in given if one.partition == place] for place in (_BEGINS, _ENDS))
         intervals = covered(begins, ends)
         end = reach(intervals, frames.clock, most_jump_ms(frames.checked)) if intervals else None
         if end is not None:
             frames.expect(intervals[0][0], end)
-        for record in held:
+        for record in given:
             if record.partition == _EVENTS:
                 with pa.ipc.open_stream(record.value) as reader:
                     for batch in reader:
-                        frames.take(batch)
+                        made += frames.process(batch)
         if end is not None:
-            frames.pass_time(end)
-        return frames.put_out()
+            made += frames.pass_time(end)
+        return made
 
     def snapshot(self) -> bytes:
         """Return the state between two batches."""

@@ -173,18 +173,18 @@ def plan_frames(
     outputs = _outputs(checked, request.output)
     count = _count(split, checked.name, request.shards, shards)
     plan = FramePlan(
-        request.name or checked.name,
-        text,
-        request.scripts,
-        extensions_of(node.id for node in checked.app.walk() if isinstance(node, ast.FunctionCall)),
-        inputs,
-        tuple((name, checked.streams[name]) for name in outputs),
-        len(outputs) > 1,
-        count,
-        split.reasons[0] if split.reasons and request.shards is None else "",
-        request.event_time,
-        request.event_id,
-        None if request.until is None else instant(request.until),
+        name=request.name or checked.name,
+        text=text,
+        scripts=request.scripts,
+        extensions=extensions_of(node.id for node in checked.app.walk() if isinstance(node, ast.FunctionCall)),
+        inputs=inputs,
+        outputs=tuple((name, checked.streams[name]) for name in outputs),
+        together=len(outputs) > 1,
+        shards=count,
+        why_one=split.reasons[0] if split.reasons and request.shards is None else "",
+        event_time=request.event_time,
+        event_id=request.event_id,
+        until=None if request.until is None else instant(request.until),
     )
     _check_names(plan)
     return plan
@@ -236,22 +236,23 @@ def _outputs(checked: CheckedApp, asked: str | Sequence[str] | None) -> tuple[st
 def _keys(
     split: Sharding, checked: CheckedApp, frames: Mapping[str, Any], asked: str | Mapping[str, str] | None
 ) -> dict[str, str | None]:
-    """Return by which attribute each frame is split; what the user says must be what splits the app."""
+    """Return by which attribute each frame is split; what the user says must split the app."""
+    made = {stream: split.keys.get(stream) for stream in frames}
     for stream in frames if asked is not None else ():
         key = asked if isinstance(asked, str) else (asked or {}).get(stream)
         if key is None:
             continue
         if checked.streams[stream].index(key) is None:
             raise undefined("attribute", key, None, checked.streams[stream].names)
-        found = split.keys.get(stream)
-        if split.reasons or found not in (None, key):
-            because = "; ".join(split.reasons) or f"its partitions need '{found}'"
+        if split.reasons or made[stream] not in (None, key):
+            because = "; ".join(split.reasons) or f"its partitions need '{made[stream]}'"
             part = f"partition with ({key} of {stream}) begin … end"
             raise PlanningError(
                 f"the app '{checked.name}' cannot be split by '{key}' of '{stream}': {because}",
                 hint=f"put what keeps events inside '{part}', or leave out 'key'",
             )
-    return {stream: split.keys.get(stream) for stream in frames}
+        made[stream] = key
+    return made
 
 
 def _count(split: Sharding, app: str, asked: int | None, default: Callable[[], int]) -> int:

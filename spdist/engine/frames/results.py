@@ -46,19 +46,19 @@ class _Stream:
         self._objects = [place for place, kind in enumerate(schema.types) if kind is Type.OBJECT]
 
     def one(self, timestamp: int, row: Row) -> None:
-        """Take an event that is put out alone."""
+        """Add an event that is put out alone."""
         if self._objects:  # which may change later, in place
             row = tuple(_text(value) if place in self._objects else value for place, value in enumerate(row))
         self._times.append(timestamp)
         self._rows.append(row)
 
     def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of a chunk."""
+        """Add the events of a chunk."""
         for timestamp, row in arrivals:
             self.one(timestamp, row)
 
-    def pick(self, rows: PickedRows | ReadRows, times: Any) -> None:
-        """Take rows that are columns, and their times."""
+    def add_columns(self, rows: PickedRows | ReadRows, times: Any) -> None:
+        """Add rows that are columns, and their times."""
         self._close()
         columns = []
         for place, (name, kind) in enumerate(self.schema):
@@ -67,7 +67,7 @@ class _Stream:
             columns.append(made if places is None else made.take(pa.array(places)))
         self._parts.append((times, columns))
 
-    def taken(self) -> Iterator[tuple[Any, list[Any]]]:
+    def parts(self) -> Iterator[tuple[Any, list[Any]]]:
         """Yield times and columns of what has come since the last call, in order."""
         self._close()
         parts, self._parts = self._parts, []
@@ -131,14 +131,14 @@ class Results:
         self._names = plan.result().names
 
     def receivers(self) -> Iterator[tuple[str, Callable[..., None], Callable[..., None], Callable[..., None]]]:
-        """Yield each stream, and what takes single events, chunks, and columns of it."""
+        """Yield each stream, and what gathers single events, chunks, and columns of it."""
         for one in self._streams:
-            yield one.name, one.one, one.many, one.pick
+            yield one.name, one.one, one.many, one.add_columns
 
     def batches(self) -> Iterator[Any]:
         """Yield what has come out since the last call."""
         for number, one in enumerate(self._streams):
-            for times, columns in one.taken():
+            for times, columns in one.parts():
                 stamps, ids = self._stamps(times), self._ids(one, len(times))
                 if self._together:
                     names = pa.array([one.name], pa.string()).take(pa.array(numpy.zeros(len(times), numpy.int64)))

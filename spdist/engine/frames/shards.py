@@ -30,7 +30,7 @@ class FrameShards:
     start : QueryStart
         The start.
     policy : SnapshotPolicy, optional
-        When snapshots are taken.
+        When there are snapshots.
 
     State
     -----

@@ -89,14 +89,14 @@ class FrameHome:
         elif colon and len(scheme) > 1:
             raise EngineError(
                 f"checkpoint={place!r} is no directory: state is kept in files that all executors see as such",
-                hint="mount it, or take a directory of a disk that all executors share",
+                hint="mount it, or choose a directory of a disk that all executors share",
             )
         return cls(Path(base, place).absolute(), request.name or app)
 
     @property
     def directory(self) -> Path:
         """Where the state is."""
-        return self.checkpoint / "spdist" / quote(self.name, safe=" ")
+        return self.checkpoint / "spdist" / quote(self.name, safe=" ").replace(".", "%2E")  # a name may be ..
 
     def store(self, shard: int, shards: int) -> StateStore:
         """Return the state of a shard."""
@@ -124,6 +124,7 @@ class FrameHome:
             The state belongs to another query or plan, or is missing, or the checkpoint is not that of the query.
         """
         self._must_be_the_checkpoint(start)
+        self._must_be_alone(plan, start)
         kept = self._kept()
         owned = Segment(0, start.query, 0, 0, {}, opening=True, assignment=_hash(plan))
         if kept is None:
@@ -131,7 +132,6 @@ class FrameHome:
         else:
             self._must_belong(str(kept["query"]), start)
             self._must_be(kept, plan)
-        self._must_be_alone(plan, start)
         return owned
 
     def check_shard(self, store: StateStore, start: QueryStart) -> None:

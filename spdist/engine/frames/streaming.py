@@ -30,8 +30,9 @@ from spdist.errors import EngineError
 
 __all__ = ["run_streaming_frames"]
 
-#: What keeps state in Spark's own plans: that is not to be there once for each shard.
-_STATEFUL = re.compile(r"\b(\w*Aggregate|Deduplicate\w*|Join|\w*WithState\w*|GlobalLimit|LocalLimit)\b")
+#: What keeps state in Spark's own plans, and what does so between streams.
+_STATEFUL = re.compile(r"\b(\w*Aggregate|Deduplicate\w*|\w*WithState\w*|GlobalLimit|LocalLimit)\b")
+_JOIN, _STREAM = re.compile(r"\bJoin\b"), re.compile(r"\bStreaming\w*Relation")
 
 
 def run_streaming_frames(plan: FramePlan, home: FrameHome, frames: Sequence[DataFrame]) -> DataFrame:
@@ -57,10 +58,10 @@ def run_streaming_frames(plan: FramePlan, home: FrameHome, frames: Sequence[Data
     if plan.shards == 1:
         return _hosted(wire.rows.repartition(1), run, plan, home, 0)
     routed = wire.rows.mapInArrow(lambda batches: route(plan, batches), wire.ddl("shard int"))
-    if not isinstance(routed, ClassicFrame) or _STATEFUL.search(_logical(routed)):
+    if not isinstance(routed, ClassicFrame) or _keeps_state(routed):
         return routed.repartitionById(plan.shards, "shard").mapInArrow(run, plan.result())
-    # One shuffle, which all shards read: each takes what is its own, in a Python worker that keeps its live state.
-    # Tasks of one step would take turns with their workers, and each time replay what the others have done. The
+    # One shuffle, which all shards read: each reads what is its own, in a Python worker that keeps its live state.
+    # Tasks of one step would swap their workers, and each time replay what the others have done. The
     # condition must not be pushed below the shuffle, or there would be one for each.
     together = routed.repartition(1)
     own = (together.where(F.col("shard") - F.spark_partition_id() * 0 == F.lit(shard)) for shard in range(plan.shards))
@@ -78,9 +79,11 @@ def _hosted(
         return rows.mapInArrow(run, plan.result())
 
 
-def _logical(frame: Any) -> str:
-    """Return the plan of a frame as text."""
-    return str(frame._jdf.queryExecution().logical().toString())
+def _keeps_state(frame: Any) -> bool:
+    """Tell whether Spark itself keeps state for a frame: that is not to be there once for each shard."""
+    logical = str(frame._jdf.queryExecution().logical().toString())
+    streams = len(_STREAM.findall(logical))
+    return bool(_STATEFUL.search(logical) or (streams > 1 and _JOIN.search(logical)))
 
 
 # ------------------------------------------------------------------------------------------------------------- in tasks

@@ -18,9 +18,12 @@ from spdist.engine.frames.streaming import run_streaming_frames
 from spdist.errors import MappingError
 from spdist.language.checked import CheckedApp
 
-__all__ = ["output_of", "transform_frames"]
+__all__ = ["SparkFrame", "output_of", "transform_frames"]
 
 log = logging.getLogger(__name__)
+
+#: What users know as a DataFrame.
+SparkFrame = DataFrame
 
 #: Shards for each core of a batch: where keys are uneven the others do not wait for the largest.
 _SHARDS_A_CORE = 2
@@ -55,7 +58,7 @@ def transform_frames(
         if not isinstance(frame, DataFrame):
             raise MappingError(
                 f"what is given for '{name}' is no DataFrame of Spark but a {type(frame).__name__}",
-                hint="spark.createDataFrame(…) makes one of a frame of pandas; spdist.run takes events without Spark",
+                hint="spark.createDataFrame(…) makes one of a frame of pandas; spdist.run works without Spark",
             )
     streaming = {name: frame.isStreaming for name, frame in given.items()}
     if len(set(streaming.values())) > 1:
@@ -63,6 +66,8 @@ def transform_frames(
         raise MappingError(
             f"frames are all streams or all batches, but {kinds}", hint="read all of them with spark.readStream"
         )
+    if request.until is not None and any(streaming.values()):
+        raise MappingError("'until' is for batches: a stream stops when its query does")
     spark = _Spark(next(iter(given.values())))
     home = FrameHome.of(request, checked.name, spark.directory) if any(streaming.values()) else None
 

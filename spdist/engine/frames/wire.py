@@ -143,7 +143,7 @@ def control_rows(intervals: Intervals, shards: int, like: Any) -> Any:
 
 
 class Told:
-    """Takes the rows that tell when events are out of the batches of a task.
+    """What the rows of a task tell of when events are, apart from the events.
 
     State
     -----
@@ -171,7 +171,7 @@ class Told:
 
 
 def by_shard(batch: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of each shard in a batch; where Spark has put partitions together those of several take turns."""
+    """Yield the rows of each shard in a batch; where Spark has put partitions together there are several."""
     if not batch.num_rows:
         return
     if "shard" not in batch.schema.names:

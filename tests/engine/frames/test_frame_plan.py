@@ -81,6 +81,8 @@ def test_an_app_that_cannot_be_split_is_one_shard_and_says_why() -> None:
 def test_rows_that_are_looked_at_alone_are_split_in_any_way() -> None:
     made = plan("define stream S (v int); from S[v > 1] select v insert into Out;", {"S": "ts long, v int"})
     assert (made.shards, made.inputs[0].key) == (3, None)
+    text = "define stream S (v int); from S[v > 1] select v insert into Out;"
+    assert plan(text, {"S": "ts long, v int"}, key="v").inputs[0].key == "v"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.state import FrameHome, QueryStart
 from spdist.engine.shard import SnapshotPolicy
-from spdist.engine.state import StateStore
 from spdist.errors import EngineError, StateError
 from tests.engine.frames.pipeline import Given, came, order_of, planned, routed
 
@@ -191,4 +190,5 @@ def test_a_checkpoint_may_be_a_path_or_a_url_of_a_file(tmp_path: Path) -> None:
     urls = (f"file:{tmp_path}", tmp_path.as_uri(), tmp_path, str(tmp_path))
     homes = {FrameHome.of(FrameRequest(checkpoint=one), "a/b").directory for one in urls}
     assert homes == {tmp_path / "spdist" / "a%2Fb"}
-    assert StateStore(tmp_path).last() is None
+    assert FrameHome(tmp_path, "..").directory == tmp_path / "spdist" / "%2E%2E"
+    assert FrameHome.of(FrameRequest(checkpoint="ck"), "a", tmp_path).checkpoint == tmp_path / "ck"
