@@ -53,13 +53,15 @@ class Deployment(Shown):
         return f"Deployment({self.name!r})"
 
     def __str__(self) -> str:
-        status, note = self._glance()
-        return "\n".join(filter(None, [note, str(status) if status is not None else repr(self)]))
+        return self._forms()[0]
 
     def _repr_html_(self) -> str:
+        return self._forms()[1]
+
+    def _forms(self) -> tuple[str, str]:
         status, note = self._glance()
-        shown = status._repr_html_() if status is not None else headline_html(repr(self))
-        return (note_html(note) if note else "") + shown
+        text, html = (repr(self), headline_html(repr(self))) if status is None else status._forms()
+        return (f"{note}\n{text}", note_html(note) + html) if note else (text, html)
 
     def _glance(self) -> tuple[AppStatus | None, str]:
         """Return how it is doing, or what was seen last and why that is not how it is now."""

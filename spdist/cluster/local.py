@@ -310,20 +310,19 @@ class LocalCluster(Shown):
         return f"LocalCluster({self._managers} managers, {self._workers} workers, {state})"
 
     def __str__(self) -> str:
-        status, note = self._glance()
-        return str(status) if status is not None else "\n".join(filter(None, [repr(self), note]))
+        return self._forms()[0]
 
     def _repr_html_(self) -> str:
-        status, note = self._glance()
-        return status._repr_html_() if status is not None else headline_html(repr(self)) + note_html(note)
+        return self._forms()[1]
 
-    def _glance(self) -> tuple[ClusterStatus | None, str]:
-        if not self._running:
-            return None, ""
+    def _forms(self) -> tuple[str, str]:
         try:
-            return self.client.status(patient=False), ""
+            note = ""
+            if self._running:
+                return self.client.status(patient=False)._forms()
         except SpdistError as error:
-            return None, error.message
+            note = error.message
+        return f"{self!r}\n{note}".rstrip(), headline_html(repr(self)) + note_html(note)
 
 
 def _clean(directory: Path, keep: Collection[str]) -> None:

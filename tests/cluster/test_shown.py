@@ -116,9 +116,10 @@ def test_a_handle_is_shown_without_patience_when_nobody_answers() -> None:
 
 
 def test_a_handle_shows_what_it_saw_last() -> None:
-    with scripted((200, VIEW, {})) as (url, _), ClusterClient([url], "admin", "secret") as client:
+    with scripted((200, VIEW, {})) as (url, seen), ClusterClient([url], "admin", "secret") as client:
         handle = Deployment(client, "A")
-        assert str(handle).startswith("A (version 1): RUNNING")
+        assert handle._repr_mimebundle_()["text/plain"].startswith("A (version 1): RUNNING")
+        assert len(seen) == 1, "text and HTML come of one answer"
     assert str(handle).startswith("as it was last seen: this client was closed")
     assert "1\u202f234\u202f567" in handle._repr_html_()
 
