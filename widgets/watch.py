@@ -31,7 +31,6 @@ Cluster: TypeAlias = "ClusterClient | LocalCluster"
 #: For each wait on the network; a machine may be busy.
 _TIMEOUT_S = 3.0
 _JOURNAL_EVERY_S = 5.0
-_REVISIONS_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +102,6 @@ class ClusterWatch:
     def text(self, app: str, version: int) -> str:
         """Return the text of a version of an app: the one that runs now."""
         return self._answer(("text", app, version), requests.app_text(app), math.inf, math.inf)
-
-    def revisions(self, app: str) -> list[str]:
-        """Return the revisions of an app, oldest first."""
-        return self._answer(("revisions", app), requests.revisions(app), _REVISIONS_EVERY_S)
 
     def journal(self, limit: int, **wanted: Any) -> Sequence[Mapping[str, Any]]:
         """Return the last entries of the journal, newest first; see `ClusterClient.journal`."""

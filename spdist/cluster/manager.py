@@ -359,12 +359,13 @@ class Manager:
         return self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms))
 
     def status(self) -> Json:
-        """Return the same together with ``apps``, as of one moment; see `apps`."""
+        """Return the same with ``apps`` (see `apps`) of one moment, and ``transport``: what carries their topics."""
         managers = self._managers()
 
         def look(state: ManagerState, now_ms: int) -> Json:
             apps = [views.app_view(state, status) for status in deployment_statuses(state, now_ms)]
-            return {**views.nodes_view(state, managers, self.group_id, now_ms), "apps": apps}
+            nodes = views.nodes_view(state, managers, self.group_id, now_ms)
+            return {**nodes, "transport": self.config.transports.default, "apps": apps}
 
         return self._ask(look)
 
