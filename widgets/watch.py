@@ -54,6 +54,13 @@ class ClusterView:
     figures: Mapping[str, Figures]
     absent: tuple[Absent, ...] = ()
 
+    def app(self, name: str) -> AppStatus:
+        """Return how an app is doing; NotFoundError where none of that name is deployed."""
+        found = next((app for app in self.status.apps if app.name == name), None)
+        if found is None:
+            raise NotFoundError(f"no app {name} is deployed")
+        return found
+
 
 class ClusterWatch:
     """Asks a cluster for all panels that show it.
@@ -85,13 +92,6 @@ class ClusterWatch:
             Why it is not known.
         """
         return self.poller.answer(Inquiry("status", self._look), max_age_s)
-
-    def app(self, name: str) -> AppStatus:
-        """Return how an app is doing; NotFoundError where none of that name is deployed."""
-        found = next((app for app in self.status().status.apps if app.name == name), None)
-        if found is None:
-            raise NotFoundError(f"no app {name} is deployed")
-        return found
 
     def topology(self, app: str, version: int | None = None) -> Json:
         """Return ``GET /managers/topology/{app}`` of a version of the app, of any that was there if that is None."""
