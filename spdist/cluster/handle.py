@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spdist.cluster import requests
 from spdist.cluster.overview import AppStatus
 from spdist.errors import DeploymentTimeoutError, QueryFailedError, SpdistError
+from spdist.line import Line
 from spdist.look import Shown, headline_html, note_html
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Deployment", "gone", "reached"]
 
 _LOOK_S = 0.2
+#: Who waits for less is told nothing.
+_SILENT_S = 1.0
 
 
 class Deployment(Shown):
@@ -82,8 +86,8 @@ class Deployment(Shown):
         self._seen = self._client.do(requests.app_status(self.name))
         return self._seen
 
-    def wait(self, state: str = "RUNNING", timeout_s: float = 60.0) -> Deployment:
-        """Return this handle when the app is in `state`.
+    def wait(self, state: str = "RUNNING", timeout_s: float = 60.0, *, quiet: bool = False) -> Deployment:
+        """Return this handle when the app is in `state`; tells on one line how far it is, where that takes longer.
 
         Parameters
         ----------
@@ -92,6 +96,8 @@ class Deployment(Shown):
             ``FAILED``.
         timeout_s : float
             How long to wait.
+        quiet : bool
+            Whether to tell nothing meanwhile; in a script it is told on standard error.
 
         Raises
         ------
@@ -100,12 +106,17 @@ class Deployment(Shown):
         DeploymentTimeoutError
             Not in time; says what each group was doing.
         """
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            status = self.status()
-            if reached(status, state, timeout_s, over=time.monotonic() >= deadline_s):
-                return self
-            time.sleep(_LOOK_S)
+        began_s, line = time.monotonic(), Line(sys.stderr)
+        try:
+            while True:
+                status, waited_s = self.status(), time.monotonic() - began_s
+                if waited_s >= _SILENT_S and not quiet:
+                    line.show(f"{waited_s:.0f} s: {status.progress_text()}")
+                if reached(status, state, timeout_s, over=waited_s >= timeout_s):
+                    return self
+                time.sleep(_LOOK_S)
+        finally:
+            line.end()
 
     def text(self) -> str:
         """Return the app's SiddhiQL as it was sent."""

@@ -42,7 +42,7 @@ def deploy(
             typer.echo(str(done.change))
     if wait:
         with waiting(f"{done.name}: waiting until it runs"):
-            done.wait(timeout_s=wait)
+            done.wait(timeout_s=wait, quiet=True)
     if as_json:
         print_json({"name": done.name, "change": change})
     elif wait:

@@ -23,7 +23,7 @@ from pygments.token import (
 
 from spdist.language.tokens import Token, keywords, tokens
 
-__all__ = ["SiddhiLexer", "coloured_html"]
+__all__ = ["SiddhiLexer", "coloured_html", "coloured_lines"]
 
 _KINDS: dict[str, Any] = {
     "magic": Comment.Preproc,
@@ -84,6 +84,12 @@ def coloured_html(text: str) -> str:
     """Return `text` as HTML with the classes of Pygments, which JupyterLab colours by its theme; everything escaped."""
     html: str = highlight(text, SiddhiLexer(stripnl=False), HtmlFormatter(cssclass="highlight"))
     return html
+
+
+def coloured_lines(text: str) -> list[str]:
+    """Return the same line by line, each of them complete."""
+    html: str = highlight(text, SiddhiLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return html.removesuffix("\n").split("\n")
 
 
 def _type(found: list[Token], at: int) -> Any:

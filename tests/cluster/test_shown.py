@@ -125,7 +125,7 @@ def test_a_handle_shows_what_it_saw_last() -> None:
 
 
 def test_a_status_has_colours_for_states_and_figures_at_the_right() -> None:
-    status = ClusterStatus.from_view({**NODES, "apps": [VIEW]})
+    status = ClusterStatus.from_view({**NODES, "apps": [VIEW], "transport": "log"})
     assert repr(status) == ("ClusterStatus(sp: manager-1 leads in term 3; 1 manager, 1 worker, 1 lost worker, 1 app)")
     assert repr(status.apps[0]) == "AppStatus(A: RUNNING, 1 group)"
     assert "cordoned, READY, heard 0.3 s ago" in str(status)

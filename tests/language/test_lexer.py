@@ -11,7 +11,7 @@ import pytest
 from pygments.lexers import load_lexer_from_file
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
-from spdist.language.lexer import SiddhiLexer, coloured_html
+from spdist.language.lexer import SiddhiLexer, coloured_html, coloured_lines
 from spdist.language.tokens import keywords, tokens
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -110,3 +110,10 @@ def test_html_is_escaped() -> None:
     assert "&lt;script&gt;" in html
     assert "<script>" not in html
     assert html.startswith('<div class="highlight">')
+
+
+def test_each_coloured_line_is_complete() -> None:
+    for text in ("from S /* a <b>\n c */\nselect v;", "\n\nfrom S\n", ""):
+        found = coloured_lines(text)
+        assert len(found) == len(text.removesuffix("\n").split("\n"))
+        assert all(line.count("<span") == line.count("</span>") for line in found)

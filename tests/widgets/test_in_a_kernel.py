@@ -162,7 +162,7 @@ until(lambda: 'no manager answered' in panel.widget().children[-1].value)
 def test_buttons_act_while_a_cell_runs(kernel: Kernel) -> None:
     """As JupyterLab has it: what widgets say goes to a subshell, which it has asked the kernel for."""
     kernel.run("panel = DeployPanel(cluster, TEXT.replace('Shop', 'Other'))\npanel", "a")
-    button = kernel.run("print(panel.widget().children[1].children[0].comm.comm_id)").strip()
+    button = kernel.run("print(panel.widget().children[2].children[0].comm.comm_id)").strip()
     session, client = kernel.client.session, kernel.client
     client.control_channel.send(session.msg("create_subshell_request", {}))
     subshell = client.get_control_msg(timeout=20)["content"]["subshell_id"]
