@@ -14,7 +14,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-cluster tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -84,6 +84,9 @@ bench-kafka: java .venv/.installed ## measure apps between Kafka topics, beside 
 bench-groups: java .venv/.installed ## measure three groups in a chain beside one alone, over the log, Kafka and NATS
 	@$(VENV) -m tests.bench.groups
 
+bench-frames: java .venv/.installed ## measure an app over Spark DataFrames of 10,000,000 rows, beside mapInArrow alone
+	@$(VENV) -m tests.bench.frames
+
 bench-cluster: .venv/.installed ## measure heartbeats and deploying with 200 apps on three workers without Spark
 	@$(VENV) -m tests.bench.cluster
 
@@ -99,7 +102,8 @@ clean: ## delete the environment and everything that was made
 	find spdist widgets tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------------ what setup does
-.venv/.installed: pyproject.toml $(MOVED)
+# Also what JupyterLab reads: it is copied into the environment.
+.venv/.installed: pyproject.toml $(wildcard labextension/*.json labextension/static/*) $(MOVED)
 	@$(find_python); \
 	echo "Python: $$found ($$("$$found" -c 'import platform; print(platform.python_version())'))"; \
 	[ -x $(VENV) ] && $(VENV) -c '' 2>/dev/null || "$$found" -m venv --clear .venv

@@ -23,13 +23,27 @@ if TYPE_CHECKING:
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
-    from spdist.facade import check, connect, connect_async, explain, graph, parse, plan, run
+    from spdist.facade import (
+        check,
+        connect,
+        connect_async,
+        explain,
+        graph,
+        output_of,
+        parse,
+        plan,
+        run,
+        siddhi,
+        transform,
+    )
     from spdist.frames import to_events, to_frame
-    from spdist.headless import stop_signal
+    from spdist.headless import exit_value, job_parameters, stop_signal
     from spdist.language.ast import SiddhiApp
     from spdist.language.checked import CheckedApp
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
+    from spdist.reasons import why
+    from spdist.result import Result
     from spdist.transports.feed import Feed
 
 __all__ = [
@@ -40,6 +54,7 @@ __all__ = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "Result",
     "Schema",
     "SiddhiApp",
     "SpdistError",
@@ -48,19 +63,26 @@ __all__ = [
     "check",
     "connect",
     "connect_async",
+    "exit_value",
     "explain",
     "function",
     "graph",
+    "job_parameters",
     "load_config",
+    "output_of",
     "parse",
     "plan",
     "run",
+    "siddhi",
     "stop_signal",
     "to_events",
     "to_frame",
+    "transform",
+    "why",
     "window",
 ]
 
+#: The names above, and what IPython looks for at ``%load_ext spdist`` and ``%unload_ext spdist``.
 _HOMES = {
     "AsyncClusterClient": "spdist.cluster.client_async",
     "CheckedApp": "spdist.language.checked",
@@ -69,6 +91,7 @@ _HOMES = {
     "Deployment": "spdist.cluster.handle",
     "Feed": "spdist.transports.feed",
     "LocalCluster": "spdist.cluster.local",
+    "Result": "spdist.result",
     "Schema": "spdist.language.types",
     "SiddhiApp": "spdist.language.ast",
     "SpdistError": "spdist.errors",
@@ -77,22 +100,32 @@ _HOMES = {
     "check": "spdist.facade",
     "connect": "spdist.facade",
     "connect_async": "spdist.facade",
+    "exit_value": "spdist.headless",
     "explain": "spdist.facade",
     "function": "spdist.extension",
     "graph": "spdist.facade",
+    "job_parameters": "spdist.headless",
     "load_config": "spdist.config",
+    "load_ipython_extension": "spdist.notebook",
+    "output_of": "spdist.facade",
     "parse": "spdist.facade",
     "plan": "spdist.facade",
     "run": "spdist.facade",
+    "siddhi": "spdist.facade",
     "stop_signal": "spdist.headless",
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
+    "transform": "spdist.facade",
+    "unload_ipython_extension": "spdist.notebook",
+    "why": "spdist.reasons",
     "window": "spdist.extension",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives; once, then it stands here."""
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module 'spdist' has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
@@ -101,4 +134,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names, for completion."""
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("spdist")
+    except PackageNotFoundError:  # on a path, but not installed
+        return "unknown"

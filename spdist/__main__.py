@@ -27,9 +27,13 @@ from spdist.commands import apps, events
 from spdist.commands.config import config_app
 from spdist.commands.database import database_app
 from spdist.commands.explained import explained, read_text
+from spdist.commands.notebooks import notebooks_app
+from spdist.commands.recorded import or_recorded
+from spdist.commands.schedule import schedule_app
 from spdist.commands.tls import tls_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
+from spdist.look import bytes_text
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
@@ -44,6 +48,8 @@ services_app = typer.Typer(no_args_is_help=True, help="Real servers on this mach
 app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
+app.add_typer(schedule_app, name="schedule")
+app.add_typer(notebooks_app, name="notebooks")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
 #: What Kafka allows.
@@ -370,6 +376,7 @@ def worker(conf: Conf) -> None:
 
 
 @app.command()
+@or_recorded
 def run(
     file: App,
     master: Annotated[
@@ -394,7 +401,8 @@ def run(
 ) -> None:
     """Run one app live on Spark, without a cluster, until it is told to stop (SIGTERM or Ctrl-C).
 
-    Started again in the same directory it goes on where it ended, however it did.
+    Started again in the same directory it goes on where it ended, however it did. With --input it runs on recorded
+    events instead, in virtual time, without Spark, and ends.
     """
     from spdist.config.alone import load_alone
 
@@ -452,7 +460,7 @@ def _told(progress: Progress) -> str:
     told = (
         f"{status.name}: {status.state.lower()}, {progress.rate:.0f} events/s, {status.events_in} in, "
         f"{status.events_out} out, lag {status.lag}, batch {status.batch_ms} ms, state {status.state_rows} rows, "
-        f"{status.state_bytes / 1e6:.1f} MB, memory {status.memory_bytes / 1e6:.0f} MB"
+        f"{bytes_text(status.state_bytes)}, memory {bytes_text(status.memory_bytes)}"
     )
     if rejected := sum(status.rejected.values()):
         told += f", {rejected} rejected"

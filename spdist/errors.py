@@ -6,20 +6,22 @@ The code of a class is part of the product: it is what scripts match on and what
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 from spdist.spans import Span
 
 __all__ = [
     "AppValidationError", "BusyError", "ChannelError", "ClockJumpError", "ClusterError", "ClusterUnreachableError",
     "ConfigError", "ConflictError", "ConflictingStrategiesError", "DeploymentTimeoutError", "DistInPartitionError",
-    "DuplicateAnnotationError", "DuplicateDefinitionError", "EngineError", "FeedbackError", "FencedError",
+    "DuplicateAnnotationError", "DuplicateDefinitionError", "EngineError", "EventsLostWarning", "FeedbackError",
+    "FencedError",
     "InnerGroupPartitionError", "MappingError", "NoWorkersError", "NotFoundError", "NotLeaderError", "NotebookError",
     "OnDemandQueryError", "ParallelAggregationError", "ParallelJoinError", "ParallelMismatchError",
     "ParallelPatternError", "ParallelTableError", "ParallelWindowError", "ParallelWindowQueryError",
     "PartitionKeyError", "PlannerBusyError", "PlanningError", "QueryFailedError", "RemoteError",
-    "RepeatedPartitionError", "ServiceError", "SharedTableError", "SharedWindowError", "SiddhiAppError",
-    "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError",
+    "RepeatedPartitionError", "ScheduleError", "ServiceError", "SharedTableError", "SharedWindowError",
+    "SiddhiAppError", "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError",
     "StoreUnavailableError", "TransportError", "TransportUnavailableError", "UnansweredError", "UnauthorizedError",
     "UndefinedAttributeError", "UndefinedNameError", "UndefinedSideError", "UnknownExtensionError",
     "UnsupportedFeatureError", "error_codes",
@@ -108,6 +110,24 @@ class SiddhiAppError(SpdistError, ValueError):
         super().__init__(message, **kwargs)
         self.errors: tuple[SiddhiAppError, ...] = errors or (self,)
 
+    @classmethod
+    def of_all(cls, headline: str, errors: Sequence[SiddhiAppError]) -> Self:
+        """Return the error that stands for all of `errors`, and lists them below its headline."""
+        return cls(_listed(headline, errors), errors=tuple(errors))
+
+    def show_in(self, text: str) -> Self:
+        """Have this error, and all that it stands for, show their lines of the app's text; return it."""
+        self.text = text
+        for one in self.errors:
+            one.text = text
+        if self.errors != (self,):
+            self.message = _listed(self.message.splitlines()[0], self.errors)
+        return self
+
+
+def _listed(headline: str, errors: Sequence[SiddhiAppError]) -> str:
+    return "\n".join([headline, *(f"{number}. {error}" for number, error in enumerate(errors, 1))])
+
 
 class SiddhiSyntaxError(SiddhiAppError):
     """The text does not follow the grammar of SiddhiQL."""
@@ -184,7 +204,7 @@ class UndefinedSideError(UndefinedNameError):
 
 
 class ConfigError(SpdistError, ValueError):
-    """``deployment.yaml`` is wrong: names the file, the key path, the value, and the nearest key that exists."""
+    """``deployment.yaml`` or ``jobs.yaml`` is wrong: names the file, the key path, the value, and the nearest key."""
 
     code = "SP0200"
 
@@ -451,12 +471,22 @@ class RemoteError(ClusterError):
 
 
 class NotebookError(SpdistError, RuntimeError):
-    """A notebook that runs without a screen was given a wrong parameter, or had to be stopped by force."""
+    """A notebook, or a magic command in one, was given a wrong parameter; or one had to be stopped by force."""
 
     code = "SP0800"
+
+
+class ScheduleError(SpdistError, RuntimeError):
+    """Jobs cannot be run as asked: one is unknown or still runs, another scheduler does, or the history is damaged."""
+
+    code = "SP0801"
 
 
 class ServiceError(SpdistError, RuntimeError):
     """A server that spdist starts for people and tests did not start, or ended by itself."""
 
     code = "SP0900"
+
+
+class EventsLostWarning(UserWarning):
+    """Events of a run were lost because a query failed on them, or refused; `spdist.Result.lost` counts them."""

@@ -15,13 +15,14 @@ Examples
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeVar
 
-from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError
+from spdist.errors import DuplicateDefinitionError, UndefinedNameError
 from spdist.language.catalog import Catalog, Resolver, StreamFunctionResolver, WindowResolver
+from spdist.language.signatures import Accepts, Signature
 from spdist.language.types import Type
 
 __all__ = [
@@ -32,8 +33,10 @@ __all__ = [
     "aggregator",
     "allow_scripts",
     "catalog",
+    "extensions_of",
     "find",
     "function",
+    "install",
     "lookup",
     "signature",
     "stream_function",
@@ -292,6 +295,20 @@ def user_modules() -> frozenset[str]:
     return frozenset(name for name in found if name not in _BUILT_IN)
 
 
+def extensions_of(ids: Iterable[str]) -> tuple[Extension, ...]:
+    """Return what was registered under these names other than by spdist itself, for `install` in another process."""
+    wanted = frozenset(ids)
+    own = (one for one in _REGISTERED.values() if one.implementation.__module__ not in _BUILT_IN)
+    return tuple(one for one in own if one.id in wanted)
+
+
+def install(extensions: Iterable[Extension]) -> None:
+    """Register what `extensions_of` returned, in the place of what has these names."""
+    _load()
+    for one in extensions:
+        _register(one)
+
+
 def is_registered(kind: Kind, id: str) -> bool:
     """Tell whether something is registered as `kind` under `id`."""
     _load()
@@ -345,9 +362,6 @@ def _signatures() -> Catalog:
     )
 
 
-Accepts = Type | Collection[Type]
-
-
 def signature(id: str, *overloads: tuple[tuple[Accepts, ...], Type | int], repeat: bool = False) -> Resolver:
     """Return the resolver of a function with fixed overloads.
 
@@ -366,26 +380,4 @@ def signature(id: str, *overloads: tuple[tuple[Accepts, ...], Type | int], repea
     Resolver
         Raises SiddhiTypeError where no overload fits.
     """
-    accepted = [
-        (tuple(frozenset({a}) if isinstance(a, Type) else frozenset(a) for a in arguments), result)
-        for arguments, result in overloads
-    ]
-
-    def resolve(types: tuple[Type, ...], *_: Any) -> Type:
-        for arguments, result in accepted:
-            if repeat and len(types) > len(arguments):
-                arguments = arguments + (arguments[-1],) * (len(types) - len(arguments))
-            if len(types) == len(arguments) and all(t in a for t, a in zip(types, arguments, strict=True)):
-                return types[result] if isinstance(result, int) else result
-        given = ", ".join(str(t) for t in types)
-        raise SiddhiTypeError(f"'{id}' does not take ({given})", hint=f"it takes {_listing(accepted, repeat)}")
-
-    return resolve
-
-
-def _listing(overloads: list[tuple[tuple[frozenset[Type], ...], Type | int]], repeat: bool) -> str:
-    def words(types: frozenset[Type]) -> str:
-        return "anything" if types == ANY else "|".join(t.value for t in Type if t in types)
-
-    tail = ", …" if repeat else ""
-    return " or ".join(f"({', '.join(words(a) for a in arguments)}{tail})" for arguments, _ in overloads)
+    return Signature(id, overloads, repeat)

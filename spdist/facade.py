@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from spdist.errors import MappingError, SiddhiAppError, UnauthorizedError
+from spdist.errors import EventsLostWarning, SiddhiAppError, SiddhiTypeError, UnauthorizedError
 from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.client_async import AsyncClusterClient
+    from spdist.frames import TimeUnit
     from spdist.planning.execution import Explanation
     from spdist.planning.graph import AppGraph
     from spdist.planning.topology import Topology
+    from spdist.result import Result
     from spdist.transports.tls import CertificateFiles
 
-__all__ = ["check", "connect", "connect_async", "explain", "graph", "parse", "plan", "run"]
+__all__ = [
+    "check",
+    "connect",
+    "connect_async",
+    "explain",
+    "graph",
+    "output_of",
+    "parse",
+    "plan",
+    "run",
+    "siddhi",
+    "transform",
+]
 
-Events = list[tuple[int, tuple[Any, ...]]]
+
+class FrameOptions(TypedDict, total=False):
+    """What `transform` and `siddhi` take by name; see there."""
+
+    time: str | Mapping[str, str]
+    key: str | Mapping[str, str]
+    shards: int
+    order: str | Sequence[str] | Mapping[str, str | Sequence[str]]
+    time_unit: TimeUnit
+    until: int | str | datetime
+    checkpoint: str | os.PathLike[str]
+    name: str
+    event_time: str
+    event_id: str
+    scripts: bool
 
 
 def parse(text: str) -> SiddhiApp:
@@ -32,9 +64,16 @@ def parse(text: str) -> SiddhiApp:
     ------
     SiddhiSyntaxError
         The text does not follow the grammar; shows where.
+    SiddhiTypeError
+        It is no text.
     """
     from spdist.language.parser import parse as parse_text
 
+    if not isinstance(text, str):
+        raise SiddhiTypeError(
+            f"an app is its text, or what spdist.parse made of it, not a {type(text).__name__}: {str(text)[:100]}",
+            hint="read a file with Path('app.siddhi').read_text()",
+        )
     return parse_text(text)
 
 
@@ -57,7 +96,14 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
     from spdist.language.checker import check as check_tree
 
     known = catalog(scripts)
-    return check_tree(parse(app), known, app) if isinstance(app, str) else check_tree(app, known)
+    checked = check_tree(app, known) if isinstance(app, SiddhiApp) else check_tree(parse(app), known, app)
+    return replace(checked, picture=_picture)
+
+
+def _picture(checked: CheckedApp) -> str:
+    from spdist.planning.graph import app_graph
+
+    return app_graph(checked)._repr_html_()
 
 
 def graph(app: str | SiddhiApp) -> AppGraph:
@@ -70,7 +116,7 @@ def graph(app: str | SiddhiApp) -> AppGraph:
     """
     from spdist.planning.graph import app_graph
 
-    return app_graph(check(app))
+    return app_graph(check(app, scripts=True))  # nothing is run here
 
 
 def explain(app: str | SiddhiApp) -> Explanation:
@@ -89,7 +135,8 @@ def explain(app: str | SiddhiApp) -> Explanation:
     from spdist.extension import catalog
     from spdist.planning.execution import explanation
 
-    return explanation(check(app), catalog(), app if isinstance(app, str) else None)
+    # Nothing is run here.
+    return explanation(check(app, scripts=True), catalog(scripts=True), app if isinstance(app, str) else None)
 
 
 def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
@@ -117,38 +164,52 @@ def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
         return plan_tree(checked.app, checked, transport)
     except SiddhiAppError as error:
         if isinstance(app, str):
-            for one in {error, *error.errors}:
-                one.text = app  # so that each shows its line
+            error.show_in(app)
         raise
 
 
 def run(
     app: str | SiddhiApp,
-    events: Mapping[str, Iterable[tuple[int, Any]]],
-    until: int | None = None,
+    events: Mapping[str, Any],
+    until: int | str | datetime | None = None,
     *,
+    time: str | Mapping[str, str] | None = None,
+    time_unit: TimeUnit | None = None,
     scripts: bool | None = None,
-) -> dict[str, Events]:
+) -> Result:
     """Run an app on recorded events in virtual time: here, at once, without Spark and without waiting.
 
     Parameters
     ----------
     app : str or SiddhiApp
         The app.
-    events : mapping of str to iterable of (timestamp, row)
-        What is sent to each stream: ms since epoch, and the values in the order of its attributes, or by their names.
-        See `to_events`.
-    until : int, optional
-        The time at which to stop, ms since epoch; by default that of the last event.
+    events : mapping of str to events
+        What is sent to each stream, in any of these forms; columns that are no attributes of the stream are left out.
+
+        - a data frame of pandas or polars, a table, batch or reader of batches of Arrow;
+        - the path of a file: ``.parquet``, ``.csv``, ``.arrow``, ``.feather`` or ``.jsonl``;
+        - columns by name: ``{"ts": [...], "v": [...]}``;
+        - rows: dictionaries with a time, or pairs ``(time, row)``, where a row is the values in the order of the
+          attributes, or by their names.
+
+        All streams are merged by time; events of one time keep the order in which they are given.
+    until : int or str or datetime, optional
+        The time at which to stop, as ms since epoch, ISO 8601 text or datetime; by default that of the last event.
+    time : str or mapping of str to str, optional
+        The column with the times, for all streams or by stream; by default ``timestamp``, ``ts`` or ``time``, or an
+        index of datetimes. It holds datetimes or ISO 8601 texts (UTC where they have no zone), or numbers since 1970.
+    time_unit : {'s', 'ms', 'us', 'ns'}, optional
+        Of times that are numbers; by default ms. Numbers that can hardly be ms are an error, not times in 1970.
     scripts : bool, optional
         Whether the app may define functions in Python, which may do whatever this process may; by default what
         `spdist.extension.allow_scripts` said, else not.
 
     Returns
     -------
-    dict of str to list of (timestamp, row)
-        The events of each stream that queries write, in the order in which they came: exactly those that a cluster
-        publishes for an ``@app:playback`` app. See `to_frame`.
+    Result
+        By stream that queries write, its events in the order in which they came: exactly those that a cluster publishes
+        for an ``@app:playback`` app. ``result["Out"]`` is a sequence of ``(timestamp ms, row)`` and has `to_pandas`,
+        `to_arrow`, `to_polars` and `to_parquet`; ``result.lost`` counts events that a query failed on.
 
     Raises
     ------
@@ -157,31 +218,176 @@ def run(
     UndefinedNameError
         The app has no such stream.
     MappingError
-        An event does not fit its stream; nothing was run.
+        An event does not fit its stream; names the row and the column. Nothing was run.
+
+    Warns
+    -----
+    EventsLostWarning
+        Events were lost because a query failed on them, or lay too far ahead; says how many, and why.
+
+    Examples
+    --------
+    >>> app = "define stream S (v int); from S[v > 1] select v * 10 as w insert into Out;"
+    >>> run(app, {"S": {"day": ["2023-11-14", "2023-11-15"], "v": [1, 2]}}, time="day")["Out"]
+    [(1700006400000, (20,))]
     """
-    from spdist.engine.local import run_checked
-    from spdist.frames import to_row
-    from spdist.language.scope import undefined
+    from spdist.frames import instant, read_streams
+    from spdist.result import run_recorded
 
     checked = check(app, scripts=scripts)
-
-    def arrivals(stream: str, given: Iterable[tuple[int, Any]]) -> Events:
-        schema = checked.streams.get(stream)
-        if schema is None:
-            raise undefined("stream", stream, None, checked.streams)
-        return [(_time(event, stream), to_row(event[1], schema, stream)) for event in given]
-
-    return run_checked(checked, {stream: arrivals(stream, given) for stream, given in events.items()}, until)
+    given = read_streams(events, checked.streams, time, time_unit)
+    result = run_recorded(checked, given, None if until is None else instant(until))
+    if result.problem:
+        warnings.warn(result.problem, EventsLostWarning, stacklevel=2)
+    return result
 
 
-def _time(event: Any, stream: str) -> int:
-    """Return the time of a recorded event, ms since epoch."""
-    if isinstance(event, tuple | list) and len(event) == 2 and isinstance(event[0], Integral):
-        return int(event[0])
-    raise MappingError(
-        f"an event of '{stream}' is a pair (timestamp, row), this is not: {event!r}",
-        hint="For example: (1700000000000, ('tea', 2.5)), with the time in ms since epoch",
-    )
+def transform(
+    frame: DataFrame | Mapping[str, DataFrame],
+    app: str | SiddhiApp,
+    stream: str | None = None,
+    output: str | Sequence[str] | None = None,
+    **options: Unpack[FrameOptions],
+) -> DataFrame:
+    """Return what an app puts out for the rows of Spark DataFrames, as a DataFrame: batch for batch, stream for stream.
+
+    The rows are the events, in the order of their times, and the app runs in virtual time as in `run`: its clock is the
+    latest time of all rows so far. Spark does the work when the result is used, in the session of `frame`.
+
+    Parameters
+    ----------
+    frame : DataFrame or mapping of str to DataFrame
+        Has a column for each attribute of the stream, by name and of its type; others are left out. For several streams
+        a frame each, by stream; rows of one time go in this order of the streams.
+    app : str or SiddhiApp
+        The app. ``@dist`` is not looked at, and sources and sinks are not connected, but for in-memory ones and logs.
+    stream : str, optional
+        Which stream a single frame is; by default the only one that no query writes.
+    output : str or sequence of str, optional
+        The streams that are wanted; by default the only one that queries write.
+    time : str or mapping of str to str, optional
+        The column with the time of a row, the same in all frames or by stream; by default ``timestamp``, ``ts``,
+        ``time`` or ``event_time``. It holds timestamps or dates, as Spark's session understands them, or whole numbers
+        since 1970. The app sees ms; of rows within one ms the earlier goes first.
+    key : str or mapping of str to str, optional
+        The attribute by whose value rows are split over tasks. By default what the app's partitions say; anything else
+        is an error that says why.
+    shards : int, optional
+        Into how many parts rows are split. By default, where the app can be split: twice the number of cores for a
+        batch, that number for a stream, ``spark.sql.shuffle.partitions`` at most. An app that cannot be split runs in
+        one task; the log says why. A stream keeps the number that it began with.
+    order : str, sequence of str, or mapping of str to those, optional
+        Columns that order rows of one time, by stream where they differ. Without them those go by the values of their
+        attributes, as frames of Spark have no order.
+    time_unit : {'s', 'ms', 'us', 'ns'}, optional
+        Of times that are numbers; by default ms.
+    until : int or str or datetime, optional
+        Of a batch: the time at which to stop, as ms since epoch, ISO 8601 text or datetime; by default that of the last
+        row.
+    checkpoint : str or path
+        Of a stream, which needs one: the ``checkpointLocation`` of its query, a directory that all executors see. State
+        is in its subdirectory ``spdist``.
+    name : str, optional
+        Tells several transformations in one query apart; by default the name of the app.
+    event_time, event_id : str, optional
+        Names of the columns that say when a row was put out, and which one it is.
+    scripts : bool, optional
+        Whether the app may define functions in Python; by default what `spdist.extension.allow_scripts` said, else not.
+
+    Returns
+    -------
+    DataFrame
+        A column for each attribute of the output, an object that is no text being its JSON; ``event_time`` (timestamp),
+        and ``event_id`` (string), which a repetition gives again. Of several outputs: ``stream``, ``event_time``,
+        ``event_id``, and for each output a struct of its attributes; `output_of` returns one of them.
+
+    Raises
+    ------
+    MappingError
+        A column is missing or of another type, says which and what to write; or an argument does not fit.
+    PlanningError
+        The app cannot be split as `key` or `shards` say.
+    EngineError
+        A stream has no checkpoint.
+    StateError
+        The checkpoint has the state of another app, or of another number of shards.
+    SiddhiAppError
+        The app is wrong.
+
+    Notes
+    -----
+    State of a batch: what the app keeps, in one task for each shard; rows pass through as a stream. State of a stream:
+    a snapshot and the log of inputs since then, for each shard; tasks hold the rows of one micro-batch of a shard. A
+    micro-batch that Spark repeats gives the same rows with the same ids. A row that is older than the clock when its
+    micro-batch comes is late: the app gets it with the clock where it is, as in Siddhi's playback; without late rows
+    the result does not depend on micro-batches. A micro-batch without rows changes nothing.
+
+    Order: rows of one key come in the order in which they were put out, as long as Spark keeps them in their partition.
+
+    Executors need spdist. Functions and windows that were registered with `spdist.function` and its like go with the
+    app.
+
+    Examples
+    --------
+    ``alerts = spdist.transform(trades, app, stream="Trades", output="Alerts", time="ts")``
+    """
+    from spdist.engine.frames.fitting import FrameRequest
+    from spdist.engine.frames.transforming import transform_frames
+    from spdist.language.format import format_app
+
+    unknown = options.keys() - FrameOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"transform() has no argument {', '.join(map(repr, sorted(unknown)))}")
+    checked = check(app, scripts=options.get("scripts"))
+    text = app if isinstance(app, str) else format_app(app)
+    return transform_frames(frame, checked, text, FrameRequest(output=output, **options), stream)
+
+
+def siddhi(
+    app: str | SiddhiApp,
+    stream: str | None = None,
+    output: str | Sequence[str] | None = None,
+    **options: Unpack[FrameOptions],
+) -> Callable[[DataFrame], DataFrame]:
+    """Return `transform` as a step for ``DataFrame.transform``; the arguments are the same.
+
+    Examples
+    --------
+    ``trades.transform(spdist.siddhi(app, output="Alerts", time="ts")).where("price > 10")``
+    """
+
+    def step(frame: DataFrame) -> DataFrame:
+        return transform(frame, app, stream, output, **options)
+
+    return step
+
+
+def output_of(frame: DataFrame, stream: str) -> DataFrame:
+    """Return the events of one stream out of what `transform` returned for several outputs.
+
+    Each action on it runs the app again; ``frame.persist()`` before keeps what came out for all of them. A query writes
+    one frame: of a stream, select in ``foreachBatch``, or write all outputs to one table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The result for several outputs.
+    stream : str
+        One of them.
+
+    Returns
+    -------
+    DataFrame
+        Its attributes, then ``event_time`` and ``event_id``.
+
+    Raises
+    ------
+    MappingError
+        The frame has no such stream.
+    """
+    from spdist.engine.frames.transforming import output_of as select
+
+    return select(frame, stream)
 
 
 def connect(

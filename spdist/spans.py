@@ -11,6 +11,9 @@ __all__ = ["Span"]
 _EXCERPT_WIDTH = 160
 _BEFORE_CARET = 80
 _LINE_END = re.compile(r"\r\n|\r|\n")
+#: A part that is wider, or goes on in the next line, is marked by its first word: a whole query is.
+_WIDEST_MARK = 60
+_FIRST_WORD = re.compile(r"\W{0,3}\w+(:\w+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Span:
     end: int = 0
 
     def excerpt(self, text: str) -> str:
-        """Return the line of `text` this span begins on, with a caret line under the marked part.
+        """Return the line of `text` this span begins on, with a caret line under the marked part, or its first word.
 
         Of a line longer than 160 characters, only what stands around the place; ``…`` stands for the rest.
         """
@@ -35,6 +38,8 @@ class Span:
         shown = row[:_EXCERPT_WIDTH]
         at = self.column - 1 - skipped
         last = self.end_column - 1 - skipped if self.end_line == self.line else len(row)
+        if (last - at > _WIDEST_MARK or self.end_line > self.line) and (word := _FIRST_WORD.match(row, at)):
+            last = word.end()
         carets = "^" * max(1, min(last, _EXCERPT_WIDTH) - at)
         front, behind = "…" if skipped else "", "…" if len(row) > _EXCERPT_WIDTH else ""
         return f"{front}{shown}{behind}\n".replace("\t", " ") + " " * (at + len(front)) + carets

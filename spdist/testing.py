@@ -19,52 +19,34 @@ Examples
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+from spdist.engine.causes import BUDGET, explain
+from spdist.engine.evidence import Evidence
+from spdist.engine.input_log import InputLog, Recorder
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.errors import SiddhiTypeError
+from spdist.engine.same import same_values
+from spdist.engine.stepping import Moment, Stepper
+from spdist.errors import NotFoundError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.frames import to_row
+from spdist.history import SHOWN, Seen, clock_text, history_table
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
-from spdist.language.parser import parse, read_time
+from spdist.language.parser import parse, parse_on_demand, read_time
 from spdist.language.scope import undefined
 from spdist.language.types import Schema
-from spdist.planning.fingerprints import ElementChange
+from spdist.look import Shown, number_of, table_html, table_text
+from spdist.planning.change import ElementChanges
 
-__all__ = ["Seen", "VirtualApp"]
+__all__ = ["Moment", "Seen", "Stepper", "VirtualApp"]
 
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One event that went in or came out.
-
-    Parameters
-    ----------
-    stream : str
-        Its stream.
-    timestamp : int
-        Its time, ms.
-    row : tuple
-        Its values.
-    sent : bool
-        Whether the test sent it; what a query inserts into a stream that is also sent to counts as put out.
-    """
-
-    stream: str
-    timestamp: int
-    row: Row
-    sent: bool
-
-
-class VirtualApp:
+class VirtualApp(Shown):
     """An app under test, in virtual time.
 
     Parameters
@@ -84,7 +66,8 @@ class VirtualApp:
 
     State
     -----
-    ``history``: everything that went in and came out, in order, for as long as the object lives.
+    ``history``: everything that went in and came out, in order, for as long as the object lives; what went in is
+    kept once more for `explain`.
     """
 
     def __init__(self, text: str, start: int | None = None, scripts: bool | None = None) -> None:
@@ -93,10 +76,12 @@ class VirtualApp:
         self._read: dict[str, int] = {}
         #: Rows that were sent and that the observers have not seen yet: they are in the history already.
         self._sent: list[tuple[str, Row]] = []
+        #: None before the app has started.
+        self._recorder: Recorder | None = None
         self._scripts = scripts
         self._app = self._made(self.checked)
-        self._began = start is not None or not self.checked.playback
-        if self._began:
+        if start is not None or not self.checked.playback:
+            self._recorder = Recorder(self.checked, start or 0)
             self._app.start(start or 0)
 
     def _made(self, checked: CheckedApp) -> LocalApp:
@@ -107,18 +92,20 @@ class VirtualApp:
 
     def _observer(self, stream: str) -> Any:
         def see(timestamp: int, row: Row) -> None:
-            for position, (to, sent) in enumerate(self._sent):
-                if to == stream and sent is row:
-                    del self._sent[position]
-                    return
-            self.history.append(Seen(stream, timestamp, row, False))
+            sent = next((i for i, (to, one) in enumerate(self._sent) if to == stream and one is row), None)
+            if sent is None:
+                self.history.append(Seen(stream, timestamp, row, False))
+            else:
+                del self._sent[sent]
+            if self._recorder is not None:
+                self._recorder.came(stream, timestamp, row, sent is not None)
 
         return see
 
     @property
     def clock(self) -> int:
         """The app's time, ms; 0 before it has started."""
-        return self._app.clock if self._began else 0
+        return self._app.clock if self._recorder is not None else 0
 
     # What a test does.
 
@@ -154,6 +141,8 @@ class VirtualApp:
         time = self.clock if at is None else at
         if not self._app.jumps.is_too_far(time):
             self.advance(to=time)
+        assert self._recorder is not None
+        self._recorder.sent(stream, time, made, self.clock)
         self.history += [Seen(stream, time, row, True) for row in made]
         self._sent = [(stream, row) for row in made]
         if len(made) == 1:
@@ -177,7 +166,8 @@ class VirtualApp:
         if by is not None:
             to = self.clock + (_duration(by) if isinstance(by, str) else by)
         assert to is not None
-        self._began = True
+        if self._recorder is None:
+            self._recorder = Recorder(self.checked, to)
         self._app.advance(to)
 
     def snapshot(self) -> bytes:
@@ -186,10 +176,10 @@ class VirtualApp:
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
-        self._began = True
         self._app.restore(state)
+        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
 
-    def update(self, text: str) -> tuple[ElementChange, ...]:
+    def update(self, text: str) -> ElementChanges:
         """Go on with another text from where the app is, as an update of a deployed app does; the history stays.
 
         Queries, tables, windows and all else that has not changed keep their state; what has changed begins empty.
@@ -201,8 +191,8 @@ class VirtualApp:
 
         Returns
         -------
-        tuple of ElementChange
-            What became of each element.
+        ElementChanges
+            What became of each element: a tuple of `ElementChange` that shows itself as a table.
 
         Raises
         ------
@@ -213,7 +203,9 @@ class VirtualApp:
         state = self._app.snapshot()
         self._app.stop()
         self.checked, self._app = checked, self._made(checked)
-        return self._app.carry_over(state)
+        changes = self._app.carry_over(state)
+        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
+        return ElementChanges(changes)
 
     # What a test looks at.
 
@@ -242,7 +234,7 @@ class VirtualApp:
         __tracebackhide__ = True
         found = self.take(stream)
         expected = [tuple(row) for row in rows]
-        if len(found) != len(expected) or not all(map(_same, expected, found)):
+        if len(found) != len(expected) or not all(map(same_values, expected, found)):
             raise AssertionError(_difference(stream, self._schema(stream), expected, found))
 
     def expect_nothing(self, stream: str) -> None:
@@ -253,7 +245,64 @@ class VirtualApp:
     def query(self, text: str) -> list[Row]:
         """Return the rows of an on-demand query, such as ``from Stock on price > 5.0 select name``."""
         rows: list[Row] = self._app.query(text).rows
+        if self._recorder is not None and parse_on_demand(text).output is not None:
+            self._recorder.wrote(text, self.clock)
         return rows
+
+    def explain(
+        self,
+        stream: str,
+        which: int | Sequence[Any] = -1,
+        *,
+        attributes: Sequence[str] | None = None,
+        budget: int = BUDGET,
+    ) -> Evidence:
+        """Return why an event came out: the events that caused it, none of which can be left out.
+
+        Parameters
+        ----------
+        stream : str
+            Where it came out.
+        which : int or sequence
+            Which of `rows`: a place among them, or its values, of which the last are meant. By default the last one.
+        attributes : sequence of str, optional
+            Those whose values matter, by default all; leave out what is never the same, such as a UUID.
+        budget : int
+            How many events may be sent again to find out.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such event, or it came before `restore` or `update`, from where on there is a log.
+
+        Examples
+        --------
+        >>> app = VirtualApp("define stream S (v int); from S#window.length(2) select sum(v) as s insert into Out;")
+        >>> for value in (1, 2, 3):
+        ...     app.send("S", value)
+        >>> [cause.row for cause in app.explain("Out", (5,)).causes]
+        [(2,), (3,)]
+        """
+        self._schema(stream)
+        log = self._log()
+        assert self._recorder is not None
+        number, expected = self._recorder.find(stream, which)
+        return explain(log, stream, number, expected=expected, attributes=attributes, budget=budget)
+
+    def stepper(self) -> Stepper:
+        """Return a debugger that goes through what this app was given, from the start, or the last restore or update.
+
+        Raises
+        ------
+        NotFoundError
+            The app has not started.
+        """
+        return Stepper(self._log())
+
+    def _log(self) -> InputLog:
+        if self._recorder is None:
+            raise NotFoundError("the app has not started, so nothing came out", hint="send an event, or let time pass")
+        return self._recorder.log(self.clock)
 
     @property
     def lost(self) -> int:
@@ -268,20 +317,22 @@ class VirtualApp:
 
     # How it shows itself.
 
+    def __repr__(self) -> str:
+        return f"VirtualApp({self._headline()})"
+
     def __str__(self) -> str:
-        lines = [f"{self.checked.name} at {self.clock} ms, {self.lost} events lost"]
-        for seen in self.history:
-            lines.append(f"  {seen.timestamp:>13} {'→' if seen.sent else '  ←'} {seen.stream} {_shown(seen.row)}")
-        return "\n".join(lines)
+        return table_text(*self._table(), title=self._headline())
 
     def _repr_html_(self) -> str:
-        def row(seen: Seen) -> str:
-            cells = (str(seen.timestamp), "in" if seen.sent else "out", seen.stream, _shown(seen.row))
-            return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        return table_html(*self._table(), caption=self._headline())
 
-        head = "<tr><th>ms</th><th></th><th>stream</th><th>row</th></tr>"
-        caption = f"<caption>{escape(self.checked.name)} at {self.clock} ms, {self.lost} events lost</caption>"
-        return f"<table>{caption}{head}{''.join(map(row, self.history))}</table>"
+    def _headline(self) -> str:
+        left_out = len(self.history) - SHOWN
+        last = f", the last {SHOWN:,} of {len(self.history):,} events" if left_out > 0 else ""
+        return f"{self.checked.name} at {clock_text(self.clock)}, {number_of(self.lost, 'event')} lost{last}"
+
+    def _table(self) -> tuple[list[str], list[list[object]]]:
+        return history_table(self.history[-SHOWN:], self.checked.streams)
 
 
 def _duration(text: str) -> int:
@@ -289,19 +340,6 @@ def _duration(text: str) -> int:
     if milliseconds is None:
         raise SiddhiTypeError(f"'{text}' is no duration", hint="For example: '5 sec', '1 min 30 sec', '500 millisec'")
     return milliseconds
-
-
-def _same(expected: Any, found: Any) -> bool:
-    if isinstance(expected, bool) or isinstance(found, bool):
-        return expected is found
-    if isinstance(expected, int | float) and isinstance(found, int | float):
-        if isinstance(expected, int) and isinstance(found, int):
-            return expected == found
-        both_nan = math.isnan(expected) and math.isnan(found)
-        return both_nan or math.isclose(expected, found, rel_tol=1e-6, abs_tol=1e-9)
-    if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
-        return len(expected) == len(found) and all(map(_same, expected, found))
-    return bool(expected == found)
 
 
 def _shown(row: Row) -> str:
@@ -313,7 +351,7 @@ def _difference(stream: str, schema: Schema, expected: Sequence[Row], found: Seq
     for number in range(max(len(expected), len(found))):
         wanted = _shown(expected[number]) if number < len(expected) else "nothing"
         got = _shown(found[number]) if number < len(found) else "nothing"
-        equal = number < len(expected) and number < len(found) and _same(expected[number], found[number])
+        equal = number < len(expected) and number < len(found) and same_values(expected[number], found[number])
         lines.append(
             f"  {number + 1}. {wanted}" if equal else f"  {number + 1}. expected {wanted}\n     found    {got}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ PUBLIC = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "Result",
     "Schema",
     "SiddhiApp",
     "SpdistError",
@@ -34,23 +36,33 @@ PUBLIC = [
     "check",
     "connect",
     "connect_async",
+    "exit_value",
     "explain",
     "function",
     "graph",
+    "job_parameters",
     "load_config",
+    "output_of",
     "parse",
     "plan",
     "run",
+    "siddhi",
     "stop_signal",
     "to_events",
     "to_frame",
+    "transform",
+    "why",
     "window",
 ]
 
 
 def test_these_names_are_public_and_no_others() -> None:
     assert spdist.__all__ == PUBLIC
-    assert set(PUBLIC) <= set(dir(spdist))
+    assert sorted(dir(spdist)) == sorted([*PUBLIC, "__version__"])
+
+
+def test_the_version_is_that_of_the_installation() -> None:
+    assert re.match(r"\d+\.\d+", spdist.__version__)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -96,13 +108,13 @@ def test_rows_may_name_their_values() -> None:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ((1, ("tea",)), r"'S' is .*; this does not fit: \('tea',\)"),
+        ((1, ("tea",)), r"stream 'S': row 0: the stream is \(item string, qty int\), this does not fit: \('tea',\)"),
         ((1, {"item": "tea"}), "this does not fit"),
         ((1, {"item": "tea", "qty": 2, "price": 1.0}), "this does not fit"),
         ((1, "te"), "this does not fit: 'te'"),
         ((1, ("tea", "two")), "'qty' is int, this is not: 'two'"),
         ((1, ("tea", 2**31)), "'qty' is int"),
-        (("now", ("tea", 2)), "is a pair"),
+        (("now", ("tea", 2)), "row 0: 'now' in 'time' is no time"),
         (("tea", 2, 3), "is a pair"),
     ],
 )
@@ -127,6 +139,14 @@ def test_errors_show_their_line() -> None:
     with pytest.raises(PlanningError) as refused:
         spdist.plan(parallel)
     assert "from S#window.length(2)" in str(refused.value)
+
+
+def test_functions_in_python_need_no_permission_where_nothing_is_run() -> None:
+    text = "@app:name('A') define function f[python] return int { return 1 }; define stream S (a int);"
+    text += "from S select f() as b insert into Out;"
+    assert "f" in str(spdist.explain(text)) + str(spdist.graph(text)) + str(spdist.plan(text))
+    with pytest.raises(spdist.SpdistError, match="is not run unless that is allowed"):
+        spdist.run(text, {})
 
 
 def test_connecting_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,9 +120,11 @@ def test_events_that_a_query_lost_are_counted() -> None:
 def test_it_shows_itself_as_text_and_as_a_table() -> None:
     app = VirtualApp(TOTAL)
     app.send("S", "<b>", 1, at=7)
-    assert str(app).splitlines()[1:] == [
-        "              7 → S ('<b>', 1.0)",
-        "              7   ← Out ('<b>', 1.0)",
+    assert str(app).splitlines() == [
+        "SiddhiApp at 7 ms, 0 events lost",
+        "  ms       stream  k      v  total",
+        "   7  in   S       <b>  1.0",
+        "   7  out  Out     <b>         1.0",
     ]
     assert "&lt;b&gt;" in app._repr_html_()
     assert "<b>" not in app._repr_html_()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spdist
 from spdist.errors import NotFoundError, SiddhiAppError, SpdistError
+from spdist.look import problem_html
 from spdist.planning.drawing import to_html, to_text
-from widgets.panel import Panel, problem_html
+from widgets.panel import ClusterPanel
+from widgets.watch import Cluster
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
     from spdist.cluster.handle import Deployment
-    from spdist.cluster.local import LocalCluster
     from spdist.cluster.overview import AppStatus
     from spdist.planning.topology import Topology
 
@@ -30,7 +30,7 @@ class Application(NamedTuple):
     status: AppStatus | None
 
 
-class DeployPanel(Panel[Application]):
+class DeployPanel(ClusterPanel[Application]):
     """An editor for one app with its topology or its errors beside it, and the buttons Deploy and Undeploy.
 
     Parameters
@@ -45,9 +45,8 @@ class DeployPanel(Panel[Application]):
     >>> DeployPanel(cluster, text).deploy().wait()  # doctest: +SKIP
     """
 
-    def __init__(self, cluster: ClusterClient | LocalCluster, text: str = "") -> None:
-        super().__init__()
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, text: str = "") -> None:
+        super().__init__(cluster)
         self._trouble: SpdistError | None = None
         self.text = text
 
@@ -79,7 +78,7 @@ class DeployPanel(Panel[Application]):
         except SiddhiAppError as error:
             return Application(self.text, None, error, None)
         try:
-            status = self._cluster.deployment(topology.app).status()
+            status = self.watch.app(topology.app)
         except NotFoundError:
             status = None
         return Application(self.text, topology, None, status)

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from widgets.panel import Panel, html_table, text_table, time_text
+from spdist.look import table_html, table_text, time_text
+from widgets.panel import ClusterPanel
+from widgets.watch import Cluster
 
-__all__ = ["HasJournal", "JournalPanel"]
+__all__ = ["JournalPanel"]
 
 Entries = Sequence[Mapping[str, Any]]
 
 _COLUMNS = ("time", "node", "term", "kind", "app", "group", "worker", "user", "message")
 
 
-class HasJournal(Protocol):
-    """A `ClusterClient`."""
-
-    def journal(self, *, limit: int = 100, **wanted: Any) -> list[dict[str, Any]]:
-        """Return what the cluster has decided, newest first."""
-        ...
-
-
-class JournalPanel(Panel[Entries]):
+class JournalPanel(ClusterPanel[Entries]):
     """Shows the last entries of a cluster's journal.
 
     Parameters
     ----------
-    cluster : ClusterClient
-        Whom to ask; of a `LocalCluster` its ``client``.
+    cluster : ClusterClient or LocalCluster
+        Whom to ask.
     limit : int
         So many entries at most.
     **wanted
@@ -39,23 +33,22 @@ class JournalPanel(Panel[Entries]):
     >>> JournalPanel(cluster, app="FlightWatch")  # doctest: +SKIP
     """
 
-    def __init__(self, cluster: HasJournal, limit: int = 20, **wanted: Any) -> None:
-        super().__init__()
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, limit: int = 20, **wanted: Any) -> None:
+        super().__init__(cluster)
         self._limit = limit
         self._wanted = wanted
 
     def look(self) -> Entries:
         """Return the entries as the leader has them now."""
-        return self._cluster.journal(limit=self._limit, **self._wanted)
+        return self.watch.journal(self._limit, **self._wanted)
 
     def text_of(self, view: Entries) -> str:
         """Return a table."""
-        return text_table(_COLUMNS, _rows(view))
+        return table_text(_COLUMNS, _rows(view))
 
     def html_of(self, view: Entries) -> str:
         """Return a table."""
-        return html_table(_COLUMNS, _rows(view))
+        return table_html(_COLUMNS, _rows(view))
 
 
 def _rows(view: Entries) -> list[tuple[str, ...]]:

@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from html import escape
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ipywidgets
 
 from spdist.errors import DeploymentTimeoutError, SpdistError
-from widgets.panel import Line, Panel, html_table, text_table, time_text
+from spdist.look import headline_html, note_html, table_html, table_text, time_text
+from widgets.cards import cards_html
+from widgets.group_rows import ORDERS, GroupRow, charts_html, group_rows
+from widgets.panel import ClusterPanel, Line
+from widgets.poller import Awaited
+from widgets.watch import Cluster, ClusterView
 
-if TYPE_CHECKING:
-    from spdist.cluster.overview import ClusterStatus
-
-__all__ = ["HasStatus", "MonitorPanel"]
+__all__ = ["MonitorPanel", "Monitored"]
 
 _LOOK_S = 1.0
+#: Entries of the journal that are shown, and how many are looked at to find them.
+_ENTRIES, _READ = 8, 60
 _NODES = ("node", "role", "state", "groups")
-_GROUPS = (
-    *("group instance", "state", "worker", "events in", "events out", "lag", "batch ms", "clock"),
-    *("rows", "state", "memory", "last revision", "reason"),
-)
+_NO_GROUP = "no group"
 
 
-class HasStatus(Protocol):
-    """A `ClusterClient` or a `LocalCluster`."""
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """What a monitor shows.
 
-    def status(self) -> ClusterStatus:
-        """Return nodes and apps as they are now."""
-        ...
+    Parameters
+    ----------
+    cluster : ClusterView
+        Nodes and groups, with the ten minutes behind them.
+    journal : sequence of mapping
+        What has happened, newest first; empty where that is not known.
+    """
+
+    cluster: ClusterView
+    journal: Sequence[Mapping[str, Any]] = field(default=())
 
 
-class MonitorPanel(Panel["ClusterStatus"]):
-    """Shows managers, workers, and the group instances of all apps with their figures.
+class MonitorPanel(ClusterPanel[Monitored]):
+    """Shows managers, workers with their load, all group instances with plots of the last ten minutes, and the journal.
 
     Parameters
     ----------
     cluster : ClusterClient or LocalCluster
         Whom to ask.
+
+    State
+    -----
+    By which column the groups are sorted, and which of them is shown large.
 
     Examples
     --------
@@ -45,22 +60,67 @@ class MonitorPanel(Panel["ClusterStatus"]):
     >>> monitor.wait(lambda: (len(cluster.read(app, "Alerts")), 100), "alerts")  # doctest: +SKIP
     """
 
-    def __init__(self, cluster: HasStatus) -> None:
-        super().__init__()
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        #: A name of `ORDERS`.
+        self.order = "app"
+        #: The group instance whose figures are shown large; empty for none.
+        self.selected = ""
+        self._choice: Any = None
 
-    def look(self) -> ClusterStatus:
-        """Return the cluster's status."""
-        return self._cluster.status()
+    def look(self) -> Monitored:
+        """Return the cluster's status, with what its journal says."""
+        view = self.watch.status()
+        try:
+            return Monitored(view, self.watch.journal(_READ))
+        except (Awaited, SpdistError):  # the figures wait for no journal
+            return Monitored(view)
 
-    def text_of(self, view: ClusterStatus) -> str:
-        """Return two tables: nodes and group instances."""
-        return f"{_headline(view)}\n{text_table(_NODES, _node_rows(view))}\n\n{text_table(_GROUPS, _group_rows(view))}"
+    def text_of(self, view: Monitored) -> str:
+        """Return tables: nodes, group instances, and what has happened."""
+        groups = table_text(GroupRow.TEXT_HEAD, [row.text_cells() for row in group_rows(view.cluster, self.order)])
+        parts = [f"{_headline(view.cluster)}\n{table_text(_NODES, _node_rows(view.cluster))}", groups]
+        entries = _entries(view.journal)
+        return "\n\n".join(parts + ([table_text(("time", "what"), entries, title="journal")] if entries else []))
 
-    def html_of(self, view: ClusterStatus) -> str:
-        """Return two tables: nodes and group instances."""
-        headline = f'<div style="font-weight:600">{escape(_headline(view))}</div>'
-        return f"{headline}{html_table(_NODES, _node_rows(view))}{html_table(_GROUPS, _group_rows(view))}"
+    def html_of(self, view: Monitored) -> str:
+        """Return nodes as cards, group instances as a table with curves, one of them large, and what has happened."""
+        rows = group_rows(view.cluster, self.order)
+        large = "".join(
+            headline_html(f"{row.group.name}: {row.group.state}") + charts_html(row)
+            for row in rows
+            if row.group.name == self.selected
+        )
+        table = table_html(GroupRow.HTML_HEAD, [row.html_cells() for row in rows]) if rows else note_html("no groups")
+        entries = _entries(view.journal)
+        journal = table_html(("time (UTC)", "what"), entries, caption="Journal") if entries else ""
+        return headline_html(_headline(view.cluster)) + cards_html(view.cluster) + table + large + journal
+
+    def controls(self) -> Sequence[Any]:
+        """Return by what to sort, and which group to show large."""
+        order = ipywidgets.Dropdown(options=list(ORDERS), value=self.order, description="Sort by")
+        self._choice = ipywidgets.Dropdown(options=[_NO_GROUP], description="Plots of")
+        order.observe(lambda change: self._chosen(order=change["new"]), names="value")
+        self._choice.observe(lambda change: self._chosen(selected=change["new"]), names="value")
+        return (ipywidgets.HBox([order, self._choice]),)
+
+    def adapt(self, view: Monitored) -> None:
+        """Offer the groups that there are."""
+        names = [row.group.name for row in group_rows(view.cluster)]
+        if self.selected and self.selected not in names:
+            names.append(self.selected)  # it may come back
+        options = (_NO_GROUP, *names)
+        if self._choice.options != options:
+            with self._choice.hold_sync():
+                chosen = self.selected
+                self._choice.options = options
+                self._choice.value = chosen or _NO_GROUP
+
+    def _chosen(self, order: str | None = None, selected: str | None = None) -> None:
+        self.order = order or self.order
+        if selected is not None:
+            self.selected = "" if selected == _NO_GROUP else selected
+        self.poller.wake()
 
     def wait(
         self, progress: Callable[[], tuple[int, int]], what: str, timeout_s: float = 60.0, beside: object = ""
@@ -102,7 +162,7 @@ class MonitorPanel(Panel["ClusterStatus"]):
 
     def _groups_in_words(self) -> str:
         try:
-            return _summary(group.state for app in self.look().apps for group in app.groups)
+            return _summary(group.state for app in self.watch.status(_LOOK_S).status.apps for group in app.groups)
         except SpdistError as error:
             return error.message
 
@@ -126,49 +186,28 @@ def _summary(states: Iterable[str]) -> str:
     return ", ".join([words, *(f"{count} {state}" for state, count in others)])
 
 
-def _headline(view: ClusterStatus) -> str:
-    return f"Cluster {view.group_id}: {view.leader} leads in term {view.term}"
+def _headline(view: ClusterView) -> str:
+    status = view.status
+    groups = _summary(group.state for app in status.apps for group in app.groups)
+    return f"Cluster {status.group_id}: {status.leader} leads in term {status.term}; {groups}"
 
 
-def _node_rows(view: ClusterStatus) -> list[tuple[str, ...]]:
-    managers = [(m.id, "manager", "leads" if m.leads else "stands by", "") for m in view.managers]
-    workers = [
-        (
-            w.id,
-            "receiver" if w.receiver else "worker",
-            w.told,
-            str(len(w.groups)),
-        )
-        for w in (*view.workers, *view.lost)
-    ]
-    return [*managers, *workers]
-
-
-def _group_rows(view: ClusterStatus) -> list[tuple[str, ...]]:
+def _node_rows(view: ClusterView) -> list[tuple[str, ...]]:
+    status = view.status
     return [
-        (
-            group.name,
-            group.state,
-            group.worker or "-",
-            _count(group.metrics, "eventsIn"),
-            _count(group.metrics, "eventsOut"),
-            _count(group.metrics, "lag"),
-            _count(group.metrics, "batchMs"),
-            time_text(group.metrics.get("clock")),
-            _count(group.metrics, "stateRows"),
-            _megabytes(group.metrics, "stateBytes"),
-            _megabytes(group.metrics, "memoryBytes"),
-            time_text(group.metrics.get("lastRevision")),
-            group.reason,
-        )
-        for app in view.apps
-        for group in app.groups
+        *((m.id, "manager", "leads" if m.leads else "stands by", "") for m in status.managers),
+        *(
+            (w.id, "receiver" if w.receiver else "worker", w.told, str(len(w.groups)))
+            for w in (*status.workers, *status.lost)
+        ),
+        *(
+            (one.id, one.role, f"LOST: last seen {view.at_s - one.seen_s:.0f} s ago", str(len(one.groups) or ""))
+            for one in view.absent
+        ),
     ]
 
 
-def _count(metrics: Mapping[str, float], name: str) -> str:
-    return f"{metrics[name]:,.0f}" if name in metrics else ""
-
-
-def _megabytes(metrics: Mapping[str, float], name: str) -> str:
-    return f"{metrics[name] / 1e6:,.1f} MB" if name in metrics else ""
+def _entries(journal: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return time and message of the last entries; where groups were placed, their table says."""
+    told = [(time_text(one["time"]), str(one["message"])) for one in journal if one["kind"] != "group-placed"]
+    return told[:_ENTRIES]

@@ -1,29 +1,35 @@
-"""What all panels are: something that can be looked at, and shown as a live widget, as static HTML, or as text.
+"""What all panels are: something that can be looked at, and shown as a live widget, as HTML, or as text.
 
-A panel shows itself in all three forms at once, and whoever displays it takes the richest that it understands: a
-running JupyterLab the widget, a page or a saved notebook the HTML, a terminal or a log the text. Where nobody sits in
-front of the notebook (papermill, nbconvert) the widget is left out: saved without its scripts it would be a blank.
+A panel looks in a thread of its own, never where it is shown: displaying one says "asking…" and returns, whether the
+cluster answers or not. In a notebook it is a widget where somebody is there, and HTML that keeps up with it; see
+`widgets.outputs`. In a terminal it is text.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from html import escape
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Generic, Self, TypeVar
 
-from spdist.errors import SpdistError
-from spdist.planning.drawing import STATE_COLOURS
+import ipywidgets
 
-__all__ = ["Line", "Panel", "html_table", "problem_html", "text_table", "time_text"]
+from spdist.errors import ClusterError, SpdistError
+from spdist.line import Line, running_kernel
+from spdist.look import Shown, note_html, problem_html, time_text
+from widgets.outputs import Forms, StillForm, close_widget, run_meanwhile, shown_in, somebody_there
+from widgets.poller import Awaited, Poller
+from widgets.watch import Cluster, ClusterWatch, watch_of
+
+__all__ = ["ClusterPanel", "Line", "Panel", "Still"]
 
 View = TypeVar("View")
 
-_INTERVAL_S = 1.0
-#: After so many looks in a row that failed, a live panel gives up: the cluster has been stopped.
-_PATIENCE = 30
+#: How long displaying a panel waits for its first look; people see "asking…" after that.
+_GRACE_S = 0.1
+_ASKING = Forms("asking…", note_html("asking…"))
 
 
 class Panel(Generic[View]):
@@ -31,21 +37,28 @@ class Panel(Generic[View]):
 
     State
     -----
-    Once the live widget was asked for: it, what it showed last, and a thread that looks every second until `stop`.
+    What it has shown last; while it is shown: its widget, and the outputs of cells that it stands in.
     """
 
     def __init__(self) -> None:
+        self._mark = uuid.uuid4().hex[:8]
+        self._lock = threading.RLock()
+        self._shown = _ASKING
+        self._seen: Forms | None = None
+        self._seen_ms = 0.0
+        self._looked = threading.Event()
         self._box: Any = None
         self._body: Any = None
-        self._seen = ""
-        self._over = threading.Event()
+        self._outputs: list[StillForm] = []
 
     # --- what a panel says
     def look(self) -> View:
-        """Return what there is to show now; may ask the cluster, so it may take a while.
+        """Return what there is to show now.
 
         Raises
         ------
+        Awaited
+            It is not known yet; only in the thread of the poller.
         SpdistError
             It cannot be known now.
         """
@@ -60,80 +73,80 @@ class Panel(Generic[View]):
         raise NotImplementedError
 
     def controls(self) -> Sequence[Any]:
-        """Return the widgets that stand above the view; none by default."""
+        """Return the widgets that stand above the view; none by default. What they do must not take long."""
         return ()
 
-    # --- the three forms
+    def adapt(self, view: View) -> None:
+        """Bring the controls up to date with what is seen; called before each time it is shown."""
+
+    @property
+    def poller(self) -> Poller:
+        """Who has it look: its cluster's poller; one for all panels that ask nobody."""
+        return _poller_of_nobody()
+
+    # --- static forms, as of now
     def __str__(self) -> str:
-        try:
-            return self.text_of(self.look())
-        except SpdistError as error:
-            return str(error)
+        return str(self.still())
 
     def to_html(self) -> str:
-        """Return the panel as it is now as static HTML."""
+        """Look now, and return what is seen as static HTML."""
+        return self.still()._repr_html_()
+
+    def still(self) -> Still:
+        """Look now, and return what is seen as something that stays as it is: to compare with later."""
         try:
-            return self.html_of(self.look())
+            return Still(self._forms_of(self.look()))
         except SpdistError as error:
-            return problem_html(error)
-
-    def widget(self) -> Any:
-        """Return the live widget; the same one each time, as one panel has one state.
-
-        Raises
-        ------
-        ImportError
-            ipywidgets is not installed.
-        """
-        if self._box is None:
-            import ipywidgets
-
-            self._body = ipywidgets.HTML()
-            self._box = ipywidgets.VBox([*self.controls(), self._body])
-            self.refresh()
-            threading.Thread(target=self._follow, name=type(self).__name__, daemon=True).start()
-        return self._box
-
-    def stop(self) -> None:
-        """Stop looking; what is shown stays."""
-        self._over.set()
+            return Still(Forms(str(error), problem_html(error)))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Mapping[str, Any]:
-        try:
-            view = self.look()
-            forms = {"text/plain": self.text_of(view), "text/html": self.html_of(view)}
-        except SpdistError as error:
-            forms = {"text/plain": str(error), "text/html": problem_html(error)}
-        return {**forms, **self._live_form()}
+        return self.still()._repr_mimebundle_()
 
-    def _live_form(self) -> Mapping[str, Any]:
-        """Return the widget's form where somebody could use it; else nothing, so that HTML or text is taken."""
-        kernel = _kernel()
-        # nbclient, which papermill and nbconvert run on, tells the kernel that nobody could answer a question.
-        if kernel is None or not getattr(kernel, "_allow_stdin", False):
-            return {}
-        try:
-            bundle = self.widget()._repr_mimebundle_()
-        except ImportError:
-            return {}
-        return {kind: form for kind, form in bundle.items() if kind.startswith("application/")}
+    # --- in a notebook
+    def _ipython_display_(self) -> None:
+        kernel = running_kernel()
+        if kernel is None:
+            raise NotImplementedError("a terminal is shown the text")
+        live = somebody_there(kernel)
+        output = StillForm(self._mark, live)
+        with self._lock:
+            if live:
+                _display_widget(self.widget())
+            output.say(self._shown)
+            self._outputs.append(output)
+        shown_in(kernel, self, output)
+        self.poller.follow(self)
+        if self._looked.wait(_GRACE_S):
+            output.say(self._shown, now=True)
 
-    # --- staying live
-    def refresh(self) -> bool:
-        """Bring the live widget up to date; where that cannot be, keep what it shows, say why, and return False."""
-        try:
-            self._seen = shown = self.html_of(self.look())
-            fine = True
-        except (SpdistError, RuntimeError) as error:  # RuntimeError: httpx, when the client was closed
-            shown, fine = _stale_html(error) + self._seen if self._seen else problem_html(error), False
-        if self._body is not None and self._body.value != shown:
-            self._body.value = shown
-        return fine
+    def widget(self) -> Any:
+        """Return the live widget; the same one each time, as one panel has one state."""
+        with self._lock:
+            if self._box is None:
+                self._body = ipywidgets.HTML(self._shown.html)
+                self._box = ipywidgets.VBox([*self.controls(), self._body])
+                self._box.add_class(f"spdist-live-{self._mark}")
+                run_meanwhile(self._box)
+            box = self._box
+        self.poller.follow(self)
+        return box
 
-    def _follow(self) -> None:
-        failures = 0
-        while failures < _PATIENCE and not self._over.wait(_INTERVAL_S):
-            failures = 0 if self.refresh() else failures + 1
+    def leave(self, output: StillForm) -> None:
+        """Know that an output is gone; with the last one the widget goes, too, and nobody looks any more."""
+        with self._lock:
+            self._outputs = [one for one in self._outputs if one is not output]
+            if self._outputs:
+                return
+            box, self._box, self._body = self._box, None, None
+        self.poller.leave(self)
+        if box is not None:
+            close_widget(box)
+
+    def stop(self) -> None:
+        """Stop looking; what is shown stays, and is what a saved notebook has."""
+        self.poller.leave(self)
+        for output in tuple(self._outputs):
+            output.say(self._shown, now=True)
 
     def __enter__(self) -> Self:
         return self
@@ -141,81 +154,97 @@ class Panel(Generic[View]):
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    # --- staying live
+    def refresh(self) -> bool:
+        """Look, and show what is seen; where that cannot be, keep what is shown, say why, and return False."""
+        try:
+            view = self.look()
+            forms = self._forms_of(view)
+        except Awaited:
+            return True
+        except Exception as error:  # also a defect is shown, once for all to see, and not told again each second
+            self._show(self._stale(error))
+            return False
+        with self._lock:
+            self._seen, self._seen_ms = forms, time.time() * 1000
+            if self._box is not None:
+                self.adapt(view)
+        self._show(forms)
+        return True
 
-class Line:
-    """One line of output that is rewritten in place; a saved notebook keeps only what it said last."""
+    def _forms_of(self, view: View) -> Forms:
+        # In a widget lines have 28 pixels, and what is wide makes all of it wide, in place of a scroll bar of its own.
+        style = "line-height:1.4;contain:inline-size"
+        return Forms(self.text_of(view), f'<div style="{style}">{self.html_of(view)}</div>')
 
-    def __init__(self) -> None:
-        self._width = 0
-        self._handle: Any = None
+    def _show(self, forms: Forms) -> None:
+        with self._lock:
+            self._shown = forms
+            body, outputs = self._body, tuple(self._outputs)
+        self._looked.set()
+        if body is not None and body.value != forms.html:
+            body.value = forms.html
+        for output in outputs:
+            output.say(forms)
 
-    def show(self, text: str) -> None:
-        """Put `text` in the place of what the line said."""
-        if _kernel() is not None:
-            self._display({"text/plain": text})
-        else:
-            sys.stdout.write(f"\r{text:<{self._width}}")
-            sys.stdout.flush()
-        self._width = len(text)
-
-    def end(self) -> None:
-        """Leave the line as it is."""
-        if self._handle is None:
-            sys.stdout.write("\n")
-
-    def _display(self, forms: Mapping[str, str]) -> None:
-        from IPython.display import display
-
-        if self._handle is None:
-            self._handle = display(forms, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        else:
-            self._handle.update(forms, raw=True)
-
-
-def _kernel() -> Any:
-    """Return the kernel that this code runs in; None in a script or a terminal."""
-    try:
-        from IPython.core.getipython import get_ipython
-    except ImportError:
-        return None
-    return getattr(get_ipython(), "kernel", None)
-
-
-# --- forms of a table
-def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in columns, without frames."""
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    def _stale(self, error: Exception) -> Forms:
+        """Return what was true once with a note above it: in a saved notebook the cluster has long been stopped."""
+        told = str(error) if isinstance(error, SpdistError) else f"{type(error).__name__}: {error}"
+        if self._seen is None:
+            return Forms(told, problem_html(told))
+        note = f"as it was last seen at {time_text(self._seen_ms)} UTC: {told.splitlines()[0]}"
+        return Forms(f"{note}\n{self._seen.text}", note_html(note) + self._seen.html)
 
 
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; cells that are states have their colour, as in the drawing."""
+class ClusterPanel(Panel[View]):
+    """A panel over a cluster: it looks together with all others of that cluster.
 
-    def cell(text: str) -> str:
-        colour = STATE_COLOURS.get(text)
-        return f'<td style="color:{colour};font-weight:600">{text}</td>' if colour else f"<td>{escape(text)}</td>"
+    Parameters
+    ----------
+    cluster : ClusterClient or LocalCluster
+        Whom to ask.
+    """
 
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    header = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return f'<table style="text-align:left"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    @property
+    def watch(self) -> ClusterWatch:
+        """What is known of the cluster; ClusterError where it was never started."""
+        return watch_of(self._cluster)
+
+    @property
+    def poller(self) -> Poller:
+        """The one of its cluster."""
+        try:
+            return self.watch.poller
+        except ClusterError:
+            return super().poller
 
 
-def time_text(ms: float | None) -> str:
-    """Return a time, ms since 1970, as text in UTC; nothing where there is none, or it is no date."""
-    try:
-        return "" if ms is None else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return ""
+class Still(Shown):
+    """What a panel has shown at one moment."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+
+    def __str__(self) -> str:
+        return self._forms.text
+
+    def _repr_html_(self) -> str:
+        return self._forms.html
 
 
-def _stale_html(error: Exception) -> str:
-    """Return a note above a view that was true once: in a saved notebook the cluster has long been stopped."""
-    return f'<div style="opacity:0.6">as it was last seen: {escape(str(error).splitlines()[0])}</div>'
+def _display_widget(widget: Any) -> None:
+    """Display a widget for those who can have it, and nothing for others: the still form is for them."""
+    from IPython.display import display
+
+    bundle = widget._repr_mimebundle_()
+    live = {kind: form for kind, form in bundle.items() if kind.startswith("application/")}
+    display({**live, "text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
 
 
-def problem_html(error: Exception) -> str:
-    """Return an error as people should see it: what, where, and what to do."""
-    return f'<pre style="color:{STATE_COLOURS["FAILED"]};white-space:pre-wrap">{escape(str(error))}</pre>'
+@cache
+def _poller_of_nobody() -> Poller:
+    return Poller()

@@ -16,7 +16,8 @@ from spdist.planning.topology import (
     Topic,
     Topology,
 )
-from widgets.panel import Panel
+from widgets.panel import ClusterPanel
+from widgets.poller import Awaited
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment
@@ -32,7 +33,7 @@ class PlacedTopology(NamedTuple):
     states: Mapping[str, str]
 
 
-class TopologyPanel(Panel[PlacedTopology]):
+class TopologyPanel(ClusterPanel[PlacedTopology]):
     """Draws a deployed app: topics, groups, instances on their workers, and their states.
 
     Parameters
@@ -46,12 +47,20 @@ class TopologyPanel(Panel[PlacedTopology]):
     """
 
     def __init__(self, deployment: Deployment) -> None:
-        super().__init__()
-        self._deployment = deployment
+        super().__init__(deployment.client)
+        self._name = deployment.name
 
     def look(self) -> PlacedTopology:
         """Return topology, placement and states as the leader knows them now."""
-        return read_topology(self._deployment.topology())
+        drawn = self.watch.topology(self._name)
+        try:
+            app = self.watch.app(self._name)
+        except Awaited:
+            return read_topology(drawn)
+        if app.version != drawn["version"]:
+            drawn = self.watch.topology(self._name, app.version)
+        placement = {group.name: group.worker for group in app.groups if group.worker}
+        return PlacedTopology(read_topology(drawn).topology, placement, {g.name: g.state for g in app.groups})
 
     def text_of(self, view: PlacedTopology) -> str:
         """Return groups, topics, instances and workers as text."""

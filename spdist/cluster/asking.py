@@ -115,19 +115,24 @@ class Managers:
 
     State
     -----
-    The order: first who answered last as the leader, at the end who did not answer at all.
+    The order: first who answered last as the leader, at the end who did not answer at all. Who answered as the leader,
+    and in which term that was, if anybody has told.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         if not urls:
             raise ClusterError("a client needs the address of at least one manager, such as http://127.0.0.1:9543")
         self.urls = [_base_url(url) for url in urls]
+        self.leader = ""
+        self.term: int | None = None
 
     def __str__(self) -> str:
         return ", ".join(self.urls)
 
     def prefer(self, url: str) -> None:
-        """Ask this manager first from now on."""
+        """Ask this manager first from now on: it leads."""
+        if self.leader != url:
+            self.leader, self.term = url, None
         if self.urls[0] != url:
             self.urls = [url, *(other for other in self.urls if other != url)]
 

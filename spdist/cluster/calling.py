@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -12,7 +13,8 @@ import tenacity
 
 from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
 from spdist.cluster.requests import NodeAnswer, answer_of
-from spdist.errors import SpdistError
+from spdist.errors import ClusterError, SpdistError
+from spdist.look import Shown, table_html
 from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "AnyClient",
     "Caller",
     "LeaderClient",
+    "closed",
     "http_settings",
     "limit_of",
     "log",
@@ -72,6 +75,16 @@ def unreachable(url: str, error: httpx.RequestError) -> UnreachableNode:
     hint = refusal_hint(error) if url.startswith("https:") else ""
     reason = (str(error) or type(error).__name__) + (f" ({hint})" if hint else "")
     return UnreachableNode(f"{url}: {reason}", sent=not before)
+
+
+def closed(url: str, error: RuntimeError, is_closed: bool) -> Exception:
+    """Return what to say of a call by a client that was closed; `error` itself where it was not."""
+    if not is_closed:
+        return error
+    return ClusterError(
+        f"this client was closed, or its cluster was stopped: {url} is not asked any more",
+        hint="connect again with spdist.connect, or start the cluster again",
+    )
 
 
 def retrying(request: Request[Any], patience_s: float) -> Json:
@@ -147,10 +160,12 @@ class Caller:
             answer = self._http.request(method, url, content=content, headers=headers, params=params, timeout=timeout)
         except httpx.RequestError as error:
             raise unreachable(url, error) from error
+        except RuntimeError as error:
+            raise closed(url, error, self._http.is_closed) from None
         return reply_of(answer)
 
 
-class AnyClient:
+class AnyClient(Shown):
     """What clients with and without ``await`` have in common; the parameters are those of `ClusterClient`."""
 
     def __init__(
@@ -164,6 +179,7 @@ class AnyClient:
         patience_s: float = 20.0,
     ) -> None:
         self._managers = Managers(managers)
+        self._username = username
         self._patience_s = patience_s
         self._open(username, password, trust_file, certificate)
 
@@ -173,7 +189,24 @@ class AnyClient:
         return self._managers.urls
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._managers})"
+        led = f"; led by {self._managers.leader}{self._in_term()}, as last heard" if self._managers.leader else ""
+        return f"{type(self).__name__}({self._managers}{led})"
+
+    def _in_term(self) -> str:
+        return "" if self._managers.term is None else f" in term {self._managers.term}"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        leader = self._managers.leader
+        rows = [(url, f"leads{self._in_term()}, as last heard" if url == leader else "") for url in self.managers]
+        return table_html(("manager", "role"), rows, caption=f"{type(self).__name__} of {self._username}")
+
+    def _seen(self, nodes: Json) -> Json:
+        """Remember what `nodes` says, for those who look at this client."""
+        self._managers.term = nodes.get("term")
+        return nodes
 
     def _open(
         self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
@@ -223,6 +256,16 @@ class LeaderClient(AnyClient):
         """
         answer: T = tenacity.Retrying(**retrying(request, self._patience_s))(self._attempt, request)
         return answer
+
+    def glance(self, request: Request[T], timeout_s: float = 1.0) -> T:
+        """Do the same without patience, for what is only shown: each manager is asked once.
+
+        Raises
+        ------
+        SpdistError
+            What the leader reported, or that none was found.
+        """
+        return self._attempt(replace(request, timeout_s=timeout_s))
 
     def call(
         self,

@@ -78,7 +78,7 @@ class ClusterClient(LeaderClient):
         try:
             done = self.do(requests.deploy(text, replace))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
         return Deployment(self, done.name, done.change)
 
     def deployment(self, name: str) -> Deployment:
@@ -104,14 +104,14 @@ class ClusterClient(LeaderClient):
         try:
             return self.do(requests.query(_name(app), text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     def query_named(self, app: str | Deployment, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Do the same; return the names of the attributes, and the rows."""
         try:
             return self.do(requests.query_named(_name(app), text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     def clear_revisions(self, app: str | Deployment | None = None) -> list[str]:
         """Delete the revisions of an app, or of all apps, and return their names; what runs goes on."""
@@ -218,7 +218,7 @@ class ClusterClient(LeaderClient):
     # ------------------------------------------------------------------------------------------------------------ nodes
     def nodes(self) -> Json:
         """Return leader, term, managers and workers, as ``GET /managers/nodes`` gives them."""
-        return self.do(requests.nodes())
+        return self._seen(self.do(requests.nodes()))
 
     def leader(self) -> str:
         """Return the base URL of the manager that leads."""
@@ -226,13 +226,17 @@ class ClusterClient(LeaderClient):
         url: str = next(m["url"] for m in nodes["managers"] if m["leads"])
         return url
 
-    def status(self) -> ClusterStatus:
-        """Return nodes and apps as a value that shows itself in a notebook or as text."""
-        from spdist.cluster.overview import ClusterStatus
+    def status(self, *, patient: bool = True) -> ClusterStatus:
+        """Return nodes and apps as a value that shows itself in a notebook or as text; one request.
 
-        nodes = self.nodes()
-        views: list[Json] = [self.do(requests.app_view(name)) for name in self.apps()]
-        return ClusterStatus.from_views(nodes, views)
+        Parameters
+        ----------
+        patient : bool
+            Whether to look for a leader for as long as calls of this client do, or to ask each manager once.
+        """
+        status = (self.do if patient else self.glance)(requests.status())
+        self._managers.term = status.term
+        return status
 
     def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""

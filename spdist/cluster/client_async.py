@@ -13,7 +13,16 @@ import tenacity
 
 from spdist.cluster import requests
 from spdist.cluster.asking import Reply, Request, Round, UnreachableNode
-from spdist.cluster.calling import TIMEOUT_S, AnyClient, http_settings, limit_of, reply_of, retrying, unreachable
+from spdist.cluster.calling import (
+    TIMEOUT_S,
+    AnyClient,
+    closed,
+    http_settings,
+    limit_of,
+    reply_of,
+    retrying,
+    unreachable,
+)
 from spdist.cluster.client import FOLLOW_S, LOOK_S, PAGE
 from spdist.cluster.handle import gone, reached
 from spdist.cluster.overview import AppStatus, ClusterStatus
@@ -73,7 +82,7 @@ class AsyncClusterClient(AnyClient):
         try:
             return await self.do(requests.deploy(text, replace))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     async def wait(self, app: str, state: str = "RUNNING", timeout_s: float = 60.0) -> AppStatus:
         """Return how an app is doing when it is in `state`; see `Deployment.wait`."""
@@ -112,7 +121,7 @@ class AsyncClusterClient(AnyClient):
         try:
             return await self.do(requests.query(app, text))
         except SiddhiAppError as error:
-            raise requests.with_text(error, text) from None
+            raise error.show_in(text) from None
 
     async def backup(self, app: str) -> str:
         """Have the state of all groups of an app kept under a name, and return that: the revision."""
@@ -169,13 +178,11 @@ class AsyncClusterClient(AnyClient):
     # ------------------------------------------------------------------------------------------------------------ nodes
     async def nodes(self) -> Json:
         """Return leader, term, managers, workers and announcements."""
-        return await self.do(requests.nodes())
+        return self._seen(await self.do(requests.nodes()))
 
     async def status(self) -> ClusterStatus:
         """Return nodes and apps as a value."""
-        nodes, apps = await self.nodes(), await self.apps()
-        views = [await self.do(requests.app_view(name)) for name in apps]
-        return ClusterStatus.from_views(nodes, views)
+        return await self.do(requests.status())
 
     async def cordon(self, worker: str, *, drain: bool = False) -> None:
         """Have a worker given nothing new; with `drain` what it has goes elsewhere."""
@@ -245,4 +252,6 @@ class AsyncClusterClient(AnyClient):
             )
         except httpx.RequestError as error:
             raise unreachable(url, error) from error
+        except RuntimeError as error:
+            raise closed(url, error, self._http.is_closed) from None
         return reply_of(answer)

@@ -11,6 +11,7 @@ from spdist.cluster import requests
 from spdist.cluster.rows import to_json_row
 from spdist.errors import MappingError, RemoteError
 from spdist.language.types import Schema
+from spdist.look import Shown, number_of, table_html
 
 if TYPE_CHECKING:
     from spdist.cluster.asking import Request
@@ -107,7 +108,7 @@ class FeedState:
         self.position = position
 
 
-class _Feed:
+class _Feed(Shown):
     """What both kinds of feed show."""
 
     def __init__(self, state: FeedState) -> None:
@@ -129,7 +130,14 @@ class _Feed:
         return self._state.sent
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._state.app}.{self._state.stream}, {self.sent} events)"
+        events = number_of(self.sent, "event")
+        return f"{type(self).__name__}({self._state.app}.{self._state.stream}: {events} as {self.producer})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        return table_html(("attribute", "type"), self.schema, caption=repr(self))
 
 
 class RemoteFeed(_Feed):

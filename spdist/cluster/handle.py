@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spdist.cluster import requests
 from spdist.cluster.overview import AppStatus
-from spdist.errors import DeploymentTimeoutError, QueryFailedError
+from spdist.errors import DeploymentTimeoutError, QueryFailedError, SpdistError
+from spdist.look import Shown, headline_html, note_html
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
@@ -20,7 +21,7 @@ __all__ = ["Deployment", "gone", "reached"]
 _LOOK_S = 0.2
 
 
-class Deployment:
+class Deployment(Shown):
     """An app of a cluster. It is only the name and the client: any number of handles may stand for one app.
 
     Parameters
@@ -31,21 +32,42 @@ class Deployment:
         The app's name.
     change : TopologyChange, optional
         What became of groups and elements, where this handle comes from an update of a running app.
+
+    State
+    -----
+    The status that was seen last.
     """
 
     def __init__(self, client: ClusterClient, name: str, change: TopologyChange | None = None) -> None:
         self.name = name
         self.change = change
         self._client = client
+        self._seen: AppStatus | None = None
+
+    @property
+    def client(self) -> ClusterClient:
+        """Whom it asks."""
+        return self._client
 
     def __repr__(self) -> str:
         return f"Deployment({self.name!r})"
 
     def __str__(self) -> str:
-        return str(self.status())
+        status, note = self._glance()
+        return "\n".join(filter(None, [note, str(status) if status is not None else repr(self)]))
 
     def _repr_html_(self) -> str:
-        return self.status()._repr_html_()
+        status, note = self._glance()
+        shown = status._repr_html_() if status is not None else headline_html(repr(self))
+        return (note_html(note) if note else "") + shown
+
+    def _glance(self) -> tuple[AppStatus | None, str]:
+        """Return how it is doing, or what was seen last and why that is not how it is now."""
+        try:
+            self._seen = self._client.glance(requests.app_status(self.name))
+        except SpdistError as error:
+            return self._seen, f"{'as it was last seen: ' if self._seen else ''}{error.message}"
+        return self._seen, ""
 
     def status(self) -> AppStatus:
         """Return how the app and each of its groups are doing now.
@@ -55,7 +77,8 @@ class Deployment:
         NotFoundError
             It is not deployed.
         """
-        return self._client.do(requests.app_status(self.name))
+        self._seen = self._client.do(requests.app_status(self.name))
+        return self._seen
 
     def wait(self, state: str = "RUNNING", timeout_s: float = 60.0) -> Deployment:
         """Return this handle when the app is in `state`.
@@ -172,10 +195,18 @@ def reached(status: AppStatus, state: str, timeout_s: float, *, over: bool) -> b
         raise QueryFailedError(f"app {status.name} has failed: {reasons}")
     if over:
         raise DeploymentTimeoutError(
-            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}",
-            hint="wait longer, or look at the logs of the workers named above",
+            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}", hint=_to_do(status)
         )
     return False
+
+
+def _to_do(status: AppStatus) -> str:
+    if status.groups and not any(group.worker for group in status.groups):
+        return (
+            "no worker has a group of it; start one: `python -m spdist worker --conf conf/worker`, or notebooks/"
+            "worker.ipynb, whose settings name the managers of this cluster"
+        )
+    return "wait longer, or look at the logs of the workers named above"
 
 
 def gone(app: str, nodes: dict[str, Any], timeout_s: float, *, over: bool) -> bool:

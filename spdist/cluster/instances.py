@@ -71,6 +71,8 @@ class Instance:
         Why it has no worker any more; empty where it never had one, or has one.
     came_from : str, optional
         The worker from which it was moved to this one, at `moved_ms` (steady clock).
+    resumes : bool
+        Whether nobody had run it any more when it was given its worker.
     """
 
     assignment: Assignment
@@ -83,6 +85,7 @@ class Instance:
     failed_on: set[str] = field(default_factory=set)
     came_from: str | None = None
     moved_ms: int = 0
+    resumes: bool = False
     fingerprint: str = ""
     vacated: str = ""
     _counted_on: str | None = None
@@ -94,7 +97,7 @@ class Instance:
 
     def goes_to(self, worker: str | None, now_ms: int) -> None:
         """Give it another worker, or none."""
-        self.came_from, self.moved_ms = self.worker, now_ms
+        self.came_from, self.moved_ms, self.resumes = self.worker, now_ms, bool(self.vacated)
         self.worker = worker
 
     def failed_in(self, seen: GroupReport | None) -> bool:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
-__all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
+from spdist.look import Shown, number_of, table_html, table_text
 
-_COLOURS = {
-    "RUNNING": "#1a7f37",
-    "DEPLOYING": "#9a6700",
-    "WAITING": "#9a6700",
-    "UNREACHABLE": "#bc4c00",
-    "FAILED": "#cf222e",
-}
+__all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +41,7 @@ class GroupStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class AppStatus:
+class AppStatus(Shown):
     """A deployed app and its groups, in the order of its topology; ``state`` is that of the worst of them."""
 
     name: str
@@ -66,11 +59,18 @@ class AppStatus:
         )
         return cls(view["name"], view["state"], view["reason"], view["version"], groups)
 
+    def __repr__(self) -> str:
+        return f"AppStatus({self.name}: {self.state}, {number_of(len(self.groups), 'group')})"
+
     def __str__(self) -> str:
-        return _text_table(f"{self.name} (version {self.version}): {self.state}", _GROUP_HEAD, _group_rows([self]))
+        return table_text(_GROUP_HEAD, _group_rows([self]), title=self._title)
 
     def _repr_html_(self) -> str:
-        return _html_table(f"{self.name} (version {self.version})", _GROUP_HEAD, _group_rows([self]))
+        return table_html(_GROUP_HEAD, _group_rows([self]), caption=self._title)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.name} (version {self.version}): {self.state}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,10 @@ class WorkerStatus:
         Why it is not ready, or how it was lost.
     cordon : str
         ``cordoned`` where it is given nothing new, ``drained`` where its groups go elsewhere, too; empty otherwise.
+    metrics : mapping of str to float
+        Load of its machine, shares from 0 to 1: processCPU, systemCPU, memoryUsage; and loadAverage.
+    memory_used, memory_limit : int
+        Bytes that its processes use, and may use; 0 where it does not measure them.
     """
 
     id: str
@@ -113,6 +117,9 @@ class WorkerStatus:
     state: str = "READY"
     reason: str = ""
     cordon: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    memory_used: int = 0
+    memory_limit: int = 0
 
     @property
     def told(self) -> str:
@@ -122,12 +129,12 @@ class WorkerStatus:
     @property
     def _state(self) -> str:
         heard = f"heard {self.silent_ms / 1000:.1f} s ago"
-        words = {"READY": heard, "LEAVING": "leaves", "UNREACHABLE": f"UNREACHABLE, {heard}"}
+        words = {"READY": f"READY, {heard}", "LEAVING": "LEAVING", "UNREACHABLE": f"UNREACHABLE, {heard}"}
         return words.get(self.state) or f"{self.state}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(Shown):
     """A cluster at one moment, as its leader of `term` saw it."""
 
     group_id: str
@@ -140,8 +147,8 @@ class ClusterStatus:
     lost: tuple[WorkerStatus, ...] = ()
 
     @classmethod
-    def from_views(cls, nodes: Mapping[str, Any], apps: Iterable[Mapping[str, Any]]) -> ClusterStatus:
-        """Read what ``GET /managers/nodes`` and, for each app, ``GET /siddhi-apps/{name}/status`` answer."""
+    def from_view(cls, view: Mapping[str, Any]) -> ClusterStatus:
+        """Read what ``GET /managers/status`` answers."""
         workers = tuple(
             WorkerStatus(
                 id=w["id"],
@@ -153,8 +160,11 @@ class ClusterStatus:
                 state=w["state"],
                 reason=w["reason"],
                 cordon="drained" if w["drained"] else "cordoned" if w["cordoned"] else "",
+                metrics=w["metrics"],
+                memory_used=(w["memory"] or _UNMEASURED)["usedBytes"],
+                memory_limit=(w["memory"] or _UNMEASURED)["limitBytes"],
             )
-            for w in nodes["workers"]
+            for w in view["workers"]
         )
         lost = tuple(
             WorkerStatus(
@@ -167,25 +177,30 @@ class ClusterStatus:
                 state="LOST",
                 reason=w["reason"],
             )
-            for w in nodes["lostWorkers"]
+            for w in view["lostWorkers"]
         )
-        managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in nodes["managers"])
-        views = tuple(AppStatus.from_view(view) for view in apps)
-        return cls(nodes["groupId"], nodes["leader"], nodes["term"], managers, workers, views, lost)
+        managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in view["managers"])
+        apps = tuple(AppStatus.from_view(app) for app in view["apps"])
+        return cls(view["groupId"], view["leader"], view["term"], managers, workers, apps, lost)
+
+    def __repr__(self) -> str:
+        counts = ((self.managers, "manager"), (self.workers, "worker"), (self.lost, "lost worker"), (self.apps, "app"))
+        told = ", ".join(number_of(len(there), word) for there, word in counts if there)
+        return f"ClusterStatus({self.group_id}: {self.leader} leads in term {self.term}; {told})"
 
     def __str__(self) -> str:
         title = f"cluster {self.group_id}: {self.leader} leads in term {self.term}"
         return "\n".join(
             [
-                _text_table(title, _NODE_HEAD, self._node_rows()),
-                _text_table("apps", _GROUP_HEAD, _group_rows(self.apps)),
+                table_text(_NODE_HEAD, self._node_rows(), title=title),
+                table_text(_GROUP_HEAD, _group_rows(self.apps), title="apps"),
             ]
         )
 
     def _repr_html_(self) -> str:
         title = f"Cluster {self.group_id}: {self.leader} leads in term {self.term}"
-        return _html_table(title, _NODE_HEAD, self._node_rows()) + _html_table(
-            "Apps", _GROUP_HEAD, _group_rows(self.apps)
+        return table_html(_NODE_HEAD, self._node_rows(), caption=title) + table_html(
+            _GROUP_HEAD, _group_rows(self.apps), caption="Apps"
         )
 
     def _node_rows(self) -> list[tuple[str, ...]]:
@@ -205,31 +220,20 @@ class ClusterStatus:
         return rows
 
 
+_UNMEASURED = {"usedBytes": 0, "limitBytes": 0}
 _NODE_HEAD = ("node", "role", "state", "address", "groups")
-_GROUP_HEAD = ("app", "group instance", "state", "worker", "reason")
+_GROUP_HEAD = ("app", "group instance", "state", "worker", "events in", "events out", "lag", "reason")
+_FIGURES = ("eventsIn", "eventsOut", "lag")
 
 
-def _group_rows(apps: Iterable[AppStatus]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+def _group_rows(apps: Iterable[AppStatus]) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
     for app in apps:
-        rows += [(app.name, g.name, g.state, g.worker or "-", g.reason) for g in app.groups]
+        rows += [(app.name, g.name, g.state, g.worker or "-", *_figures(g), g.reason) for g in app.groups]
         if not app.groups:
-            rows.append((app.name, "", app.state, "-", app.reason))
+            rows.append((app.name, "", app.state, "-", *[None] * len(_FIGURES), app.reason))
     return rows
 
 
-def _text_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-    return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
-
-
-def _html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def cell(value: str) -> str:
-        colour = _COLOURS.get(value)
-        style = f' style="color:{colour};font-weight:600"' if colour else ""
-        return f"<td{style}>{escape(value)}</td>"
-
-    header = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
-    return f"<table><caption>{escape(title)}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
+def _figures(group: GroupStatus) -> list[int | None]:
+    return [int(group.metrics[name]) if name in group.metrics else None for name in _FIGURES]

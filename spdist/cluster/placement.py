@@ -10,7 +10,8 @@ the instances of one group sit on different workers. What is even is what the tw
   known: what fluctuates less moves nothing, and what was moved stays for a while.
 
 Nothing is moved onto a worker that is not ready, has no room, is cordoned, or on which the instance has failed: there
-is nothing to be won that would be worth what runs. Only what has no place goes, if there is no better one, where it
+is nothing to be won that would be worth what runs. Nor is the load evened out while an instance that was interrupted
+starts: each start takes the processor from the others. Only what has no place goes, if there is no better one, where it
 failed before or where Spark has yet to come up; to a worker that is cordoned goes nothing at all.
 
 Source: WSO2 SP 4.x ``ResourceAllocationAlgorithm`` (round robin is its default; the class can be configured), which
@@ -59,7 +60,7 @@ class PlacedGroup:
     avoid : frozenset of str
         Workers on which it has failed: only chosen if there is no other.
     interrupted : bool
-        It has run, and nobody runs it now: it must start soon.
+        It has run, and nobody runs it now: it must start soon, or is starting.
     waits : bool
         The worker it is on has no memory to start it: it moves, even without `Request.rebalance`, where there is room.
     load : int, optional
@@ -187,7 +188,10 @@ class _Board:
                 self._kept.add(group.name)
 
     def fill(self, rebalance: bool) -> dict[str, str]:
-        """Place what has no worker, empty those that are drained; then, with `rebalance`, even out the load."""
+        """Place what has no worker, empty those that are drained; then, with `rebalance`, even out the load.
+
+        That waits for what was interrupted, where it has a worker: what none admits may wait for long.
+        """
         for group in self._groups.values():
             if group.name not in self._kept:
                 choice = self._choose(group, self._held)
@@ -197,7 +201,8 @@ class _Board:
                 self._find_room(group)
         for worker, count in self._gives_up.items():
             self._drain(worker, count)
-        while rebalance and self._move_one():
+        recovering = any(group.interrupted for held in self._held.values() for group in held)
+        while rebalance and not recovering and self._move_one():
             pass
         return {g.name: worker for worker, groups in self._held.items() for g in groups}
 

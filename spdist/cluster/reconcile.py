@@ -19,8 +19,8 @@ from spdist.cluster.placement import PlacedGroup, PlacementAlgorithm, PlacementW
 
 __all__ = ["Situation", "check_placed", "plan_moves", "reconcile"]
 
-#: An instance that has left a drained worker and does not run elsewhere after that long keeps the next one no more.
-_DRAIN_PATIENCE_MS = 60_000
+#: An instance that was given a worker and does not run there after that long keeps others no more where they are.
+_STARTING_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,16 @@ def _gives_up(situation: Situation, worker: str, *, paced: bool) -> int | None:
 
 def _under_way(situation: Situation, instance: Instance, source: str) -> bool:
     """Return True if an instance has left a worker lately, and its new one has not reported it RUNNING."""
-    if instance.came_from != source or instance.worker is None:
+    return instance.came_from == source and _is_starting(situation, instance)
+
+
+def _is_starting(situation: Situation, instance: Instance) -> bool:
+    """Return True if an instance was given its worker lately, and that has not reported it RUNNING."""
+    if instance.worker is None:
         return False
     member = situation.members.get(instance.worker)
     runs = member is not None and instance.runs_in(member.groups.get(instance.assignment.name))
-    return not runs and situation.now_ms - instance.moved_ms < _DRAIN_PATIENCE_MS
+    return not runs and situation.now_ms - instance.moved_ms < _STARTING_MS
 
 
 def _reason(situation: Situation, instance: Instance, target: str | None) -> str:
@@ -206,7 +211,7 @@ def _placed(instance: Instance, situation: Situation) -> PlacedGroup:
         assignment.group,
         assignment.receiver,
         avoid=frozenset(instance.failed_on),
-        interrupted=bool(instance.vacated),
+        interrupted=bool(instance.vacated) or (instance.resumes and _is_starting(situation, instance)),
         waits=full and member is not None and instance.waits_in(member.groups.get(assignment.name)),
     )
     load = situation.loads.of(assignment.name)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from spdist.cluster.asking import Reply, Request, may_follow
-from spdist.cluster.overview import AppStatus
+from spdist.cluster.listings import journal_listing, log_listing, move_listing, revision_listing
+from spdist.cluster.overview import AppStatus, ClusterStatus
 from spdist.cluster.rows import from_json_row
 from spdist.cluster.wire_errors import read_error
-from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError, SiddhiAppError
+from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.language.types import Schema
 
 if TYPE_CHECKING:
@@ -90,13 +91,6 @@ def deploy(text: str, replace: bool) -> Request[Deployed]:
     return Request("PUT" if replace else "POST", "/siddhi-apps", _safe(read), text, _TEXT, timeout_s=_DEPLOY_S)
 
 
-def with_text(error: SiddhiAppError, text: str) -> SiddhiAppError:
-    """Return an error about an app, able to show its lines."""
-    for one in (error, *error.errors):
-        one.text = text
-    return error
-
-
 def apps() -> Request[list[str]]:
     """Ask for the names of all deployed apps."""
     return Request("GET", "/siddhi-apps", _safe(_names))
@@ -105,11 +99,6 @@ def apps() -> Request[list[str]]:
 def app_status(app: str) -> Request[AppStatus]:
     """Ask how an app is doing."""
     return Request("GET", f"{_app(app)}/status", _safe(AppStatus.from_view))
-
-
-def app_view(app: str) -> Request[Json]:
-    """Ask the same, for the JSON value."""
-    return Request("GET", f"{_app(app)}/status", _with("name"))
 
 
 def app_text(app: str) -> Request[str]:
@@ -134,7 +123,7 @@ def backup(app: str) -> Request[str]:
 
 def revisions(app: str) -> Request[list[str]]:
     """Ask which revisions of an app there are."""
-    return Request("GET", f"{_app(app)}/revisions", _safe(_names))
+    return Request("GET", f"{_app(app)}/revisions", _safe(lambda body: revision_listing(_names(body))))
 
 
 def clear_revisions(app: str | None) -> Request[list[str]]:
@@ -213,6 +202,11 @@ def nodes() -> Request[Json]:
     return Request("GET", "/managers/nodes", _with("managers", "workers"))
 
 
+def status() -> Request[ClusterStatus]:
+    """Ask for the same and for all apps with their groups."""
+    return Request("GET", "/managers/status", _safe(ClusterStatus.from_view))
+
+
 def cordon(worker: str, drain: bool) -> Request[Any]:
     """Ask that a worker is given nothing new, and with `drain` that what it has goes elsewhere."""
     path = f"/resourceClusterWorkers/{_quoted(worker)}/cordon"
@@ -227,12 +221,14 @@ def uncordon(worker: str) -> Request[Any]:
 def rebalance(dry_run: bool) -> Request[list[Json]]:
     """Ask that groups are moved to where there is room, or only which would be."""
     params = {"dryRun": "true" if dry_run else "false"}
-    return Request("POST", "/managers/rebalance", _field("moves"), params=params, harmless=dry_run)
+    return Request("POST", "/managers/rebalance", _listed("moves", move_listing), params=params, harmless=dry_run)
 
 
 def journal(limit: int, **wanted: Any) -> Request[list[Json]]:
     """Ask what the cluster has decided, newest first; `wanted` are app, kind, since, until and before."""
-    return Request("GET", "/managers/journal", _field("entries"), params=_given({**wanted, "limit": limit}))
+    return Request(
+        "GET", "/managers/journal", _listed("entries", journal_listing), params=_given({**wanted, "limit": limit})
+    )
 
 
 def logs(limit: int, **wanted: Any) -> Request[list[Json]]:
@@ -316,7 +312,8 @@ def that_answered(node: str | None, answers: Iterable[NodeAnswer[T]]) -> dict[st
 
 def with_nodes(node: str | None, answers: Iterable[NodeAnswer[list[Json]]]) -> list[Json]:
     """Return the records of all nodes, each with its node."""
-    return [{"node": name, **one} for name, records in that_answered(node, answers).items() for one in records]
+    found = that_answered(node, answers)
+    return log_listing({"node": name, **one} for name, records in found.items() for one in records)
 
 
 def _app(name: str) -> str:
@@ -329,6 +326,10 @@ def _quoted(name: str) -> str:
 
 def _field(name: str) -> Callable[[Json], Any]:
     return _safe(lambda body: body[name])
+
+
+def _listed(name: str, listing: Callable[[list[Json]], list[Json]]) -> Callable[[Json], list[Json]]:
+    return _safe(lambda body: listing(body[name]))
 
 
 def _with(*names: str) -> Callable[[Json], Json]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import logging
 import os
@@ -13,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from spdist.commands.explained import explained, read_text
+from spdist.commands.options import with_options
 from spdist.errors import ClusterError, SpdistError, TransportError
 
 if TYPE_CHECKING:
@@ -77,6 +75,14 @@ _STYLES = {
     "FAILED": "bold red",
     "ERROR": "red",
     "WARNING": "yellow",
+    "running": "green",
+    "succeeded": "green",
+    "skipped": "yellow",
+    "stopped": "yellow",
+    "missed": "red",
+    "timeout": "bold red",
+    "failed": "bold red",
+    "interrupted": "bold red",
 }
 
 
@@ -104,30 +110,24 @@ AppName = Annotated[
 ]
 
 
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "url": (Url, _DEFAULT_URL),
+    "user": (User, "admin"),
+    "password_file": (PasswordFile, None),
+    "trust_file": (TrustFile, None),
+    "cert_file": (CertFile, None),
+    "key_file": (KeyFile, None),
+}
+
+
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the options of the connection; `command` gets the client as its first argument."""
-    own = {name: value for name, value in command.__annotations__.items() if name not in ("client", "return")}
-    hints = get_type_hints(SimpleNamespace(__annotations__=own), command.__globals__, include_extras=True)
-    given = [one for name, one in inspect.signature(command).parameters.items() if name != "client"]
-    parameters = [one.replace(annotation=hints[one.name]) for one in given]
-    shared = {"url": (Url, _DEFAULT_URL), "user": (User, "admin"), "password_file": (PasswordFile, None)}
-    shared |= {"trust_file": (TrustFile, None), "cert_file": (CertFile, None), "key_file": (KeyFile, None)}
 
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        own = {name: given.pop(name) for name in (*given,) if name not in shared}
-        with explained(), _waits_told(), _client(**given) as client:
+    def call(own: dict[str, Any], shared: dict[str, Any]) -> None:
+        with explained(), _waits_told(), _client(**shared) as client:
             command(client, **own)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [one.replace(kind=keyword) for one in parameters]
-    parameters += [
-        inspect.Parameter(name, keyword, annotation=kind, default=default) for name, (kind, default) in shared.items()
-    ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    del run.__wrapped__  # its signature is not that of `run`
-    return run
+    return with_options(command, _SHARED, call, hidden=("client",))
 
 
 def _client(

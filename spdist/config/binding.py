@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from spdist.config.kinds import PASSWORD_IN_URL, Kind, Secret
-from spdist.config.source import Node, Reference, expand, scalar
+from spdist.config.source import Node, Reference, expand, plain, scalar
 from spdist.errors import ConfigError
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "section",
     "setting",
     "spellings",
+    "tree",
     "values",
 ]
 
@@ -76,6 +77,8 @@ class Key:
         Reads a list written as one text into mappings of key to text.
     named : bool
         True for values under names that the file chooses; the key path shows as an example of such a name.
+    tree : bool
+        True for a mapping of names that the file chooses to whatever YAML can say, without references.
     """
 
     paths: tuple[str, ...]
@@ -85,6 +88,7 @@ class Key:
     wrapper: str = ""
     short: Callable[[str], list[dict[str, str]]] | None = None
     named: bool = False
+    tree: bool = False
 
 
 def setting(path: str, kind: Kind, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
@@ -114,6 +118,11 @@ def values(path: str, kind: Kind) -> Any:
 def by_name(example: str, kind: Kind) -> Any:
     """Return the only field of a section whose keys are names that the file chooses, such as `example`."""
     return dataclasses.field(default_factory=dict, metadata={"key": Key((example,), kind, named=True)})
+
+
+def tree(path: str) -> Any:
+    """Return the dataclass field of a mapping at `path` of the file's own names to scalars, lists and mappings."""
+    return dataclasses.field(default_factory=dict, metadata={"key": Key((path,), tree=True)})
 
 
 def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
@@ -272,6 +281,8 @@ class Binder:
     def _value(
         self, field: dataclasses.Field[Any], key: Key, full: str, node: Node | None, names: tuple[str, ...] | None
     ) -> Any:
+        if key.tree:
+            return self._tree(full, node)
         if key.many and key.kind is not None:
             return self._list(key.kind, full, node, names)
         if key.many:
@@ -374,6 +385,14 @@ class Binder:
         found = {name: self._read(key.kind, f"{path}.{name}", reference) for name, reference in given.items()}
         self.entries += [Entry(f"{path}.{name}", _shown(found[name]), given[name].origin) for name in found]
         return found
+
+    def _tree(self, full: str, node: Node | None) -> dict[str, Any]:
+        """Return a mapping as YAML has it; left empty it has nothing in it."""
+        found = {} if node is None else plain(node, full)
+        if not isinstance(found, dict | None):
+            raise ConfigError(f"{'' if node is None else node.origin}: {full} must be a mapping of names to values")
+        self.entries.append(Entry(full, _shown(", ".join(found or ())), "default" if node is None else node.origin))
+        return found or {}
 
     def _reference(self, full: str, node: Node | None, names: tuple[str, ...] | None) -> Reference | None:
         if names:

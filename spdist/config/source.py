@@ -17,7 +17,7 @@ import yaml
 
 from spdist.errors import ConfigError
 
-__all__ = ["REFERENCE", "Node", "Reference", "expand", "java_place", "read", "scalar"]
+__all__ = ["REFERENCE", "Node", "Reference", "expand", "java_place", "plain", "read", "scalar"]
 
 #: A reference to something outside of the file.
 REFERENCE = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
@@ -77,7 +77,10 @@ def read(path: Path) -> Node:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        hint = "settings are a deployment.yaml, or the directory that holds it"
+        if not path.is_absolute():
+            hint += f"; a relative path counts from {Path.cwd()}"
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}", hint=hint) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
     try:
@@ -130,6 +133,27 @@ def scalar(text: str, *, quoted: bool = False) -> Any:
         return loader.construct_object(yaml.ScalarNode(tag, text))
     finally:
         loader.dispose()
+
+
+def plain(node: Node, key: str) -> Any:
+    """Return what a tree without references means in YAML; its dates are text.
+
+    Raises
+    ------
+    ConfigError
+        It has a reference to something outside of the file.
+    """
+    if isinstance(node.content, dict):
+        return {name: plain(child, f"{key}.{name}") for name, child in node.content.items()}
+    if isinstance(node.content, list):
+        return [plain(child, f"{key}[{number}]") for number, child in enumerate(node.content)]
+    for found in REFERENCE.finditer(node.content):
+        if found[1] in ("env", "file"):
+            raise ConfigError(
+                f"{node.origin}: {key} has the reference {found[0]}, and what it stands for would be stored in clear",
+                hint="give the name of the variable or file, and read it where it is used",
+            )
+    return scalar(node.content, quoted=node.quoted)
 
 
 def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> Reference:

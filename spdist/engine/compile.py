@@ -29,7 +29,7 @@ from spdist.engine.shards import lowest_positions
 from spdist.engine.source import LogDataSource
 from spdist.engine.tasks import COUNTERS, rejected_column, route_batch, run_batch, run_routed_batch
 
-__all__ = ["OBSERVED", "start_query"]
+__all__ = ["OBSERVED", "own_workers", "start_query"]
 
 #: How the counters of partitions become one, where that is not their sum.
 _TOTALS: dict[str, Callable[[str], Any]] = {"clock": F.min, "latest": F.max, "memory_bytes": F.max}
@@ -60,7 +60,7 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
     if settings.kafka:
         host.need_kafka()
     with host.lock:
-        with _own_workers(session, settings.name):
+        with own_workers(session, settings.name):
             islands = _islands(_records(host, settings), settings)
         totals = (_TOTALS.get(name, F.sum)(name).alias(name) for name in _counters(settings))
         observed = islands.observe(OBSERVED, *totals)
@@ -125,12 +125,12 @@ def _island(routed: DataFrame, settings: QuerySettings, number: int, counters: s
 
     Tasks of one step would take turns with their workers, and each time replay what the other has done.
     """
-    with _own_workers(routed.sparkSession, f"{settings.name} {number}"):
+    with own_workers(routed.sparkSession, f"{settings.name} {number}"):
         return routed.mapInArrow(lambda batches: run_routed_batch(settings, number, batches), counters)
 
 
 @contextmanager
-def _own_workers(session: SparkSession, name: str) -> Iterator[None]:
+def own_workers(session: SparkSession, name: str) -> Iterator[None]:
     """Have what is made of data frames inside run in Python workers of that name, which keep state in memory."""
     environment = session.sparkContext.environment
     before = environment.get(INSTANCE)

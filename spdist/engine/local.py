@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from spdist.engine.carrying import carry_over, read_state, write_state
+from spdist.engine.contents import Contents, Inside, contents_of
 from spdist.engine.elements import Elements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
@@ -19,6 +20,7 @@ from spdist.engine.jumps import Jumps
 from spdist.engine.kept import catalog_of, make_stores, parts_of
 from spdist.engine.outside import outside_stores
 from spdist.engine.parts import Part, Parts
+from spdist.engine.recorded import Recording, collected, play
 from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
 from spdist.extension import catalog
@@ -34,12 +36,13 @@ from spdist.operators.on_demand import Answer, OnDemandQueries
 from spdist.operators.output import QueryObserver
 from spdist.operators.plans import ReceiveEvents
 from spdist.operators.stores import OutsideStores
+from spdist.operators.table import Table
 from spdist.operators.triggers import Triggers
 from spdist.planning.fingerprints import ElementChange
 from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker
 
-__all__ = ["LocalApp", "run", "run_checked"]
+__all__ = ["LocalApp", "run", "table_rows"]
 
 #: Rank of the wake-up that starts the app.
 _FIRST = (-1, 0)
@@ -76,13 +79,6 @@ class LocalApp:
     Events are trusted: a row is a tuple with as many values as the stream has attributes, of their types. A query that
     fails on an event loses it, for itself and for the receivers after it; `failures` counts such
     events, unless the stream's ``@OnError`` takes them: then they are in the fault stream, or in `errors`.
-
-    Examples
-    --------
-    >>> from spdist.engine.local import run
-    >>> app = "define stream S (v int); from S[v > 1] select v * 10 as w insert into Out;"
-    >>> run(app, {"S": [(1000, (1,)), (1001, (2,))]})
-    {'Out': [(1001, (20,))]}
     """
 
     def __init__(
@@ -128,6 +124,10 @@ class LocalApp:
         due = self._timers.next_due if self._started else None
         return due if due != BEFORE_ALL_TIME else self.clock
 
+    def next_busy(self, until_ms: int) -> int | None:
+        """When the next timer is due that does something, as far as that is known; None where not until `until_ms`."""
+        return self._timers.next_busy(until_ms) if self._started else None
+
     @property
     def failures(self) -> Failures:
         """The events that were lost because a query failed on them."""
@@ -163,8 +163,7 @@ class LocalApp:
     def _move(self, to_ms: int) -> None:
         self.start(to_ms)
         self._timers.fire_until(to_ms)
-        if to_ms > self._clock.now:
-            self._clock.now = to_ms
+        self._clock.now = max(self._clock.now, to_ms)
 
     # Events.
 
@@ -270,6 +269,12 @@ class LocalApp:
             raise undefined("query", name, None, plans)
         plans[name].observers.append(callback)
 
+    def contents(self, most: int = 50, key: str | None = None) -> Contents:
+        """Return what it holds now, for people: so many rows of each part at most, of all keys of partitions or one."""
+        states = self._parts.states()
+        inside = Inside(self.checked, self._clock.now, self._elements.plans, self._stores, states, self._heap)
+        return contents_of(inside, most, key)
+
     # State.
 
     @cached_property
@@ -291,10 +296,8 @@ class LocalApp:
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
-        held = self._elements.held_rows()
-        for store in self._stores.values():
-            held += store.held_rows() if isinstance(store, HoldsRows) else count_rows(store.snapshot())
-        return held
+        rows = (s.held_rows() if isinstance(s, HoldsRows) else count_rows(s.snapshot()) for s in self._stores.values())
+        return sum(rows, self._elements.held_rows())
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state by that of a snapshot; the app goes on from there.
@@ -347,6 +350,12 @@ class LocalApp:
             self._home.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
 
 
+def table_rows(app: LocalApp) -> dict[str, list[Row]]:
+    """Return the rows of an app's tables in memory, by id; of those with ``@Store`` nothing."""
+    kept = app._stores.items()
+    return {id: [row for _, row in store.contents()] for id, store in kept if isinstance(store, Table)}
+
+
 def run(
     text: str,
     events: Mapping[str, Iterable[Arrival]],
@@ -371,22 +380,12 @@ def run(
     dict of str to list of (timestamp, row)
         The events of each stream that queries write, in the order in which they came.
     """
-    return run_checked(check(parse(text), catalog(scripts), text), events, until)
-
-
-def run_checked(
-    checked: CheckedApp, events: Mapping[str, Iterable[Arrival]], until: int | None = None
-) -> dict[str, list[Arrival]]:
-    """Run a checked app on recorded events, whose rows are of their streams' types; see `run`."""
+    checked = check(parse(text), catalog(scripts), text)
     app = LocalApp(checked, stores=outside_stores(checked))
-    out: dict[str, list[Arrival]] = {}
-    for query in app.checked.queries + tuple(q for p in app.checked.partitions for q in p.queries):
-        if query.target in app.checked.streams and query.target not in out:
-            collected = out[query.target] = []
-            app.subscribe(query.target, lambda ts, row, into=collected: into.append((ts, row)))  # type: ignore[misc]
-    merged = [(ts, stream, tuple(row)) for stream, arrivals in events.items() for ts, row in arrivals]
-    for timestamp, stream, row in sorted(merged, key=lambda event: event[0]):
-        app.send(stream, timestamp, row)
-    if until is not None:
-        app.advance(until)
-    return out
+    out = collected(app)
+    given = {}
+    for stream, arrivals in events.items():
+        listed = list(arrivals)
+        given[stream] = Recording([ts for ts, _ in listed], [tuple(row) for _, row in listed])
+    play(app, given, until)
+    return {stream: list(zip(one.times, one.rows, strict=True)) for stream, one in out.items()}

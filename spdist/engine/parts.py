@@ -67,7 +67,8 @@ class Parts:
         self.fingerprints = {element.id: element.fingerprint for element in elements}
         self._checked = checked
         self._clock = clock
-        self._parts = {known[place]: part for place, part in found.items() if place in known}
+        self._places = {place: known[place] for place in found if place in known}
+        self._parts = {id: found[place] for place, id in self._places.items()}
         self._fresh: list[str] = []
 
     def snapshot(self) -> dict[str, Any]:
@@ -80,6 +81,10 @@ class Parts:
             "sequences": dict(clock.sequences),
             "parts": {id: part.snapshot() for id, part in self._parts.items() if id not in self._fresh},
         }
+
+    def states(self) -> dict[tuple[str, str], Any]:
+        """Return the state of each part by kind and key, but of those that are still to begin."""
+        return {place: self._parts[id].snapshot() for place, id in self._places.items() if id not in self._fresh}
 
     def take_over(self, state: Mapping[str, Any], running: bool, clear: Callable[[], None]) -> bool:
         """Take over a state; return whether something is to begin without one, when `start_fresh` is called.

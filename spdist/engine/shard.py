@@ -86,6 +86,8 @@ class Shard:
         query with others, whose records make most of its batches.
     messages : frozenset of str
         The topics of users' own sources, whose records can be cut.
+    commits : bool
+        Whether the outputs of a batch are durable before the next one begins: only that batch returns them again.
 
     State
     -----
@@ -102,6 +104,7 @@ class Shard:
         *,
         skips_idle: bool = False,
         messages: frozenset[str] = frozenset(),
+        commits: bool = False,
     ) -> None:
         self.store = store
         self.ownership = Ownership(store, opening.owner)
@@ -112,6 +115,7 @@ class Shard:
         self.since = SinceSnapshot(policy or SnapshotPolicy())
         self._skips_idle = skips_idle
         self._messages = messages
+        self._commits = commits
         #: Of segment `version`.
         self._batch = -1
         self._positions: Positions = {}
@@ -162,8 +166,12 @@ class Shard:
         if self._early is not None:
             self.forget()
         self._running, self._taken, self._before = batch, [], None
-        if batch == 0 or self.island is None or self._batch >= batch:
+        if batch == 0 or not self.is_before(batch):
             self._load(batch)
+
+    def is_before(self, batch: int) -> bool:
+        """Tell whether the state in memory is one of before batch number `batch`."""
+        return self.island is not None and self._batch < batch
 
     def forget(self) -> None:
         """Forget the state in memory: the next batch loads it, and puts out again what was not published."""
@@ -195,8 +203,7 @@ class Shard:
         """
         batch, records, island, stored = self._running, tuple(self._taken), self._early, False
         self.ownership.begin_append()
-        if sent:
-            self._on_their_way = ()
+        self._on_their_way = () if sent else self._on_their_way
         if island is None and self._skips_idle and not closing and self._nothing_new(batch, records):
             return self._handed_over([])
         if island is not None and self._is_first(segment := self._made(batch, records, tick, positions, closing)):
@@ -258,8 +265,7 @@ class Shard:
     def _nothing_new(self, batch: int, records: Sequence[Record]) -> bool:
         if batch == 0 or self._known().passes_time or self._fresh(records):
             return False
-        if self.store.path("segment", self.version + 1).exists():
-            self._catch_up(batch)  # what is counted must not fall behind what another process has counted
+        self._catch_up(batch)  # what is counted must not fall behind what another process has counted
         return True
 
     def _made(self, batch: int, fresh: tuple[Record, ...], tick: int, positions: Positions, closing: bool) -> Segment:
@@ -346,7 +352,9 @@ class Shard:
                     hint="restore a revision of this group",
                 )
             named = self._named(segment.number)
-            kept[segment.number] = island.process(segment.records, segment.tick, named, segment.closing)
+            outputs = island.process(segment.records, segment.tick, named, segment.closing)
+            if not self._commits:
+                kept[segment.number] = outputs
         if segment.base:
             island.publisher.went_back()
         island.intake.undone.add(segment.undone)

@@ -9,7 +9,7 @@ key, and of equal keys only one.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from spdist.transports.base import Record
 from spdist.transports.payload import PLACE, Payload, column_values
 from spdist.transports.routing import key_text
 
-__all__ = ["Splitter", "shard_of"]
+__all__ = ["Splitter", "shard_of", "shards_of"]
 
 
 def shard_of(text: str, shards: int) -> int:
@@ -31,6 +31,25 @@ def shard_of(text: str, shards: int) -> int:
     Another hash than that of partitions: else all keys of a topic partition would meet in few shards.
     """
     return zlib.crc32(text.encode("utf-8", "surrogatepass")) % shards
+
+
+def shards_of(column: Any, text: Callable[[Any], str], shards: int, metadata: dict[bytes, bytes] | None = None) -> Any:
+    """Return the shard of each value of an attribute's column, as an Arrow array; of equal ones only one is looked at.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        The values.
+    text : Callable
+        Writes one; see `spdist.transports.routing.key_text`.
+    shards : int
+        How many there are.
+    metadata : dict, optional
+        Of the column's field.
+    """
+    coded = column.dictionary_encode()
+    known = [shard_of(text(value), shards) for value in column_values(coded.dictionary, metadata)]
+    return pa.array(known, pa.int32()).take(coded.indices).fill_null(shard_of(text(None), shards))
 
 
 class Splitter:
@@ -95,13 +114,9 @@ class Splitter:
         if self._key is None:
             first = record.seq if record.producer else record.offset
             return ((first + row) % self._shards for row in range(batch.num_rows))
-        field = batch.schema.field(self._key)
-        column = batch.column(self._key).dictionary_encode()
-        known = [
-            shard_of(self._text(value), self._shards) for value in column_values(column.dictionary, field.metadata)
-        ]
-        missing = shard_of(self._text(None), self._shards)
-        return (missing if index is None else known[index] for index in column.indices.to_pylist())
+        metadata = batch.schema.field(self._key).metadata
+        found: list[int] = shards_of(batch.column(self._key), self._text, self._shards, metadata).to_pylist()
+        return found
 
 
 def _part(record: Record, value: bytes) -> Record:

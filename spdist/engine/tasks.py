@@ -8,7 +8,6 @@ between groups, that drop repeats by their numbers, would never see.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from spdist.engine.arrivals import Arrivals
 from spdist.engine.beside import Behind, beside
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
 from spdist.engine.island import Output
-from spdist.engine.memory import check_memory, resident_bytes
+from spdist.engine.memory import check_memory, collect_rarely, resident_bytes, set_aside
 from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
 from spdist.engine.sending import open_outlets
@@ -53,10 +52,6 @@ def rejected_column(number: int) -> str:
 
 #: Rows of an Arrow batch on the way to the islands' partitions.
 _ROUTED_ROWS = 1000
-#: Objects made between two looks for those that only refer to each other.
-_LOOK_EACH = 50_000
-#: Batches between two looks at what has been set aside.
-_LOOK_AT_ALL_EACH = 500
 #: How long a thread that reads waits for the one that processes: it lets go of the interpreter's lock many times for
 #: less than the 5 ms that are usual.
 _TURN_S = 0.001
@@ -68,8 +63,7 @@ class _Kept:
     """The live state of the shards, by partition; where outputs go; who reads what."""
 
     def __init__(self, settings: QuerySettings) -> None:
-        # Almost nothing that a batch makes refers to itself: looking for that at each turn costs a third of the time.
-        gc.set_threshold(_LOOK_EACH, 20, 100)
+        collect_rarely()
         sys.setswitchinterval(_TURN_S)
         self.settings = settings
         self.hosted: dict[int, HostedShards] = {}
@@ -202,19 +196,6 @@ def _kept(settings: QuerySettings) -> _Kept:
     return _KEPT[settings.checkpoint]
 
 
-def _set_aside(batch: int) -> None:
-    """Take what is there for what stays, at the beginning of a batch: nobody looks whether it refers to itself.
-
-    Spark's worker looks through all objects after each task, while nothing else can go on: a tenth of a second for the
-    modules alone, and more for the state. So it finds what the batch has made. Of what has been set aside that which is
-    only kept by itself is found once in many batches.
-    """
-    if batch and batch % _LOOK_AT_ALL_EACH == 0:
-        gc.unfreeze()
-        gc.collect()
-    gc.freeze()
-
-
 def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     """Run one batch of all shards in a task: records to segments, state and topics; yield the counters."""
     arrow_without_pandas()
@@ -258,7 +239,7 @@ def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[
 
 def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterator[Any]:
     number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
-    _set_aside(number)
+    set_aside(number)
     shards = kept.shards(partition)
     check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
 

@@ -8,16 +8,17 @@
 - A kernel whose papermill is gone, even by ``kill -9``, ends, with every process that it started.
 - A kernel that dies leaves its mark in the saved notebook.
 
-In the notebook, ``with stop_signal() as stop:`` gives the event to wait for.
+In the notebook, ``with stop_signal() as stop:`` gives the event to wait for, and `exit_value` gives a value back.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from spdist.headless.exchange import exit_value, job_parameters
 from spdist.headless.signals import stop_signal
 
-__all__ = ["SpdistEngine", "stop_signal"]
+__all__ = ["SpdistEngine", "exit_value", "job_parameters", "stop_signal"]
 
 
 class SpdistEngine:

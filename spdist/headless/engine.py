@@ -23,13 +23,11 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from spdist.errors import ConfigError, NotebookError
-from spdist.headless.parameters import check_parameters, read_parameters
+from spdist.headless.parameters import check_parameters, parameters_of
+from spdist.headless.signals import INTERRUPT_S, grace_s
 
 __all__ = ["execute"]
 
-#: Seconds from SIGTERM to the interrupt, and from the interrupt to the kill. Kubernetes allows 30 in all.
-_GRACE_S = 15.0
-_INTERRUPT_S = 5.0
 _PREPARE = "from spdist.headless.signals import prepare_kernel as _p; _p({parent}); del _p"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -48,8 +46,7 @@ def execute(nb: Any, kernel_name: str, **options: Any) -> Any:
 
 def _check(nb: Any) -> None:
     given = nb.metadata.get("papermill", {}).get("parameters") or {}
-    source = next((cell.source for cell in nb.cells if "parameters" in cell.metadata.get("tags", [])), "")
-    check_parameters(read_parameters(source), given)
+    check_parameters(parameters_of(nb.cells), given)
 
 
 class _Engine(NBClientEngine):  # type: ignore[misc]
@@ -106,7 +103,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
         NotebookError
             The kernel died or was killed, and the notebook says so too; or this process was told to stop too early.
         """
-        self.ladder = _Ladder(_grace_s())
+        self.ladder = _Ladder(grace_s())
         self.on_notebook_start = self._prepare
         try:
             with self.ladder.listening():
@@ -223,7 +220,7 @@ class _Ladder:
                 seconds = self._grace_s
             elif step is signal.SIGINT:
                 logger.warning(f"{why}: interrupting the kernel")
-                seconds = _INTERRUPT_S
+                seconds = INTERRUPT_S
             else:
                 logger.error(f"{why}: killing the kernel and what it started")
                 self.killed = f"the kernel did not stop when it was asked and interrupted, so it was killed ({why})"
@@ -239,14 +236,3 @@ def _send(pid: int, number: signal.Signals) -> None:
             os.kill(pid, number)
     except ProcessLookupError:
         pass  # it ended by itself meanwhile
-
-
-def _grace_s() -> float:
-    text = os.environ.get("SPDIST_STOP_GRACE_S", "")
-    try:
-        seconds = float(text) if text else _GRACE_S
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise ConfigError(f"environment SPDIST_STOP_GRACE_S must be a number of seconds, not {text!r}")
-    return seconds

@@ -9,13 +9,13 @@ import ast
 import difflib
 import io
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spdist.errors import NotebookError
 
-__all__ = ["Parameter", "check_parameters", "read_parameters"]
+__all__ = ["Parameter", "check_parameters", "parameters_of", "read_parameters"]
 
 #: papermill adds these itself (``--inject-paths``).
 _BUILT_IN = frozenset({"PAPERMILL_INPUT_PATH", "PAPERMILL_OUTPUT_PATH"})
@@ -58,6 +58,11 @@ class Parameter:
         if isinstance(value, bool):
             return bool in self.types
         return isinstance(value, self.types) or (isinstance(value, int) and float in self.types)
+
+
+def parameters_of(cells: Iterable[Any]) -> dict[str, Parameter]:
+    """Return the parameters that the cell tagged ``parameters`` defines, if any; raises as `read_parameters`."""
+    return read_parameters(next((one.source for one in cells if "parameters" in one.metadata.get("tags", [])), ""))
 
 
 def read_parameters(source: str) -> dict[str, Parameter]:
@@ -116,8 +121,10 @@ def _annotated(annotation: ast.expr) -> tuple[type, ...]:
     return (_TYPES[name],) if name in _TYPES else ()
 
 
-def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> None:
-    """Check that each of `given` is one of `known`, and of its type.
+def check_parameters(
+    known: Mapping[str, Parameter], given: Mapping[str, Any], as_text: str = "`-r {name} …` gives it as text"
+) -> None:
+    """Check that each of `given` is one of `known`, and of its type; `as_text` says how text is given.
 
     Raises
     ------
@@ -136,7 +143,7 @@ def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -
                 dict.fromkeys("None" if one is type(None) else one.__name__ for one in known[name].types)
             )
             text = f"parameter {name!r} must be {expected}, not {type(value).__name__} ({value!r})"
-            wrong.append(text + (f"; `-r {name} …` gives it as text" if expected == "str" else ""))
+            wrong.append(text + (f"; {as_text.format(name=name)}" if expected == "str" else ""))
     if wrong:
         raise NotebookError("; ".join(wrong), hint=_listing(known))
 

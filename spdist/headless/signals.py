@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["prepare_kernel", "stop_signal"]
+from spdist.errors import ConfigError
+
+__all__ = ["INTERRUPT_S", "grace_s", "prepare_kernel", "stop_signal"]
+
+#: Seconds from SIGTERM to the interrupt, and from the interrupt to the kill. Kubernetes allows 30 in all.
+_GRACE_S = 15.0
+INTERRUPT_S = 5.0
 
 #: Set by a SIGTERM that came while nobody waited for it; the next `stop_signal` finds it.
 _pending = threading.Event()
@@ -61,6 +67,24 @@ def stop_signal() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def grace_s() -> float:
+    """Return how many seconds a kernel that is asked to stop has until it is interrupted: ``SPDIST_STOP_GRACE_S``.
+
+    Raises
+    ------
+    ConfigError
+        That is no number of seconds.
+    """
+    text = os.environ.get("SPDIST_STOP_GRACE_S", "")
+    try:
+        seconds = float(text) if text else _GRACE_S
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ConfigError(f"environment SPDIST_STOP_GRACE_S must be a number of seconds, not {text!r}")
+    return seconds
 
 
 def prepare_kernel(parent: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from textwrap import shorten
 
 from spdist.language import ast
 from spdist.language.scope import Scope
 from spdist.language.scripts import Script
 from spdist.language.types import Schema
+from spdist.look import Shown, headline_html, number_of, table_html, table_text
 
 __all__ = ["CheckedAggregation", "CheckedApp", "CheckedPartition", "CheckedQuery", "PurgeSetting"]
 
@@ -134,8 +136,8 @@ class ClockSetting:
 
 
 @dataclass(frozen=True)
-class CheckedApp:
-    """An app in which every name is known and every expression has a type.
+class CheckedApp(Shown):
+    """An app in which every name is known and every expression has a type; shows itself as a table of its parts.
 
     Parameters
     ----------
@@ -157,6 +159,8 @@ class CheckedApp:
         The functions that the app defines, by name.
     clock : ClockSetting
         How the clock moves.
+    picture : callable, optional
+        Draws the app in its HTML; planning knows how, a layer above, so `spdist.check` gives it.
     """
 
     app: ast.SiddhiApp
@@ -170,6 +174,7 @@ class CheckedApp:
     aggregated: Mapping[str, CheckedAggregation] = field(default_factory=dict)
     scripts: Mapping[str, Script] = field(default_factory=dict)
     clock: ClockSetting = field(default_factory=ClockSetting)
+    picture: Callable[[CheckedApp], str] | None = field(default=None, compare=False)
 
     @cached_property
     def queries(self) -> tuple[CheckedQuery, ...]:
@@ -184,7 +189,52 @@ class CheckedApp:
     @property
     def joined(self) -> frozenset[str]:
         """Ids of what joins look into: the streams, tables, windows and aggregations on their sides."""
-        inside = (query for partition in self.partitions for query in partition.queries)
-        inputs = (query.query.input for query in (*self.queries, *inside))
+        inputs = (query.query.input for query in self._all_queries())
         sides = (side for one in inputs if isinstance(one, ast.JoinInput) for side in (one.left, one.right))
         return frozenset(side.input.stream.id for side in sides)
+
+    def _all_queries(self) -> Iterator[CheckedQuery]:
+        """Yield the queries, those of partitions too, in the order of the text."""
+        for element in self.elements:
+            yield from element.queries if isinstance(element, CheckedPartition) else (element,)
+
+    # How it shows itself.
+
+    def __repr__(self) -> str:
+        return f"CheckedApp({self._headline()})"
+
+    def __str__(self) -> str:
+        rows = [(*row[:2], shorten(row[2], _SHOWN, placeholder=" …)"), row[3]) for row in self._rows()]
+        return table_text(_HEAD, rows, title=self._headline())
+
+    def _repr_html_(self) -> str:
+        table = headline_html(self._headline()) + table_html(_HEAD, self._rows())
+        return table + (self.picture(self) if self.picture is not None else "")
+
+    def _headline(self) -> str:
+        counts = [number_of(len(ids), kind) for kind, ids in self._defined() if ids]
+        counts.append(number_of(sum(1 for _ in self._all_queries()), "query", "queries"))
+        return f"{self.name} ({'event time' if self.playback else 'live'}): {', '.join(counts)}"
+
+    def _defined(self) -> tuple[tuple[str, Mapping[str, Schema]], ...]:
+        return (
+            ("stream", self.streams),
+            ("table", self.tables),
+            ("window", self.windows),
+            ("aggregation", self.aggregations),
+        )
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield kind, name, attributes and flow of everything that is defined, then of the queries."""
+        triggers = {one.name for one in self.app.definitions if isinstance(one, ast.TriggerDefinition)}
+        for kind, ids in self._defined():
+            for id, schema in ids.items():
+                yield "trigger" if id in triggers else kind, id, str(schema), ""
+        for query in self._all_queries():
+            inputs = (node.stream.id for node in query.query.input.walk() if isinstance(node, ast.SingleInput))
+            yield "query", query.name, str(query.output), f"{', '.join(dict.fromkeys(inputs))} → {query.target}"
+
+
+_HEAD = ("kind", "name", "attributes", "flow")
+#: Characters of attributes that the text shows.
+_SHOWN = 80

@@ -150,6 +150,5 @@ def _together(errors: Sequence[SiddhiAppError], text: str) -> SiddhiAppError:
     ordered = sorted(errors, key=lambda error: error.span.start if error.span else -1)
     if len(ordered) == 1:
         return ordered[0]
-    listed = [f"{n}. {error}" for n, error in enumerate(ordered, 1)]
     least = "at least " if len(ordered) >= MOST_ERRORS else ""
-    return SiddhiAppError("\n".join([f"The app has {least}{len(ordered)} errors", *listed]), errors=tuple(ordered))
+    return SiddhiAppError.of_all(f"The app has {least}{len(ordered)} errors", ordered)

@@ -10,11 +10,13 @@ Source: io.siddhi.core.util.parser.ExpressionParser, verified on the engine.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, Span
 from spdist.language import ast
 from spdist.language.catalog import Catalog
+from spdist.language.format_expressions import format_expression
 from spdist.language.scope import Scope, undefined, unknown_extension
 from spdist.language.types import Type
 
@@ -31,6 +33,9 @@ __all__ = [
 
 #: After so many errors checking ends: nobody reads more, and each costs a search for similar names.
 MOST_ERRORS = 100
+#: Characters of an expression that a hint repeats.
+_SHORT = 40
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _ARITHMETIC = ("+", "-", "*", "/", "%")
 _WIDEST_FIRST = (Type.DOUBLE, Type.FLOAT, Type.LONG, Type.INT)
 
@@ -166,6 +171,8 @@ class _Typing:
         try:
             return resolver(types, expressions)
         except SiddhiAppError as error:
+            if call.star and call.id == "count":
+                error.hint = "In SiddhiQL this is written count()."
             self.errors.append(located(error, call.span))
             return None
 
@@ -201,19 +208,24 @@ class _Typing:
             )
         elif left is right:
             hint = f"A {left} can only be compared with == and !=."
+        elif Type.STRING in (left, right) and (left.numeric or right.numeric):
+            hint = _text_hint(node, left, right)
+        elif Type.BOOL in (left, right):
+            hint = "A bool is compared with true or false, without quotes."
         self._fail(f"'{node.op}' does not compare {left} with {right}", node.span, hint)
 
     def _condition(self, operand: ast.Expression, what: str) -> Type:
         kind = self.type(operand)
         if kind is not None and kind is not Type.BOOL:
-            self._fail(f"'{what}' needs a bool, this is {_article(kind)}", operand.span)
+            hint = f"Compare it with something, such as {_compared(operand, kind)}."
+            self._fail(f"'{what}' needs a bool, this is {_article(kind)}", operand.span, hint)
         return Type.BOOL
 
     def _in(self, node: ast.In) -> Type:
         table = next((table for table in self._scope.tables if table.name == node.table), None)
         if table is None:
             names = [table.name for table in self._scope.tables]
-            self.errors.append(undefined("table", node.table, node.span, names))
+            self.errors.append(undefined("table", node.table, _end_of(node.span, node.table), names))
             return Type.BOOL
         outside = self._scope
         self._scope = dataclasses.replace(outside.with_table(table), missing=AppValidationError)
@@ -230,6 +242,42 @@ def located(error: SiddhiAppError, span: Span | None) -> SiddhiAppError:
     if error.span is None:
         error.span = span
     return error
+
+
+def _text_hint(node: ast.Binary, left: Type, right: Type) -> str:
+    """Say how a text and a number are compared: by writing the one that stands there as the other, else converted."""
+    text, number, kind = (node.left, node.right, right) if left is Type.STRING else (node.right, node.left, left)
+    converted = f"convert({_short(text)}, '{kind}')"
+    if isinstance(text, ast.Literal):
+        written = str(text.value).strip()
+        if _NUMBER.fullmatch(written):
+            return f"Write {written} without quotes."
+        return f"A number is compared with a number; convert({_short(number)}, 'string') is its text."
+    if isinstance(number, ast.Literal) and node.op in ("==", "!="):
+        return f"Write '{number.value}' in quotes to compare texts, or {converted} to compare numbers."
+    return f"Compare numbers: {converted}."
+
+
+def _compared(operand: ast.Expression, kind: Type) -> str:
+    other = "'text'" if kind is Type.STRING else "0"
+    return f"{_short(operand)} {'==' if kind is Type.STRING else '!='} {other}"
+
+
+def _short(expression: ast.Expression) -> str:
+    """Return an expression as SiddhiQL where that is short."""
+    try:
+        text = format_expression(expression)
+    except SiddhiAppError:  # SiddhiQL has no way to write it
+        return "a"
+    return text if len(text) <= _SHORT else "a"
+
+
+def _end_of(span: Span | None, name: str) -> Span | None:
+    """Return the place of `name`, which `span` ends with."""
+    if span is None or span.end_column <= len(name):
+        return span
+    start, column = span.end - len(name), span.end_column - len(name)
+    return Span(span.end_line, column, span.end_line, span.end_column, start, span.end)
 
 
 def _article(kind: Type) -> str:

@@ -12,7 +12,7 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedAggregation
 from spdist.language.expressions import MOST_ERRORS, find_errors, uses_aggregator, written_out
-from spdist.language.scope import Scope, Source, undefined
+from spdist.language.scope import Scope, Source, suggestion, undefined
 from spdist.language.scripts import Script
 from spdist.language.types import Schema, Type
 
@@ -92,7 +92,8 @@ class Names:
             if stream.fault and stream.name in self.streams:
                 error.hint = f"Put @OnError(action='STREAM') on the definition of '{stream.name}'."
             elif stream.inner and self.inner is not None:
-                error.hint = error.hint or "An inner stream must be written by an earlier query of the same partition."
+                close = suggestion(stream.id, known)
+                error.hint = close or "An inner stream must be written by an earlier query of the same partition."
             self.report(error)
         return schema
 

@@ -6,6 +6,7 @@ them. Its tables are lark's, written down beforehand (`spdist.language.tables`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +22,7 @@ from spdist.language.tables import load_tables
 if TYPE_CHECKING:
     from spdist.language.build_expressions import Branch
 
-__all__ = ["parse", "parse_expression", "parse_on_demand", "read_time"]
+__all__ = ["following", "parse", "parse_expression", "parse_on_demand", "read_time"]
 
 
 def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.SiddhiApp:
@@ -69,6 +70,13 @@ def parse_on_demand(text: str, variables: Mapping[str, str] | None = None) -> as
     return query
 
 
+def following(text: str) -> frozenset[str] | None:
+    """Return the grammar's terminals that may come behind the beginning of an app; None where it is none already."""
+    # No token begins with this sign, so the parser stops there and says what it would have taken.
+    stop = _machine().run(f"{text}\n\0", "app")
+    return stop.expected if isinstance(stop, Stop) and stop.position > len(text) else None
+
+
 @cache
 def _machine() -> Machine:
     return Machine(load_tables())
@@ -78,12 +86,24 @@ def _parse(text: str, start: str, variables: Mapping[str, str] | None) -> Any:
     expanded, places = expand(text, variables)
     tree = _machine().run(expanded, start)
     if isinstance(tree, Stop):
-        raise _located(tree, expanded, places)
+        raise _path_given(text) or _located(tree, expanded, places)
     try:
         return AppBuilder(places, expanded).build(cast("Branch", tree))
     except RecursionError:
         whole = places.span(0, len(expanded))
         raise SiddhiSyntaxError("The text is nested too deeply", span=whole, text=text) from None
+
+
+#: A name of a file, or a path: one line without what every app has.
+_PATH = re.compile(r"\s*([^\s;(){}@'\"]+\.siddhi(ql)?|[^\s;(){}@'\"]*[/\\][^;(){}@'\"\r\n]*\.\w+)\s*")
+
+
+def _path_given(text: str) -> SiddhiSyntaxError | None:
+    """Return the error for a path in the place of a text."""
+    if (path := _PATH.fullmatch(text)) is None:
+        return None
+    message = f"'{path.group(1)}' is a path, not the text of an app"
+    return SiddhiSyntaxError(message, hint=f"Read the file: Path({path.group(1)!r}).read_text()")
 
 
 def _located(stop: Stop, expanded: str, places: Places) -> SiddhiSyntaxError:

@@ -15,7 +15,7 @@ from spdist.errors import (
     UndefinedNameError,
     UnknownExtensionError,
 )
-from spdist.language import ast
+from spdist.language import ast, foreign
 from spdist.language.types import Schema, Type
 
 __all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined", "unknown_extension"]
@@ -304,10 +304,24 @@ def undefined(
     known: Iterable[str],
     kind: type[UndefinedNameError] = UndefinedNameError,
 ) -> UndefinedNameError:
-    """Return the error for a name that is not known, with the most similar one that is."""
-    return kind(f"There is no {what} '{name}'", span=span, hint=suggestion(name, known))
+    """Return the error for a name that is not known, with the most similar one that is, or how to define it."""
+    names = sorted(set(known))
+    hint = suggestion(name, names) or _definition_hint(what, name, names, writing=span is not None)
+    return kind(f"There is no {what} '{name}'", span=span, hint=hint)
+
+
+def _definition_hint(what: str, name: str, known: Sequence[str], *, writing: bool) -> str:
+    """Say how to define a name that is like no other, and which there are; where an app is `writing`, not running."""
+    listed = f"{', '.join(known[:_SHOWN])}{' …' if len(known) > _SHOWN else ''}"
+    there = f"there is {listed}" if known else f"there is no {what} yet" if writing else f"there is no {what}"
+    kinds = [kind for kind in ("stream", "table") if kind in what]
+    if not writing or not kinds:
+        return f"{there[0].upper()}{there[1:]}."
+    forms = " or ".join(f"define {kind} {name.lstrip('#!')} (a int, b string)" for kind in kinds)
+    return f"Define it in front of the queries: {forms}; {there}."
 
 
 def unknown_extension(what: str, id: str, span: Span | None, known: Iterable[str]) -> UnknownExtensionError:
     """Return the error for a function, window or the like that nobody has registered, with the most similar one."""
-    return UnknownExtensionError(f"There is no {what} '{id}'", span=span, hint=suggestion(id, known))
+    hint = foreign.WINDOWS.get(id.lower()) if what == "window" else None
+    return UnknownExtensionError(f"There is no {what} '{id}'", span=span, hint=hint or suggestion(id, known))

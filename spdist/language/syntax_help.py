@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
+from spdist.language import foreign
+
 __all__ = ["explain", "word_at"]
 
 _SHOWN = 8
@@ -112,20 +114,6 @@ _CHOICES = {
     "TYPE": ["string", "int", "long", "float", "double", "bool", "object"],
     "DIRECTION": ["asc", "desc"],
 }
-_FOREIGN_TYPES = {
-    "bigint": "long",
-    "boolean": "bool",
-    "char": "string",
-    "decimal": "double",
-    "integer": "int",
-    "number": "double",
-    "str": "string",
-    "text": "string",
-    "timestamp": "long",
-    "varchar": "string",
-}
-_FOREIGN_OPERATORS = {"=": "==", "<>": "!=", "&&": "and", "||": "or", "&": "and", "|": "or", "!": "not"}
-_FOREIGN_UNITS = {"ms": "millisec", "s": "sec", "m": "min", "h": "hour", "d": "days", "mins": "min", "secs": "sec"}
 
 
 def word_at(text: str, position: int) -> str:
@@ -152,13 +140,23 @@ def explain(found: str, expected: Collection[str], before: str) -> tuple[str, st
         The message, and a hint where one is at hand.
     """
     what = f"Unexpected {_quoted(found)}" if found else "The text ends too early"
+    hint = _hint(found, expected, before)
     phrases = _phrases(set(expected))
     if not phrases:
-        return what, _hint(found, expected, before)
+        return what, hint
+    if hint is None and _lacks_comma(found, expected, before):
+        hint = f"Put ',' in front of {_quoted(found)} if it is one more of a list" + (
+            ", or 'as' if it names what stands before it." if "_AS" in expected else "."
+        )
+        phrases.sort(key=lambda phrase: phrase not in ("','", "'as'"))
     shown = phrases[:_SHOWN] + (["…"] if len(phrases) > _SHOWN else [])
-    return f"{what}; expected {' or '.join(shown[-2:]) if len(shown) == 2 else ', '.join(shown)}", _hint(
-        found, expected, before
-    )
+    return f"{what}; expected {' or '.join(shown[-2:]) if len(shown) == 2 else ', '.join(shown)}", hint
+
+
+def _lacks_comma(found: str, expected: Collection[str], before: str) -> bool:
+    """Tell whether two members of a list stand one behind the other."""
+    begins = re.match(r"[\w'\"`]", found) is not None
+    return "COMMA" in expected and begins and re.search(r"[\w'\"`)]\s*$", before) is not None
 
 
 def _quoted(found: str) -> str:
@@ -184,15 +182,22 @@ def _keyword(terminal: str) -> str:
 
 def _hint(found: str, expected: Collection[str], before: str) -> str | None:
     if not found:
-        return None
+        empty = {"_APP_MARK", "_DEFINE"} <= set(expected)  # as at the beginning only
+        return "The text is empty. An app begins so: define stream S (a int, b string);" if empty else None
+    if "_DEFINE" in expected and found.lower() in foreign.STATEMENTS:
+        return foreign.STATEMENTS[found.lower()]
+    if found.lower() == "where":
+        return "SiddhiQL filters in brackets behind the stream: from Stream[a > 5] select …; results with 'having'."
+    if found == ";" and "_INSERT" in expected:
+        return "Say where the events go: insert into Out;"
     if found[0] in "'\"`" and (len(found) == 1 or found[-1] != found[0]):
         return 'These quotes do not end on their line; a longer text stands in three double quotes ("""…""").'
     if "SEMICOLON" in expected and found.lower() in ("from", "define", "partition", "@"):
         return "Put ';' between definitions and queries."
     if found == ">" and before.rstrip().endswith("<"):
         found, expected = "<>", {"EQUAL"}
-    if "EQUAL" in expected and found in _FOREIGN_OPERATORS:
-        return f"In SiddhiQL this is written '{_FOREIGN_OPERATORS[found]}'."
+    if "EQUAL" in expected and found in foreign.OPERATORS:
+        return f"In SiddhiQL this is written '{foreign.OPERATORS[found]}'."
     if found in ("->", ",") and {"ARROW", "COMMA"} & set(expected):
         return "A pattern is joined by '->' throughout, a sequence by ','; the two do not mix."
     if "_JOIN" in expected and re.search(r"\bas\s+\w+\s*$", before, re.IGNORECASE):
@@ -203,10 +208,10 @@ def _hint(found: str, expected: Collection[str], before: str) -> str | None:
 
 
 def _similar(found: str, expected: Collection[str]) -> str | None:
-    if "UNIT" in expected and found in _FOREIGN_UNITS:
-        return f"Did you mean '{_FOREIGN_UNITS[found]}'?"
-    if "TYPE" in expected and found in _FOREIGN_TYPES:
-        return f"Did you mean '{_FOREIGN_TYPES[found]}'?"
+    if "UNIT" in expected and found in foreign.UNITS:
+        return f"Did you mean '{foreign.UNITS[found]}'?"
+    if "TYPE" in expected and found in foreign.TYPES:
+        return f"Did you mean '{foreign.TYPES[found]}'?"
     words = [word for terminal in expected for word in _CHOICES.get(terminal, [_keyword(terminal)])]
     close = get_close_matches(found, words, n=1, cutoff=0.7)
     return f"Did you mean '{close[0]}'?" if close else None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from spdist.look import Shown, table_html
+
 __all__ = ["Schema", "Type", "promote"]
 
 
@@ -48,7 +50,7 @@ def promote(left: Type, right: Type) -> Type | None:
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Shown):
     """Names and types of a stream's attributes, in order; a row of that stream is a tuple of the same length."""
 
     fields: tuple[tuple[str, Type], ...]
@@ -85,3 +87,9 @@ class Schema:
 
     def __str__(self) -> str:
         return "(" + ", ".join(f"{name} {kind}" for name, kind in self.fields) + ")"
+
+    def __repr__(self) -> str:
+        return f"Schema{self}"
+
+    def _repr_html_(self) -> str:
+        return table_html(("attribute", "type"), self.fields)

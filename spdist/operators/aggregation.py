@@ -9,7 +9,7 @@ our own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from spdist.errors import SiddhiTypeError, StateError, UnknownExtensionError
@@ -23,7 +23,7 @@ from spdist.operators.aggregation_order import Found, GroupOrder
 from spdist.operators.aggregation_purge import Purge
 from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.operators.aggregation_time import Calendar, granularity, time_range
-from spdist.operators.base import ALWAYS, Arrival
+from spdist.operators.base import ALWAYS, Arrival, Row
 from spdist.operators.codec import decode, encode
 from spdist.operators.finding import INDEXABLE
 from spdist.operators.handlers import Flow, plan_handlers
@@ -235,6 +235,13 @@ class Aggregation:
         view = self.reader()
         view.look(start, end, per)
         return view
+
+    def open_rows(self) -> Iterator[tuple[str, int, Row]]:
+        """Yield the rows of the open buckets: duration, start in ms, values; what is open below is not in them."""
+        for duration, buckets in zip(self.durations, self.open, strict=True):
+            for start in buckets:
+                for slots in plain_of(buckets, start).values():
+                    yield duration, start, self.buckets.row(start, slots)
 
     def contents(self) -> Iterable[Arrival]:
         """Refuse: what is read depends on a range and a duration, see `view`."""

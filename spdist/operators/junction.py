@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from spdist.errors import ClockJumpError, FeedbackError
+from spdist.errors import ClockJumpError, FeedbackError, SpdistError
+from spdist.mapping.bounds import shown
 from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
@@ -130,19 +131,38 @@ def guarded(call: Callable[[Any], None], argument: Any) -> None:
         raise failed.cause from None
 
 
-class Failures:
-    """Counts the events that were lost because a query failed on them, as Siddhi's log does."""
+#: Failures of a kind whose reasons are kept.
+_KEPT = 5
 
-    __slots__ = ("count", "latest")
+
+class Failures:
+    """Counts the events that were lost because a query failed on them, as Siddhi's log does.
+
+    State
+    -----
+    ``count``, of which ``refused`` lay too far ahead of the clock; the ``reasons`` of the first failures, and apart
+    from them the ``refusals``: five of each at most.
+    """
+
+    __slots__ = ("count", "latest", "reasons", "refusals", "refused")
 
     def __init__(self) -> None:
         self.count = 0
+        self.refused = 0
         self.latest: str | None = None
+        self.reasons: list[str] = []
+        self.refusals: list[str] = []
 
     def add(self, where: str, events: Sequence[Arrival], error: Exception) -> None:
         """Count a failure; the first one is logged with its traceback, later ones briefly."""
         self.count += len(events)
         self.latest = f"{where}: {type(error).__name__}: {error}"
+        is_refused = isinstance(error, ClockJumpError)
+        self.refused += len(events) if is_refused else 0
+        told = self.refusals if is_refused else self.reasons
+        if len(told) < _KEPT:
+            why = error.message if isinstance(error, SpdistError) else f"{type(error).__name__}: {error}"
+            told.append(f"{where}, {shown(events[0])}: {why}")
         if isinstance(error, ClockJumpError | FeedbackError):
             tell = log.warning if self.count == len(events) else log.info
             tell("dropping %d event(s) of %s: %s", len(events), where, error)

@@ -20,6 +20,9 @@ TIME = frozenset({Type.INT, Type.LONG})
 INTEGER = frozenset({Type.INT})
 
 
+_EXAMPLES = {Type.INT: "10", Type.LONG: "10L", Type.BOOL: "true", Type.STRING: "'text'", Type.DOUBLE: "0.5"}
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter: its name, the types it takes, and whether it is a constant, an attribute, or either.
@@ -45,6 +48,23 @@ class Parameter:
         if self.given_as == "attribute" and not isinstance(expression, ast.Variable):
             return f"'{self.name}' must be an attribute"
         return None
+
+    @property
+    def kind(self) -> str:
+        """What it takes, in words."""
+        if self.types == TIME and self.given_as == "constant":
+            return "a time"
+        words = " or ".join(t.value for t in Type if t in self.types)
+        if self.given_as == "attribute":
+            return f"an attribute of type {words}"
+        return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+    @property
+    def example(self) -> str:
+        """Something that it takes."""
+        if self.given_as != "constant":
+            return self.name.rpartition(".")[2]
+        return "5 sec" if self.types == TIME else next(text for t, text in _EXAMPLES.items() if t in self.types)
 
     def check(self, expression: ast.Expression) -> None:
         """Raise where a constant is too small."""
@@ -77,13 +97,20 @@ def overloads(window: str, *alternatives: tuple[Parameter, ...]) -> WindowResolv
                     parameter.check(expression)
                 return
             reasons.append(next(r for r in refusals if r))
-        forms = " or ".join(f"{window}({', '.join(p.name for p in parameters)})" for parameters in alternatives)
         given = ", ".join(t.value for t in types)
-        raise SiddhiTypeError(
-            reasons[-1] if reasons else f"'{window}' does not take ({given})", hint=f"it is written as {forms}"
-        )
+        message = reasons[-1] if reasons else f"'{window}' does not take ({given})"
+        raise SiddhiTypeError(message, hint=_written(window, alternatives, len(types)))
 
     return resolve
+
+
+def _written(window: str, alternatives: tuple[tuple[Parameter, ...], ...], count: int) -> str:
+    """Return how a window is written: its forms, an example with about `count` parameters, and their types."""
+    forms = " or ".join(f"{window}({', '.join(p.name for p in parameters)})" for parameters in alternatives)
+    nearest = min(alternatives, key=lambda parameters: abs(len(parameters) - count))
+    kinds = {p.name: p.kind for parameters in alternatives for p in parameters}
+    types = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
+    return f"it is written as {forms}, for example {window}({', '.join(p.example for p in nearest)}); {types}"
 
 
 def constant_values(expressions: tuple[ast.Expression, ...]) -> tuple[Any, ...]:

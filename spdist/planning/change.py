@@ -5,21 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from html import escape
 from typing import Any
 
 from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
+from spdist.look import Shown, number_of, table_html, table_text
 from spdist.planning.fingerprints import ElementChange, compare_elements
 from spdist.planning.topology import ExecutionGroup, Topology
 
-__all__ = ["TopologyChange", "compare"]
+__all__ = ["ElementChanges", "TopologyChange", "compare"]
+
+
+_HEAD = ("what", "becomes", "why")
+
+
+def _row(change: ElementChange) -> tuple[str, str, str]:
+    return change.label, change.becomes, change.reason
+
+
+class ElementChanges(tuple[ElementChange, ...], Shown):
+    """What becomes of the elements of an app, one by one; shows itself as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return table_text(_HEAD, map(_row, self))
+
+    def _repr_html_(self) -> str:
+        return table_html(_HEAD, map(_row, self))
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyChange:
+class TopologyChange(Shown):
     """Groups by name, their elements, and topics by name.
 
     Parameters
@@ -76,7 +95,9 @@ class TopologyChange:
             kept_topics=tuple(topics["keep"]),
             added_topics=tuple(topics["add"]),
             removed_topics=tuple(topics["remove"]),
-            elements={group: tuple(ElementChange(**one) for one in each) for group, each in data["elements"].items()},
+            elements={
+                group: ElementChanges(ElementChange(**one) for one in each) for group, each in data["elements"].items()
+            },
         )
 
     def __bool__(self) -> bool:
@@ -85,7 +106,8 @@ class TopologyChange:
 
     def __str__(self) -> str:
         if not self:
-            return f"nothing changes: {_count(self.keeps, 'group')} and {_count(self.kept_topics, 'topic')} stay"
+            groups, topics = number_of(len(self.keeps), "group"), number_of(len(self.kept_topics), "topic")
+            return f"nothing changes: {groups} and {topics} stay"
         lines = [f"  = {name} keeps its state" for name in self.keeps]
         for name, why in self.changes:
             lines += [f"  ~ {name} changes: {why}", *(f"      {one}" for one in self.elements.get(name, ()))]
@@ -97,10 +119,19 @@ class TopologyChange:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return str(self)
+        counts = (("keep", self.keeps), ("change", self.changes), ("come", self.added), ("go", self.removed))
+        return f"TopologyChange({', '.join(f'{len(names)} groups {word}' for word, names in counts if names)})"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        rows = [(f"group {name}", "keeps its state", "") for name in self.keeps]
+        for name, why in self.changes:
+            rows.append((f"group {name}", "changes", why))
+            rows += [(f"\u2003{one.label}", one.becomes, one.reason) for one in self.elements.get(name, ())]
+        rows += [(f"group {name}", "is new, and starts empty", "") for name in self.added]
+        rows += [(f"group {name}", "goes, with its state", "") for name in self.removed]
+        told = (("stays", self.kept_topics), ("is new", self.added_topics), ("goes", self.removed_topics))
+        rows += [(f"topic {name}", word, "") for word, names in told for name in names]
+        return table_html(_HEAD, rows, caption="" if self else "Nothing changes")
 
 
 def compare(before: Topology, after: Topology) -> TopologyChange:
@@ -126,14 +157,16 @@ def compare(before: Topology, after: Topology) -> TopologyChange:
     )
 
 
-def _elements(old: ExecutionGroup | None, new: ExecutionGroup | None) -> tuple[ElementChange, ...]:
+def _elements(old: ExecutionGroup | None, new: ExecutionGroup | None) -> ElementChanges:
     """Return what becomes of the elements of a group; None where it is not there."""
     before, after = (None if group is None else _checked(group.instances[0].text) for group in (old, new))
     changes = compare_elements(before, after)
     if old is None or new is None or old.parallel == new.parallel:
-        return changes
+        return ElementChanges(changes)
     why = _difference(old, new)
-    return tuple(replace(one, outcome="starts empty", reason=why) if one.outcome == "keeps" else one for one in changes)
+    return ElementChanges(
+        replace(one, outcome="starts empty", reason=why) if one.outcome == "keeps" else one for one in changes
+    )
 
 
 @lru_cache(64)
@@ -156,7 +189,3 @@ def _difference(old: ExecutionGroup, new: ExecutionGroup) -> str:
 
 def _read(group: ExecutionGroup) -> list[tuple[str, str, int]]:
     return [(one.stream, one.topic, one.partitions) for one in group.inputs]
-
-
-def _count(names: tuple[str, ...], word: str) -> str:
-    return f"{len(names)} {word}{'' if len(names) == 1 else 's'}"

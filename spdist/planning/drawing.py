@@ -10,20 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 
+from spdist.look import STATE_COLOURS, details_html, headline_html, number_of
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, Layout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology
 
-__all__ = ["STATE_COLOURS", "to_html", "to_svg", "to_text"]
+__all__ = ["to_html", "to_svg", "to_text"]
 
-#: Colours of states; legible on white and on black.
-STATE_COLOURS = {
-    "RUNNING": "#2da44e",
-    "DEPLOYING": "#bf8700",
-    "WAITING": "#8b949e",
-    "UNREACHABLE": "#bc4c00",
-    "FAILED": "#e5484d",
-}
 _WORDS = {
     Kind.TABLE: "a table in a store",
     Kind.INMEMORYTABLE: "a table in memory",
@@ -59,8 +52,8 @@ def to_text(topology: Topology, placement: Facts | None = None, states: Facts | 
     count = sum(len(group.instances) for group in topology.groups)
     clock = "event time" if topology.playback else "live"
     lines = [
-        f"{topology.app} ({clock}): {_number(len(topology.groups), 'group')}, {_number(count, 'instance')}, "
-        f"{_number(len(topology.topics), 'topic')}"
+        f"{topology.app} ({clock}): {number_of(len(topology.groups), 'group')}, {number_of(count, 'instance')}, "
+        f"{number_of(len(topology.topics), 'topic')}"
     ]
     for group in topology.groups:
         lines.append(f"  {group.name} × {group.parallel}: {group.why}")
@@ -90,21 +83,16 @@ def to_svg(topology: Topology, placement: Facts | None = None, states: Facts | N
 
 def to_html(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
     """Return the picture with a line of facts above it and the child apps folded away; parameters as in `to_text`."""
-    headline = escape(to_text(topology).splitlines()[0])
     texts = "".join(
-        f"<details><summary><code>{escape(instance.name)}</code></summary><pre>{escape(instance.text)}</pre></details>"
+        details_html(instance.name, f"<pre>{escape(instance.text)}</pre>")
         for group in topology.groups
         for instance in group.instances
     )
     return (
-        f'<div><div style="font-weight:600;margin-bottom:4px">{headline}</div>'
+        f"<div>{headline_html(to_text(topology).splitlines()[0])}"
         f'<div style="overflow-x:auto">{to_svg(topology, placement, states)}</div>'
-        f"<details><summary>SiddhiQL of the instances</summary>{texts}</details></div>"
+        f"{details_html('SiddhiQL of the instances', texts)}</div>"
     )
-
-
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _strategy(one: GroupInput) -> str:
@@ -123,7 +111,7 @@ class _Role:
 
     @property
     def words(self) -> tuple[str, ...]:
-        told = (_number(self.partitions, "partition"),)
+        told = (number_of(self.partitions, "partition"),)
         fed = "fed by a @source" if self.source else "fed from outside"
         return told + (fed,) * self.fed + ("read from outside",) * self.read
 

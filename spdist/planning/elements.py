@@ -63,10 +63,8 @@ class Problems:
         if len(self.found) == 1:
             raise self.found[0]
         if self.found:
-            listed = "\n".join(f"{number}. {error}" for number, error in enumerate(self.found[:MOST_ERRORS], 1))
             more = f"; these are the first {MOST_ERRORS}" if len(self.found) > MOST_ERRORS else ""
-            message = f"the app has {len(self.found)} problems{more}:\n{listed}"
-            raise PlanningError(message, errors=tuple(self.found[:MOST_ERRORS]))
+            raise PlanningError.of_all(f"the app has {len(self.found)} problems{more}:", self.found[:MOST_ERRORS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any, Literal
 
 from spdist.language import ast
@@ -17,6 +16,7 @@ from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.expressions import uses_aggregator
 from spdist.language.format import format_node
+from spdist.look import Shown, headline_html, note_html, number_of, table_html
 from spdist.planning.native import Obstacle
 from spdist.planning.realtime import realtime_plan
 from spdist.planning.sharding import sharding
@@ -74,7 +74,7 @@ class QueryExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Shown):
     """How an app runs; shows itself in a notebook.
 
     Parameters
@@ -115,18 +115,16 @@ class Explanation:
     def __str__(self) -> str:
         return self.to_text()
 
+    def __repr__(self) -> str:
+        native = sum(query.native for query in self.queries)
+        queries = number_of(len(self.queries), "query", "queries")
+        return f"Explanation({self.app}: {self.mode}, {queries}, {native} of them native)"
+
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td><b>{escape(query.name)}</b> → {escape(query.target)}</td>"
-            + "".join(f"<td>{escape(text)}</td>" for _, text in _said(query))
-            + "</tr>"
-            for query in self.queries
-        )
-        head = "".join(f"<th>{title}</th>" for title in ("query", "runs", "state", "key"))
-        return (
-            f"<p><b>{escape(self.app)}</b>: {escape(self.mode)}, {escape(self.because)}; split {escape(self.split)}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
+        rows = [(f"{query.name} → {query.target}", *(text for _, text in _said(query))) for query in self.queries]
+        headline = headline_html(f"{self.app}: {self.mode}")
+        why = note_html(f"{self.because}; split {self.split}")
+        return headline + why + table_html(("query", "runs", "state kept", "key"), rows)
 
 
 def _said(query: QueryExplanation) -> Iterator[tuple[str, str]]:

@@ -108,7 +108,12 @@ class ElementChange:
     reason: str = ""
 
     def __str__(self) -> str:
-        return f"{self.label} {_SAID[self.outcome]}{f': {self.reason}' if self.reason else ''}"
+        return f"{self.label} {self.becomes}{f': {self.reason}' if self.reason else ''}"
+
+    @property
+    def becomes(self) -> str:
+        """The outcome in words."""
+        return _SAID[self.outcome]
 
 
 _SAID: Mapping[Outcome, str] = {

@@ -9,16 +9,18 @@ from typing import Any, Literal
 
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedQuery
+from spdist.look import Shown, number_of
 from spdist.planning import svg
 from spdist.planning.layout import Box, Edge, lay_out
 
-__all__ = ["AppGraph", "Link", "Node", "app_graph"]
+__all__ = ["QUERY", "AppGraph", "Link", "Node", "app_graph"]
 
 NodeKind = Literal["stream", "trigger", "table", "window", "aggregation", "query"]
 #: How a query uses what it is linked to: ``looks into`` is a join's or condition's look at what is stored.
 Use = Literal["reads", "looks into", "inserts into", "updates", "deletes from"]
 
-_QUERY = "query:"
+#: What the ids of queries begin with.
+QUERY = "query:"
 _TONES = {
     "stream": "#2f81f7",
     "trigger": "#2f81f7",
@@ -65,7 +67,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class AppGraph:
+class AppGraph(Shown):
     """What an app consists of; draws itself in a notebook.
 
     Parameters
@@ -81,6 +83,18 @@ class AppGraph:
     app: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
+
+    def upstream(self, id: str) -> frozenset[str]:
+        """Return the ids of all nodes from which something reaches a node, itself included."""
+        into: dict[str, list[str]] = {}
+        for link in self.links:
+            into.setdefault(link.target, []).append(link.source)
+        found, left = {id}, [id]
+        while left:
+            new = {source for source in into.get(left.pop(), ()) if source not in found}
+            found |= new
+            left += new
+        return frozenset(found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, as ``spdist graph --json`` prints it."""
@@ -98,7 +112,7 @@ class AppGraph:
         writing: dict[str, list[str]] = {}
         for link in self.links:
             # What a stream is read and written by stands at the queries.
-            if not link.source.startswith(_QUERY):
+            if not link.source.startswith(QUERY):
                 reading.setdefault(link.target, []).append(f"      {link.use} {link.source}")
             else:
                 writing.setdefault(link.source, []).append(f"      {link.use} {link.target}")
@@ -150,6 +164,9 @@ class AppGraph:
     def __str__(self) -> str:
         return self.to_text()
 
+    def __repr__(self) -> str:
+        return f"AppGraph({self.app}: {number_of(len(self.nodes), 'node')}, {number_of(len(self.links), 'link')})"
+
     def _repr_html_(self) -> str:
         return f'<div style="overflow-x:auto">{self.to_svg()}</div>'
 
@@ -189,7 +206,7 @@ def _definitions(checked: CheckedApp) -> Iterator[Node]:
 def _add(
     query: CheckedQuery, nodes: dict[str, Node], links: list[Link], checked: CheckedApp, partition: int | None = None
 ) -> None:
-    own = f"{_QUERY}{query.name}"
+    own = f"{QUERY}{query.name}"
     nodes[own] = Node(own, query.name, "query", partition, _kind(query.query.input))
 
     def id_of(id: str) -> str:

@@ -70,8 +70,6 @@ def plan(
     SiddhiAppError
         It does not pass the checker.
     """
-    if app.name is None:
-        raise PlanningError("a distributed app needs a name", span=app.span, hint="begin it with @app:name('MyApp')")
     if transport not in TRANSPORTS:
         raise PlanningError(f"there is no transport '{transport}'", hint=f"it is one of {', '.join(TRANSPORTS)}")
     limits = limits or AppLimits()
@@ -81,15 +79,18 @@ def plan(
 
         checked = check(app, catalog())
     problems = Problems()
+    name = app.name or "MyApp"
+    if app.name is None:
+        problems.add("a distributed app needs a name", app.span, "begin it with @app:name('MyApp')")
     definitions = {definition.name: definition for definition in app.definitions}
-    groups = form_groups(app.name, read_elements(app, problems), definitions, problems)
+    groups = form_groups(name, read_elements(app, problems), definitions, problems)
     subscriptions = subscribe(groups, definitions, problems)
     check_shared(groups, definitions, problems)
     problems.raise_if_any()
     limits.check_groups(groups)
-    received = receive(app.name, groups, definitions, subscriptions, problems)
+    received = receive(name, groups, definitions, subscriptions, problems)
     limits.check_groups(received.groups)
-    wiring = wire(app.name, received, transport, problems)
+    wiring = wire(name, received, transport, problems)
     add_sinks(received, wiring, problems)
     check_faults(received, wiring, problems)
     if app.playback:
@@ -98,7 +99,7 @@ def plan(
     problems.raise_if_any()
     creates = [one.get() for one in find_annotations(app.annotations, CREATION)]
     topology = Topology(
-        app=app.name,
+        app=name,
         playback=app.playback,
         groups=_execution_groups(app, checked, received, wiring, limits),
         topics=tuple(wiring.topics.values()),

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from spdist.look import Shown, number_of
 from spdist.planning.origin import FIRST, Origin
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Shown):
     """All groups of an app in their order, and all topics they need.
 
     Parameters
@@ -322,7 +323,9 @@ class Topology:
         return to_text(self)
 
     def __repr__(self) -> str:
-        return str(self)
+        instances = number_of(sum(len(group.instances) for group in self.groups), "instance")
+        groups, topics = number_of(len(self.groups), "group"), number_of(len(self.topics), "topic")
+        return f"Topology({self.app}: {groups}, {instances}, {topics})"
 
     def _repr_html_(self) -> str:
         from spdist.planning.drawing import to_html

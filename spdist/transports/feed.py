@@ -13,6 +13,7 @@ from spdist.errors import MappingError, TransportError
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema, Type
+from spdist.look import Shown, note_html, number_of, table_html, time_text
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.payload import Events, Payload
 from spdist.transports.reading import Entry, TopicReader
@@ -40,7 +41,7 @@ class FeedPosition:
     seq: tuple[int, ...] = ()
 
 
-class Feed:
+class Feed(Shown):
     """Publishes events of one stream as one producer, in event time.
 
     Events are numbered in the order in which they are sent, which fixes their order downstream where timestamps are
@@ -99,6 +100,18 @@ class Feed:
         known = position.seq[: self._partitions]
         self._seq = [*known, *[0] * (self._partitions - len(known))]
         self._sent = position.sent
+
+    def __repr__(self) -> str:
+        events, partitions = number_of(self._sent, "event"), number_of(self._partitions, "partition")
+        return f"Feed({self.topic} with {partitions}: {events} as {self.producer or 'nobody'})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        clock = "" if self.clock == NO_CLOCK else time_text(self.clock, "milliseconds")
+        said = note_html(f"nothing older than {clock} (UTC) will follow") if clock else ""
+        return table_html(("attribute", "type"), self.schema, caption=repr(self)) + said
 
     @property
     def position(self) -> FeedPosition:

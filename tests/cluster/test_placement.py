@@ -135,6 +135,17 @@ def test_what_was_interrupted_goes_to_a_warm_worker_and_stays_there_until_others
     assert set(place(groups, drained, got).values()) == {"w2"}
 
 
+def test_the_load_is_not_evened_out_while_something_that_was_interrupted_starts() -> None:
+    first, second, third = instances("App-a", 3)
+    there, current = workers("w1", "w2"), {first.name: "w1", second.name: "w1"}
+    starting = replace(third, interrupted=True, avoid=frozenset({"w2"}))
+    got = place([first, second, starting], there, current)
+    assert set(got.values()) == {"w1"}, "nothing that runs stops meanwhile"
+    assert place([first, second, starting], there, got) == got, "nor while it starts"
+    runs = replace(starting, interrupted=False)
+    assert Counter(place([first, second, runs], there, got).values()) == {"w1": 2, "w2": 1}
+
+
 def test_of_two_bad_choices_the_worker_that_is_ready_is_the_better_one() -> None:
     group = PlacedGroup("App-a-1", "App-a", avoid=frozenset({"w1"}))
     assert place([group], [*workers("w1"), *workers("w2", ready=False)]) == {"App-a-1": "w1"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spdist.cluster.messages import (
     GroupPhase,
 )
@@ -52,6 +54,31 @@ class TestMoving:
         assert leader.told("w3", warm=False) == []
         leader.told("w3")
         assert leader.told("w1", first, second) == [second]
+
+    @pytest.mark.parametrize("starts", [True, False])
+    def test_what_runs_is_moved_only_when_what_was_interrupted_runs_or_does_not_start(
+        self, leader: Leader, starts: bool
+    ) -> None:
+        leader.told("w1")
+        leader.told("w2")
+        leader.deploy(app("A", "A-g-1", "A-g-2"))
+        (first,), (second,) = leader.told("w1"), leader.told("w2")
+        leader.pass_time(TIMING.remove_after_ms - 1)
+        leader.told("w1", first)
+        leader.pass_time(1)
+        assert leader.told("w1", first) == [first, second]
+        leader.told("w3")
+        leader.settle()
+        leader.told("w3")
+        assert leader.told("w1", first) == [first, second], "the second one starts"
+        if starts:
+            assert leader.told("w1", first, second) == [second]
+        else:
+            for _ in range(60):
+                leader.pass_time(1_000)
+                leader.told("w3")
+                found = leader.told("w1", first)
+            assert len(found) == 1
 
     def test_a_new_group_goes_to_the_emptier_worker_though_nothing_is_moved_yet(self, leader: Leader) -> None:
         leader.told("w1")

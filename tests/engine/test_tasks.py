@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from spdist.clock import ManualClock
+from spdist.engine.memory import set_aside
 from spdist.engine.query import KafkaInput, QuerySettings
 from spdist.engine.shards import ShardSettings
 from spdist.engine.state import StateStore
-from spdist.engine.tasks import _Kept, _set_aside
+from spdist.engine.tasks import _Kept
 from spdist.errors import FencedError, TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
@@ -102,17 +103,17 @@ def test_a_process_that_stood_still_while_others_took_over_publishes_nothing(
 
 
 def test_what_only_keeps_itself_is_found_once_in_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spdist.engine.tasks._LOOK_AT_ALL_EACH", 3)
+    monkeypatch.setattr("spdist.engine.memory._LOOK_AT_ALL_EACH", 3)
     kin = type("Kin", (), {})()
     kin.itself, there = kin, weakref.ref(kin)
     try:
-        _set_aside(1)
+        set_aside(1)
         del kin
         # As Spark's worker does after each task: it does not look at what stays.
         gc.collect()
-        _set_aside(2)
+        set_aside(2)
         assert there() is not None
-        _set_aside(3)
+        set_aside(3)
         assert there() is None
     finally:
         gc.unfreeze()
@@ -120,7 +121,7 @@ def test_what_only_keeps_itself_is_found_once_in_many_batches(monkeypatch: pytes
 
 def test_what_a_batch_makes_is_looked_at() -> None:
     try:
-        _set_aside(1)
+        set_aside(1)
         kin = type("Kin", (), {})()
         kin.itself, there = kin, weakref.ref(kin)
         del kin

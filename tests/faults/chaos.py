@@ -7,7 +7,7 @@ is updated. Then the round waits until all groups run and all events are through
 
 * failover: from the fault until a manager leads in a newer term,
 * groups: from the fault until the last group that it stopped runs again; where it takes a server or the disk from all
-  nodes, from when that is back,
+  nodes, from when that is back. A group that the leader moved to even out the load was not stopped by it,
 * silence: how long at most no result came out.
 
 And in the end: events lost, doubled for readers of the topic, and repeated in it; moments in which two workers ran one
@@ -277,6 +277,12 @@ class Chaos:
             }
         return {}
 
+    def moved(self, since_ms: int) -> frozenset[str]:
+        """Return the groups that the leader has moved though they ran; none while nobody leads."""
+        with contextlib.suppress(SpdistError, ConnectionError):
+            return frozenset(one["group"] for one in self._looking.journal(kind="group-moved", since=since_ms))
+        return frozenset()
+
     # ---------------------------------------------------------------------------------------------------------- faults
     # Each is a context: what is broken when it begins is whole again when it ends.
     @contextlib.contextmanager
@@ -362,7 +368,12 @@ class Chaos:
         with contextlib.suppress(SystemExit):
             wait_for(lambda: Counter(self.running().values()) == Counter(WORKERS), "each worker runs a group", EVEN_S)
         fault, lasts_s = self.faults()[name]
-        term, watch = observer.term(), Watch(self.running())
+        term, watch, since_ms = observer.term(), Watch(self.running()), round(time.time() * 1000)
+
+        def look() -> bool:
+            running = self.running()
+            return watch.look(running, self.moved(since_ms))
+
         broken = fault()
         with broken:
             watch.begin()
@@ -370,10 +381,10 @@ class Chaos:
             if name.startswith("leader"):
                 wait_for(lambda: observer.term() > term, "another manager leads", 60)
                 failover = watch.since_s()
-            wait_for(lambda: watch.look(self.running()) and watch.since_s() > lasts_s, "the fault has lasted", 120)
+            wait_for(lambda: look() and watch.since_s() > lasts_s, "the fault has lasted", 120)
         if name in OF_ALL:
             watch.back()
-        wait_for(lambda: watch.look(self.running()) and watch.well, "all groups run", 180)
+        wait_for(lambda: look() and watch.well, "all groups run", 180)
         wait_for(self._all_there, "all nodes are there", 180)
         healed = flow.fed
         wait_for(lambda: len(flow.seen) >= healed, "what was fed is through", 180)
@@ -385,6 +396,7 @@ class Watch:
 
     def __init__(self, before: dict[str, str]) -> None:
         self._before, self._lost = before, False
+        self._moved: frozenset[str] = frozenset()
         self.began_s = self._from_s = time.monotonic()
         self.again_s: float | None = None
 
@@ -403,11 +415,16 @@ class Watch:
     def well(self) -> bool:
         return not self._lost
 
-    def look(self, running: dict[str, str]) -> bool:
-        """Look once at the workers of the groups that run; returns True."""
-        if len(running) < len(self._before):
+    def look(self, running: dict[str, str], moved: frozenset[str]) -> bool:
+        """Look once at the workers of the groups that run, but for those that were `moved`; returns True."""
+        self._moved |= moved
+        before, running = (
+            {name: worker for name, worker in groups.items() if name not in self._moved}
+            for groups in (self._before, running)
+        )
+        if len(running) < len(before):
             self._lost = True
-        elif self._lost or running != self._before:
+        elif self._lost or running != before:
             self.again_s = self.again_s if not self._lost and self.again_s else time.monotonic() - self._from_s
             self._lost = False
         return True

@@ -82,7 +82,7 @@ def test_types(text: str, kind: Type, catalog: Catalog) -> None:
         ("not i", SiddhiTypeError, "i"),
         ("not b == i", SiddhiTypeError, "not b == i"),
         ("i in T", SiddhiTypeError, "i"),
-        ("(U.k == s) in U", UndefinedNameError, "(U.k == s) in U"),
+        ("(U.k == s) in U", UndefinedNameError, "U"),
         ("(T.k == n) in T", AppValidationError, "n"),
         ("x + 1", UndefinedNameError, "x"),
         ("R.i", UndefinedNameError, "R"),

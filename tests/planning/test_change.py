@@ -40,8 +40,8 @@ def test_a_query_that_stays_keeps_its_state_in_a_group_that_changes(planned: Pla
     change = planned(CLEAN + named.format(3) + tops).diff(planned(CLEAN + named.format(4) + tops))
     label = "query `from Mid#window.length(5) select k, max(v) as n insert into…`"
     assert told(change, "App-sums") == [("query 'sums'", "starts empty", "its text changed"), (label, "keeps", "")]
-    assert "  ~ App-sums changes: other queries or definitions\n      query 'sums' starts empty" in repr(change)
-    assert f"      {label} keeps its state" in repr(change)
+    assert "  ~ App-sums changes: other queries or definitions\n      query 'sums' starts empty" in str(change)
+    assert f"      {label} keeps its state" in str(change)
     assert change.to_dict()["elements"]["App-sums"][0]["outcome"] == "starts empty"
     assert TopologyChange.from_dict(json.loads(json.dumps(change.to_dict()))) == change
 

@@ -139,3 +139,12 @@ def test_all_events_of_a_payload_of_outsiders_are_read(log: LogTransport) -> Non
     payload = b'[{"event": {"symbol": "a", "price": 1.0}}, {"event": {"symbol": "b", "price": 2.0}}]'
     log.append([Record("A.S", 0, mark(payload, 1000, 0), 1)])
     assert [row for _, row in read_events(log, "A.S", SCHEMA)] == [("a", 1.0), ("b", 2.0)]
+
+
+def test_a_feed_shows_how_far_it_has_come_and_what_it_has_promised(log: LogTransport) -> None:
+    feed = Feed(log, "A.S", SCHEMA, producer="mine")
+    assert repr(feed) == "Feed(A.S with 3 partitions: 0 events as mine)"
+    assert "will follow" not in feed._repr_html_()
+    feed.send(rows(2_000))
+    assert repr(feed) == "Feed(A.S with 3 partitions: 2,000 events as mine)"
+    assert "nothing older than 1970-01-01 00:00:02.999 (UTC) will follow" in feed._repr_html_()

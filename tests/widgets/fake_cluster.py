@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
+from spdist.cluster.asking import Request
 from spdist.cluster.messages import GroupPhase
-from spdist.cluster.overview import AppStatus, ClusterStatus
+from spdist.cluster.overview import AppStatus
 from spdist.cluster.plans import plan_text
 from spdist.cluster.status import deployment_status
 from spdist.cluster.store import ManagerRow
@@ -15,6 +16,7 @@ from spdist.language.types import Schema
 from tests.cluster.leader import Leader, seen
 from tests.cluster.leader import app as deployed
 
+T = TypeVar("T")
 TEXT = """@app:name('Shop')
 define stream Orders (user string, amount double);
 @sink(type='embedded', topic='Shop.Large') define stream Large (user string, amount double);
@@ -30,6 +32,8 @@ class FakeCluster:
         self.leader = Leader()
         self.leader.elect()
         self.texts: dict[str, str] = {}
+        self.entries: list[dict[str, Any]] = []
+        self.revisions: list[str] = []
         self.away = False
         self.looks = 0
 
@@ -39,15 +43,41 @@ class FakeCluster:
         self.texts[topology.app] = text
         return self.deployment(topology.app)
 
+    def glance(self, request: Request[T], timeout_s: float = 1.0) -> T:
+        """Answer what panels ask, as a manager does."""
+        self.ask()
+        match request.path.strip("/").split("/"):
+            case ["managers", "status"]:
+                return request.read(self.view())
+            case ["managers", "journal"]:
+                return request.read({"entries": self.entries})
+            case ["managers", "topology", name]:
+                return request.read(topology_view(self.leader.state, plan_text(self.text(name)), self.leader.now))
+            case ["siddhi-apps", name]:
+                return request.read({"content": self.text(name)})
+            case ["siddhi-apps", name, "revisions"]:
+                self.text(name)
+                return request.read(self.revisions)
+        raise NotFoundError(f"there is no {request.path}")
+
+    def text(self, name: str) -> str:
+        if name not in self.texts:
+            raise NotFoundError(f"no app {name} is deployed")
+        return self.texts[name]
+
     def deployment(self, name: str) -> FakeDeployment:
         return FakeDeployment(self, name)
 
-    def status(self) -> ClusterStatus:
-        self.ask()
+    def view(self) -> dict[str, Any]:
         state, now = self.leader.state, self.leader.now
         views = [app_view(state, deployment_status(state, name, now)) for name in self.texts]
         managers = [ManagerRow("manager-1", "http://manager-1", 0), ManagerRow("manager-2", "http://manager-2", 0)]
-        return ClusterStatus.from_views(nodes_view(state, managers, "test", now), views)
+        return {**nodes_view(state, managers, "test", now), "apps": views}
+
+    def undeploy(self, name: str) -> None:
+        self.text(name)
+        self.leader.undeploy(name)
+        del self.texts[name]
 
     def run_on(self, worker: str, state: GroupPhase = GroupPhase.RUNNING, error: str = "") -> None:
         """A worker joins, starts what it is told, and reports it."""
@@ -65,14 +95,8 @@ class FakeDeployment:
 
     def __init__(self, cluster: FakeCluster, name: str) -> None:
         self.name = name
+        self.client = cluster
         self._cluster = cluster
-
-    def topology(self) -> dict[str, Any]:
-        self._cluster.ask()
-        leader = self._cluster.leader
-        if self.name not in self._cluster.texts:
-            raise NotFoundError(f"no app {self.name} is deployed")
-        return topology_view(leader.state, plan_text(self._cluster.texts[self.name]), leader.now)
 
     def status(self) -> AppStatus:
         self._cluster.ask()
@@ -81,10 +105,7 @@ class FakeDeployment:
 
     def undeploy(self, timeout_s: float = 60.0) -> None:
         self._cluster.ask()
-        if self.name not in self._cluster.texts:
-            raise NotFoundError(f"no app {self.name} is deployed")
-        self._cluster.leader.undeploy(self.name)
-        del self._cluster.texts[self.name]
+        self._cluster.undeploy(self.name)
 
 
 class FakeFeed:

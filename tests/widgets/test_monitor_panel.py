@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from spdist.cluster.messages import GroupPhase
+from spdist.cluster.overview import GroupStatus
 from spdist.errors import ClusterError, DeploymentTimeoutError
 from tests.widgets.fake_cluster import TEXT, FakeCluster
-from widgets.monitor import MonitorPanel
+from tests.widgets.statuses import group, status, worker
+from widgets.absent import Absent
+from widgets.group_rows import ORDERS, group_rows
+from widgets.monitor import Monitored, MonitorPanel
+from widgets.trends import Trends
+from widgets.watch import ClusterView
 
 
 @pytest.fixture
@@ -22,7 +30,7 @@ def cluster() -> FakeCluster:
 def test_text_shows_nodes_and_group_instances(cluster: FakeCluster) -> None:
     cluster.run_on("worker-1")
     lines = [line.split() for line in str(MonitorPanel(cluster)).splitlines()]
-    assert lines[0] == ["Cluster", "test:", "manager-1", "leads", "in", "term", "1"]
+    assert " ".join(lines[0]) == "Cluster test: manager-1 leads in term 1; 3 groups RUNNING"
     assert ["manager-1", "manager", "leads"] in lines
     assert ["manager-2", "manager", "stands", "by"] in lines
     assert ["Shop-large-1", "RUNNING", "worker-1"] in lines
@@ -79,7 +87,7 @@ def test_the_live_widget_follows_the_cluster(cluster: FakeCluster, eventually: C
     with MonitorPanel(cluster) as panel:
         box = panel.widget()
         assert panel.widget() is box
-        assert "WAITING" in box.children[-1].value
+        eventually(lambda: "WAITING" in box.children[-1].value, "the widget shows the groups")
         cluster.run_on("worker-1")
         eventually(lambda: "RUNNING" in box.children[-1].value, "the widget shows that the groups run")
         cluster.away = True
@@ -88,3 +96,76 @@ def test_the_live_widget_follows_the_cluster(cluster: FakeCluster, eventually: C
     after = cluster.looks
     assert panel.refresh() is False
     assert cluster.looks == after + 1
+
+
+def monitored(*groups: GroupStatus, **fields: Any) -> Monitored:
+    """What a monitor sees after half a minute in which each group had one more event in each second."""
+    trends = Trends()
+    for second in range(31):
+        now = [replace(g, metrics={**g.metrics, "eventsIn": g.metrics.get("eventsIn", 0) + second}) for g in groups]
+        trends.note(status(*now, **fields), float(second))
+    return Monitored(ClusterView(status(*now, **fields), 30.0, trends.figures(30.0)))
+
+
+def test_each_figure_that_changes_has_its_curve() -> None:
+    view = monitored(group("Shop-a-1", lag=3, batches=1, batchMs=250, stateBytes=2e6))
+    html = MonitorPanel(FakeCluster()).html_of(view)
+    assert html.count("<polyline") == 3, "in/s, lag and state; there was one batch, and nothing went out"
+    assert "p50 250 ms, p99 250 ms" in html
+    assert "2.0 MB" in html
+
+
+def test_a_group_can_be_shown_large_and_groups_sorted() -> None:
+    panel = MonitorPanel(FakeCluster())
+    view = monitored(group("Shop-a-1", lag=3), group("Shop-b-1", "FAILED", lag=1), group("Shop-c-1", lag=9))
+    names = ("Shop-a-1", "Shop-b-1", "Shop-c-1")
+    for order, sequence in (("app", "abc"), ("lag", "cab"), ("state", "bac"), ("group instance", "abc")):
+        panel.order = order
+        for shown in (panel.text_of(view), panel.html_of(view)):
+            assert "".join(name[5] for name in sorted(names, key=shown.index)) == sequence
+    small = panel.html_of(view)
+    panel.selected = "Shop-c-1"
+    assert panel.html_of(view).count("<svg") == small.count("<svg") + 5
+    assert "Shop-c-1: RUNNING" in panel.html_of(view)
+
+
+def test_every_order_sorts_rows_without_any_figure() -> None:
+    view = ClusterView(status(group("Shop-b-1"), group("Shop-a-1", "WAITING", "")), 0.0, {})
+    for order in ORDERS:
+        assert len(group_rows(view, order)) == 2
+
+
+def test_workers_are_cards_with_their_load_and_who_is_lost_stays() -> None:
+    busy = replace(worker("worker-1", metrics={"systemCPU": 0.97}), memory_used=10**9, memory_limit=4 * 10**9)
+    gone = replace(worker("worker-2", 5_000, "LOST"), reason="<silent>", groups=(("Shop-b-1", "LOST"),))
+    seen = ClusterView(status(workers=(busy,), lost=(gone,)), 100.0, {}, (Absent("manager-9", "manager", 40.0),))
+    html = MonitorPanel(FakeCluster()).html_of(Monitored(seen))
+    for told in ("97%", "1.0 GB of 4.0 GB", "LOST: &lt;silent&gt;", "Shop-b-1 LOST", "LOST, last seen 60 s ago"):
+        assert told in html
+    assert "LOST: last seen 60 s ago" in MonitorPanel(FakeCluster()).text_of(Monitored(seen))
+
+
+def test_the_journal_tells_what_has_happened(cluster: FakeCluster) -> None:
+    cluster.entries = [
+        {"time": 2_000, "kind": "group-placed", "message": "Shop-a-1 is placed"},
+        {"time": 1_000, "kind": "elected", "message": "manager-1 <leads>"},
+    ]
+    panel = MonitorPanel(cluster)
+    assert "1970-01-01 00:00:01  manager-1 <leads>" in str(panel)
+    assert "manager-1 &lt;leads&gt;" in panel.to_html()
+    assert "is placed" not in str(panel)
+
+
+def test_the_widget_sorts_and_selects(cluster: FakeCluster, eventually: Callable[..., object]) -> None:
+    cluster.run_on("worker-1")
+    with MonitorPanel(cluster) as panel:
+        choices, body = panel.widget().children
+        order, chosen = choices.children
+        eventually(lambda: "Shop-copy-1" in chosen.options, "the groups can be chosen")
+        chosen.value = "Shop-copy-1"
+        eventually(lambda: "Shop-copy-1: RUNNING" in body.value, "it is shown large")
+        order.value = "lag"
+        assert (panel.order, panel.selected) == ("lag", "Shop-copy-1")
+        cluster.undeploy("Shop")
+        eventually(lambda: "no groups" in body.value, "it is gone")
+        assert chosen.value == "Shop-copy-1", "and may come back"

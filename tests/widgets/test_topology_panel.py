@@ -7,6 +7,7 @@ import pytest
 from spdist.cluster.plans import plan_text
 from tests.widgets.fake_cluster import TEXT, FakeCluster
 from widgets.topology import TopologyPanel, read_topology
+from widgets.watch import watch_of
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def cluster() -> FakeCluster:
 
 
 def test_what_the_manager_answers_is_the_topology_that_it_planned(cluster: FakeCluster) -> None:
-    read = read_topology(cluster.deployment("Shop").topology()).topology
+    read = read_topology(watch_of(cluster).topology("Shop")).topology
     planned = plan_text(TEXT)
     assert str(read) == str(planned)
     assert read.assignments() == planned.assignments()

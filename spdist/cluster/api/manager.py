@@ -21,6 +21,7 @@ from spdist.cluster.api.models import (
     GroupTopics,
     LeaderNamed,
     Nodes,
+    NodesAndApps,
     Responses,
     Revision,
     ThisManager,
@@ -58,7 +59,7 @@ def manager_app(manager: Manager) -> FastAPI:
     -----
     Handlers are plain functions, run in threads: each asks the manager's mind and waits for what it says.
     Source: WSO2 SP 4.x, manager and worker REST APIs. Ours: ``/managers/topology/{app}``, ``/managers/nodes``,
-    ``/managers/rebalance``, ``/resourceClusterWorkers/{id}/cordon``, ``/resourceManager/leader``,
+    ``/managers/status``, ``/managers/rebalance``, ``/resourceClusterWorkers/{id}/cordon``, ``/resourceManager/leader``,
     ``/siddhi-apps/{app}/streams/{stream}/events``.
     """
     app = new_app("spdist manager")
@@ -182,6 +183,11 @@ def _cluster(manager: Manager, gate: Gate) -> APIRouter:
     def nodes() -> Json:
         """Tell leader, managers, workers, and what has happened lately."""
         return manager.nodes()
+
+    @router.get("/status", **answers(NodesAndApps))
+    def status() -> Json:
+        """Tell the same together with all apps and how each of their groups is doing, as of one moment."""
+        return manager.nodes(apps=True)
 
     return router
 

@@ -35,6 +35,7 @@ __all__ = [
     "Moves",
     "NodeStatistics",
     "Nodes",
+    "NodesAndApps",
     "OnDemandQuery",
     "Records",
     "Responses",
@@ -315,6 +316,12 @@ class Nodes(_Described):
     term: int
     managers: list[Json]
     workers: list[Json]
+
+
+class NodesAndApps(Nodes):
+    """Managers and workers, and all apps with their groups; each app as ``/siddhi-apps/{name}/status`` has it."""
+
+    apps: list[AppState]
 
 
 class WorkerAddress(BaseModel):

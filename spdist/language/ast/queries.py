@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 
+from spdist.errors import SiddhiAppError
 from spdist.language.ast.definitions import Definition
 from spdist.language.ast.expressions import Expression, StreamRef
 from spdist.language.ast.inputs import Input
 from spdist.language.ast.nodes import Annotation, Node, find_annotations
 from spdist.language.ast.outputs import Output, OutputRate, Selection
+from spdist.look import Shown, number_of
 
 __all__ = [
     "ExecutionElement",
@@ -69,8 +72,11 @@ ExecutionElement = Query | Partition
 
 
 @dataclass(frozen=True, slots=True)
-class SiddhiApp(Node):
-    """A whole app: annotations, then definitions, then queries and partitions, each in the order of the text."""
+class SiddhiApp(Node, Shown):
+    """A whole app: annotations, then definitions, then queries and partitions, each in the order of the text.
+
+    Shows itself as its text, as `spdist.language.format` writes it.
+    """
 
     annotations: tuple[Annotation, ...] = ()
     definitions: tuple[Definition, ...] = ()
@@ -87,6 +93,22 @@ class SiddhiApp(Node):
     def playback(self) -> bool:
         """True where ``@app:playback`` says that only events move the clock."""
         return bool(find_annotations(self.annotations, "app:playback"))
+
+    def __str__(self) -> str:
+        from spdist.language.format import format_app
+
+        try:
+            return format_app(self)
+        except SiddhiAppError:  # SiddhiQL has no way to write a part of it
+            return repr(self)
+
+    def __repr__(self) -> str:
+        queries = sum(len(one.queries) if isinstance(one, Partition) else 1 for one in self.elements)
+        counted = f"{number_of(len(self.definitions), 'definition')}, {number_of(queries, 'query', 'queries')}"
+        return f"SiddhiApp({self.name or 'without a name'}: {counted})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,200 @@
+"""An app between rows of frames: sorted Arrow batches in, Arrow batches out, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.engine.frames.plan import FramePlan
+from spdist.engine.frames.results import Results
+from spdist.engine.frames.spark_types import plain_values
+from spdist.engine.frames.wire import milliseconds, value_column
+from spdist.engine.hosted import HostedApp
+from spdist.extension import catalog, install
+from spdist.language.checked import CheckedApp
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.language.types import Schema, Type
+from spdist.mapping.read_rows import ARROW, ReadRows
+from spdist.operators.base import Row
+from spdist.operators.codec import decode, encode
+from spdist.operators.junction import StreamPart
+
+__all__ = ["FrameApp", "checked_by", "most_jump_ms"]
+
+#: Where nothing bounds how far an event may move the clock.
+_NO_BOUND_MS = 2**63
+#: Plans of which a process keeps what the checker says of their apps.
+_PLANS_KEPT = 16
+
+
+@lru_cache(_PLANS_KEPT)
+def _checked(_token: str, plan: FramePlan) -> CheckedApp:
+    install(plan.extensions)
+    return check(parse(plan.text), catalog(plan.scripts), plan.text)
+
+
+def checked_by(plan: FramePlan) -> CheckedApp:
+    """Return the app of a plan; in each process it is read once."""
+    return _checked(plan.token, plan)
+
+
+def most_jump_ms(checked: CheckedApp) -> int:
+    """Return how far ahead of the clock of an app an event may lie, in virtual time, ms."""
+    return checked.clock.max_jump_ms if checked.playback else _NO_BOUND_MS
+
+
+class FrameApp:
+    """Runs the app of one shard over rows that come sorted by time.
+
+    A row that is older than the clock is late: it is delivered with the clock where it is, as in Siddhi's playback.
+
+    Parameters
+    ----------
+    plan : FramePlan
+        What is to be done.
+    shard : int
+        Which shard it is, from 0.
+
+    State
+    -----
+    That of the app, and how many events of each output have come out.
+    """
+
+    def __init__(self, plan: FramePlan, shard: int) -> None:
+        self._plan = plan
+        self.checked = checked_by(plan)
+        self.hosted = HostedApp(self.checked, delivers=False)
+        self._results = Results(plan, shard)
+        self._most_jump_ms = most_jump_ms(self.checked)
+        self._several = len(plan.inputs) > 1
+        self._started = False
+        #: Up to when the events of all shards bring the clock, ms.
+        self._reach: int | None = None
+        #: The timestamps of the events that are being delivered at once.
+        self._times: Any = None
+        for stream, one, many, pick in self._results.receivers():
+            self.hosted.subscribe_each(stream, one, many, lambda *picked, put=pick: self._picked(put, *picked))
+
+    @property
+    def clock(self) -> int | None:
+        """The app's time, ms; None before its first event."""
+        return self.hosted.clock if self._started else None
+
+    def expect(self, begin: int, reach: int) -> None:
+        """Begin where the events of all shards do, unless it has begun; they bring the clock to `reach`, ms."""
+        self._start(begin)
+        self._reach = reach
+
+    def take(self, batch: Any) -> None:
+        """Deliver the events of a batch of the wire, which are sorted."""
+        if not batch.num_rows:
+            return
+        times = milliseconds(batch, self._plan)
+        self._start(int(times[0]))
+        due = numpy.maximum.accumulate(numpy.maximum(times, self.hosted.clock))
+        parts = self._parts(batch, times, due)
+        ahead = numpy.diff(due, prepend=self.hosted.clock)
+        if int(ahead.max()) > self._most_jump_ms:
+            self._one_by_one(parts, times)
+        elif not self._at_once(parts, times):
+            self._in_a_row(parts, times, due)
+
+    def pass_time(self, to_ms: int | None = None) -> None:
+        """Let time pass to where the events of all shards have brought the clock, or to `to_ms`."""
+        until = self._reach if to_ms is None else to_ms
+        if until is not None:
+            self.hosted.advance(until)
+            self._started = True
+
+    def put_out(self) -> list[Any]:
+        """Return what has come out since the last call, as Arrow batches of the result's columns."""
+        return list(self._results.batches())
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes."""
+        app = self.hosted.snapshot() if self._started else b""
+        return encode({"frames": 1, "app": app, "sent": self._results.snapshot()})
+
+    def restore(self, data: bytes) -> None:
+        """Take over the state of a snapshot."""
+        state = decode(data)
+        self._started = bool(state["app"])
+        if self._started:
+            self.hosted.restore(state["app"])
+        self._results.restore(state["sent"])
+
+    def _start(self, at_ms: int) -> None:
+        if not self._started:
+            self.hosted.start(at_ms)
+            self._started = True
+
+    # ---------------------------------------------------------------------------------------------------- delivering
+    def _at_once(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
+        """Deliver events as columns, where what reads their streams takes them so; tells whether it has."""
+        late = any(part.stamps is not None for part in parts.values())
+        if (late and len(parts) > 1) or not self.hosted.takes_parts(parts):
+            return False
+        self._times = times
+        return self.hosted.deliver_parts(parts)
+
+    def _in_a_row(self, parts: Mapping[str, StreamPart], times: Any, due: Any) -> None:
+        """Deliver events one after the other."""
+        if len(parts) == 1:
+            ((stream, part),) = parts.items()
+            self.hosted.send_batch(stream, times.tolist(), part.rows)
+            return
+        streams, rows = _mixed(parts, len(times))
+        self.hosted.deliver_mixed(streams, iter(times.tolist()), due.tolist(), rows, lambda move: move)
+
+    def _one_by_one(self, parts: Mapping[str, StreamPart], times: Any) -> None:
+        """Deliver events of which some may be refused, as they lie too far ahead of the clock."""
+        streams, rows = _mixed(parts, len(times))
+        for stream, time, row in zip(streams, times.tolist(), rows, strict=True):
+            if time - self.hosted.clock > self._most_jump_ms and self._reach is not None:
+                # Events of other shards have brought the clock nearer.
+                self.hosted.advance(min(time, self._reach))
+            self.hosted.send(stream, time, row)
+
+    def _picked(self, put: Any, rows: Any, bounds: Any, causes: Any, stamps: Any) -> None:
+        if stamps is None:
+            stamps = self._times[numpy.repeat(causes, numpy.diff(bounds))]
+        put(rows, stamps)
+
+    def _parts(self, batch: Any, times: Any, due: Any) -> dict[str, StreamPart]:
+        """Return the events of each stream; frames that are the same stream are one."""
+        late = bool((due != times).any())
+        if not self._several:
+            one = self._plan.inputs[0]
+            rows = _rows(batch, 0, one.schema)
+            return {one.stream: StreamPart(due, numpy.arange(len(times)), rows, times if late else None)}
+        numbers = batch.column("stream").to_numpy(zero_copy_only=False)
+        parts = {}
+        for number, one in enumerate(self._plan.inputs):
+            ranks = numpy.flatnonzero(numbers == number)
+            if len(ranks):
+                rows = _rows(batch.take(pa.array(ranks)), number, one.schema)
+                parts[one.stream] = StreamPart(due[ranks], ranks, rows, times[ranks] if late else None)
+        return parts
+
+
+def _mixed(parts: Mapping[str, StreamPart], count: int) -> tuple[list[str], list[Row]]:
+    """Return stream and row of each event, in order."""
+    streams, rows = [""] * count, [()] * count
+    for stream, part in parts.items():
+        for rank, row in zip(part.ranks.tolist(), part.rows, strict=True):
+            streams[rank], rows[rank] = stream, row
+    return streams, rows
+
+
+def _rows(batch: Any, number: int, schema: Schema) -> Sequence[Row]:
+    """Return the rows of a frame's events."""
+    columns = [batch.column(value_column(number, place)) for place in range(len(schema))]
+    if Type.OBJECT not in schema.types:
+        typed = [column.cast(ARROW[kind]) for column, kind in zip(columns, schema.types, strict=True)]
+        return ReadRows(pa.RecordBatch.from_arrays(typed, schema.names), lambda: None)
+    return list(zip(*map(plain_values, columns), strict=True))

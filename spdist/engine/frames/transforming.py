@@ -1,0 +1,112 @@
+"""From a user's frames and an app to a frame: what the facade's `transform` does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+from spdist.engine.frames.batch import run_batch_frames
+from spdist.engine.frames.fitting import FrameRequest
+from spdist.engine.frames.plan import frames_by_stream, plan_frames
+from spdist.engine.frames.state import FrameHome
+from spdist.engine.frames.streaming import run_streaming_frames
+from spdist.errors import MappingError
+from spdist.language.checked import CheckedApp
+
+__all__ = ["output_of", "transform_frames"]
+
+log = logging.getLogger(__name__)
+
+#: Shards for each core of a batch: where keys are uneven the others do not wait for the largest.
+_SHARDS_A_CORE = 2
+#: Of a Spark that does not say how many it has.
+_CORES_ELSEWHERE = 8
+
+
+def transform_frames(
+    frames: DataFrame | Mapping[str, DataFrame],
+    checked: CheckedApp,
+    text: str,
+    request: FrameRequest,
+    stream: str | None = None,
+) -> DataFrame:
+    """Return what an app puts out for frames; see `spdist.transform`.
+
+    Parameters
+    ----------
+    frames : DataFrame or mapping of str to DataFrame
+        One, or those of several streams.
+    checked : CheckedApp
+        The app.
+    text : str
+        Its text.
+    request : FrameRequest
+        What is asked for.
+    stream : str, optional
+        Which stream a single frame is.
+    """
+    given = frames_by_stream(frames, stream, checked)
+    for name, frame in given.items():
+        if not isinstance(frame, DataFrame):
+            raise MappingError(
+                f"what is given for '{name}' is no DataFrame of Spark but a {type(frame).__name__}",
+                hint="spark.createDataFrame(…) makes one of a frame of pandas; spdist.run takes events without Spark",
+            )
+    streaming = {name: frame.isStreaming for name, frame in given.items()}
+    if len(set(streaming.values())) > 1:
+        kinds = ", ".join(f"'{name}' is a {'stream' if one else 'batch'}" for name, one in streaming.items())
+        raise MappingError(
+            f"frames are all streams or all batches, but {kinds}", hint="read all of them with spark.readStream"
+        )
+    spark = _Spark(next(iter(given.values())))
+    home = FrameHome.of(request, checked.name, spark.directory) if any(streaming.values()) else None
+
+    def default() -> int:
+        return spark.shards(_SHARDS_A_CORE) if home is None else home.shards() or spark.shards(1)
+
+    plan = plan_frames(checked, text, {name: frame.schema for name, frame in given.items()}, request, default)
+    if plan.why_one:
+        log.warning("the app '%s' runs in one task at a time, as it cannot be split: %s", checked.name, plan.why_one)
+    if home is None:
+        return run_batch_frames(plan, tuple(given.values()))
+    return run_streaming_frames(plan, home, tuple(given.values()))
+
+
+def output_of(frame: DataFrame, stream: str) -> DataFrame:
+    """Return the events of one stream out of the result for several; see `spdist.output_of`."""
+    names = frame.columns
+    if names[:1] != ["stream"] or stream not in names[3:]:
+        raise MappingError(
+            f"this frame has no events of a stream '{stream}'",
+            hint=f"transform(…, output=['{stream}', …]) makes one that has",
+        )
+    attributes = F.col(f"`{stream}`")
+    fields: Any = frame.schema[stream].dataType
+    columns = [attributes.getField(name).alias(name) for name in fields.names]
+    return frame.where(F.col("stream") == stream).select(*columns, *(F.col(f"`{name}`") for name in names[1:3]))
+
+
+class _Spark:
+    """What a session tells of itself; over Spark Connect that is less."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._session = frame.sparkSession
+        self._context: Any = self._session.sparkContext if isinstance(frame, ClassicFrame) else None
+
+    @property
+    def directory(self) -> str:
+        """Where relative paths start: its JVM stays where it was started."""
+        if self._context is None:
+            return "."
+        return str(self._context._jvm.java.lang.System.getProperty("user.dir"))
+
+    def shards(self, each: int) -> int:
+        """Return how many shards make use of it, `each` for a core, as far as it shuffles into so many partitions."""
+        partitions = int(self._session.conf.get("spark.sql.shuffle.partitions") or 1)
+        cores = _CORES_ELSEWHERE if self._context is None else self._context.defaultParallelism
+        return max(1, min(partitions, each * cores))
