@@ -102,7 +102,8 @@ clean: ## delete the environment and everything that was made
 	find spdist widgets tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------------ what setup does
-.venv/.installed: pyproject.toml $(MOVED)
+# Also what JupyterLab reads: it is copied into the environment.
+.venv/.installed: pyproject.toml $(wildcard labextension/*.json labextension/static/*) $(MOVED)
 	@$(find_python); \
 	echo "Python: $$found ($$("$$found" -c 'import platform; print(platform.python_version())'))"; \
 	[ -x $(VENV) ] && $(VENV) -c '' 2>/dev/null || "$$found" -m venv --clear .venv

@@ -82,6 +82,7 @@ __all__ = [
     "window",
 ]
 
+#: The names above, and what IPython looks for at ``%load_ext spdist`` and ``%unload_ext spdist``.
 _HOMES = {
     "AsyncClusterClient": "spdist.cluster.client_async",
     "CheckedApp": "spdist.language.checked",
@@ -105,6 +106,7 @@ _HOMES = {
     "graph": "spdist.facade",
     "job_parameters": "spdist.headless",
     "load_config": "spdist.config",
+    "load_ipython_extension": "spdist.notebook",
     "output_of": "spdist.facade",
     "parse": "spdist.facade",
     "plan": "spdist.facade",
@@ -114,6 +116,7 @@ _HOMES = {
     "to_events": "spdist.frames",
     "to_frame": "spdist.frames",
     "transform": "spdist.facade",
+    "unload_ipython_extension": "spdist.notebook",
     "why": "spdist.reasons",
     "window": "spdist.extension",
 }

@@ -27,6 +27,7 @@ from spdist.commands import apps, events
 from spdist.commands.config import config_app
 from spdist.commands.database import database_app
 from spdist.commands.explained import explained, read_text
+from spdist.commands.notebooks import notebooks_app
 from spdist.commands.recorded import or_recorded
 from spdist.commands.schedule import schedule_app
 from spdist.commands.tls import tls_app
@@ -48,6 +49,7 @@ app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
 app.add_typer(schedule_app, name="schedule")
+app.add_typer(notebooks_app, name="notebooks")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
 #: What Kafka allows.

@@ -471,7 +471,7 @@ class RemoteError(ClusterError):
 
 
 class NotebookError(SpdistError, RuntimeError):
-    """A notebook that runs without a screen was given a wrong parameter, or had to be stopped by force."""
+    """A notebook, or a magic command in one, was given a wrong parameter; or one had to be stopped by force."""
 
     code = "SP0800"
 

@@ -15,13 +15,14 @@ Examples
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeVar
 
-from spdist.errors import DuplicateDefinitionError, SiddhiTypeError, UndefinedNameError
+from spdist.errors import DuplicateDefinitionError, UndefinedNameError
 from spdist.language.catalog import Catalog, Resolver, StreamFunctionResolver, WindowResolver
+from spdist.language.signatures import Accepts, Signature
 from spdist.language.types import Type
 
 __all__ = [
@@ -361,9 +362,6 @@ def _signatures() -> Catalog:
     )
 
 
-Accepts = Type | Collection[Type]
-
-
 def signature(id: str, *overloads: tuple[tuple[Accepts, ...], Type | int], repeat: bool = False) -> Resolver:
     """Return the resolver of a function with fixed overloads.
 
@@ -382,26 +380,4 @@ def signature(id: str, *overloads: tuple[tuple[Accepts, ...], Type | int], repea
     Resolver
         Raises SiddhiTypeError where no overload fits.
     """
-    accepted = [
-        (tuple(frozenset({a}) if isinstance(a, Type) else frozenset(a) for a in arguments), result)
-        for arguments, result in overloads
-    ]
-
-    def resolve(types: tuple[Type, ...], *_: Any) -> Type:
-        for arguments, result in accepted:
-            if repeat and len(types) > len(arguments):
-                arguments = arguments + (arguments[-1],) * (len(types) - len(arguments))
-            if len(types) == len(arguments) and all(t in a for t, a in zip(types, arguments, strict=True)):
-                return types[result] if isinstance(result, int) else result
-        given = ", ".join(str(t) for t in types)
-        raise SiddhiTypeError(f"'{id}' does not take ({given})", hint=f"it takes {_listing(accepted, repeat)}")
-
-    return resolve
-
-
-def _listing(overloads: list[tuple[tuple[frozenset[Type], ...], Type | int]], repeat: bool) -> str:
-    def words(types: frozenset[Type]) -> str:
-        return "anything" if types == ANY else "|".join(t.value for t in Type if t in types)
-
-    tail = ", …" if repeat else ""
-    return " or ".join(f"({', '.join(words(a) for a in arguments)}{tail})" for arguments, _ in overloads)
+    return Signature(id, overloads, repeat)

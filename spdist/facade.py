@@ -115,7 +115,7 @@ def graph(app: str | SiddhiApp) -> AppGraph:
     """
     from spdist.planning.graph import app_graph
 
-    return app_graph(check(app))
+    return app_graph(check(app, scripts=True))  # nothing is run here
 
 
 def explain(app: str | SiddhiApp) -> Explanation:
@@ -134,7 +134,8 @@ def explain(app: str | SiddhiApp) -> Explanation:
     from spdist.extension import catalog
     from spdist.planning.execution import explanation
 
-    return explanation(check(app), catalog(), app if isinstance(app, str) else None)
+    # Nothing is run here.
+    return explanation(check(app, scripts=True), catalog(scripts=True), app if isinstance(app, str) else None)
 
 
 def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:

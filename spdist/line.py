@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 __all__ = ["Line", "running_kernel"]
 
 
 class Line:
     """One line of output that is rewritten in place; a saved notebook keeps only what it said last.
+
+    Parameters
+    ----------
+    stream : text stream, optional
+        Where it stands outside of notebooks; standard output by default.
 
     Examples
     --------
@@ -19,7 +25,8 @@ class Line:
     >>> line.end()  # doctest: +SKIP
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
         self._said: str | None = None
         self._handle: Any = None
 
@@ -30,14 +37,17 @@ class Line:
         if running_kernel() is not None:
             self._display({"text/plain": text})
         else:
-            sys.stdout.write(f"\r{text:<{len(self._said or '')}}")
-            sys.stdout.flush()
+            stream = self._stream or sys.stdout
+            if stream.isatty():  # what is wrapped cannot be rewritten
+                text = text[: shutil.get_terminal_size().columns - 1]
+            stream.write(f"\r{text:<{len(self._said or '')}}")
+            stream.flush()
         self._said = text
 
     def end(self) -> None:
         """Leave the line as it is; one that has said nothing leaves no trace."""
         if self._said is not None and self._handle is None:
-            sys.stdout.write("\n")
+            (self._stream or sys.stdout).write("\n")
 
     def _display(self, forms: dict[str, str]) -> None:
         from IPython.display import display

@@ -1,10 +1,12 @@
-"""A line that says how far something is that takes a while: on a terminal or in a notebook, and nowhere else."""
+"""A line that says how far something is that takes a while: where somebody sees it, and not for what is quick."""
 
 from __future__ import annotations
 
 import sys
 import time
 from typing import Self
+
+from spdist.line import Line, running_kernel
 
 __all__ = ["ProgressLine"]
 
@@ -13,7 +15,7 @@ _FIRST_S, _EVERY_S = 1.0, 0.5
 
 
 class ProgressLine:
-    """One line on the standard error stream, rewritten in place and gone at the end.
+    """One line on a terminal or in a notebook, rewritten in place; elsewhere nothing.
 
     Examples
     --------
@@ -23,22 +25,17 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self._due = time.monotonic() + _FIRST_S
-        self._width = 0
-        self._seen = sys.stderr.isatty() or "ipykernel" in sys.modules
+        self._line = Line() if sys.stdout.isatty() or running_kernel() is not None else None
 
     def show(self, text: str) -> None:
         """Say how far it is; most calls do nothing."""
-        if not self._seen or time.monotonic() < self._due:
-            return
-        self._due = time.monotonic() + _EVERY_S
-        sys.stderr.write(f"\r{text:<{self._width}}")
-        sys.stderr.flush()
-        self._width = len(text)
+        if self._line is not None and time.monotonic() >= self._due:
+            self._due = time.monotonic() + _EVERY_S
+            self._line.show(text)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._width:
-            sys.stderr.write(f"\r{'':<{self._width}}\r")
-            sys.stderr.flush()
+        if self._line is not None:
+            self._line.end()

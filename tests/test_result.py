@@ -205,6 +205,8 @@ def test_it_is_data_for_programs(result: spdist.Result) -> None:
     assert (made["app"], made["sent"], made["until"]) == ("Doubles", {"S": 3}, 60_000)
     assert made["lost"] == made["refused"] == {"count": 0, "reasons": []}
     assert len(result.to_dict(most=1)["streams"]["Out"]["events"]) == 1
+    odd = StreamEvents(Schema.of([("v", "double"), ("o", "object")]), [0], [(float("-inf"), [1])])
+    assert odd.to_dict()["events"] == [{"timestamp": 0, "row": ["-Infinity", "[1]"]}]
     assert result._repr_mimebundle_()["text/plain"] == str(result)
 
 

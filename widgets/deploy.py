@@ -1,37 +1,69 @@
-"""Write an app, see it checked and drawn while you write, deploy it."""
+"""Write an app, see it checked and drawn while you write, see what it would change, deploy it, take it back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import spdist
 from spdist.errors import NotFoundError, SiddhiAppError, SpdistError
-from spdist.look import problem_html
+from spdist.look import details_html, headline_html, note_html, problem_html, table_html, table_text
 from spdist.planning.drawing import to_html, to_text
+from widgets.deploy_controls import DeployControls
+from widgets.drafts import Debounced, Draft, annotated_html, difference, draft_of
 from widgets.panel import ClusterPanel
+from widgets.poller import Awaited
 from widgets.watch import Cluster
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment
     from spdist.cluster.overview import AppStatus
-    from spdist.planning.topology import Topology
+    from spdist.planning.change import TopologyChange
 
 __all__ = ["Application", "DeployPanel"]
 
+T = TypeVar("T")
 
-class Application(NamedTuple):
-    """A text with what it would become, or what is wrong with it, and how its deployment is doing if there is one."""
+#: How long nobody types before a text is checked.
+_STILL_S = 0.4
 
-    text: str
-    topology: Topology | None
-    problem: SiddhiAppError | None
-    status: AppStatus | None
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A draft, and how the app of that name is doing.
+
+    Parameters
+    ----------
+    draft : Draft
+        The text with what it would become.
+    transport : str
+        What carries the topics of the cluster; empty where that is not known.
+    status : AppStatus, optional
+        How it is doing; None where it is not deployed.
+    change : TopologyChange, optional
+        What deploying the draft would change of what runs.
+    apps : tuple of str
+        The apps of the cluster.
+    away : str
+        Why nothing is known of the cluster; empty where something is.
+    """
+
+    draft: Draft
+    transport: str = ""
+    status: AppStatus | None = None
+    change: TopologyChange | None = None
+    apps: tuple[str, ...] = ()
+    away: str = ""
+
+    @property
+    def name(self) -> str:
+        """The app's name; empty where the draft has none."""
+        return "" if self.draft.topology is None else self.draft.topology.app
 
 
 class DeployPanel(ClusterPanel[Application]):
-    """An editor for one app with its topology or its errors beside it, and the buttons Deploy and Undeploy.
+    """An editor for one app, with its errors or its picture, what it would change, and what can be done with it.
 
     Parameters
     ----------
@@ -40,6 +72,10 @@ class DeployPanel(ClusterPanel[Application]):
     text : str
         SiddhiQL to begin with.
 
+    State
+    -----
+    The text, how far its check is, and what was done last.
+
     Examples
     --------
     >>> DeployPanel(cluster, text).deploy().wait()  # doctest: +SKIP
@@ -47,10 +83,16 @@ class DeployPanel(ClusterPanel[Application]):
 
     def __init__(self, cluster: Cluster, text: str = "") -> None:
         super().__init__(cluster)
-        self._trouble: SpdistError | None = None
         self.text = text
+        self._shown_text = text
+        self._transport = "log"
+        self._check = Debounced(_STILL_S, self._draft, lambda: self.poller.wake())
+        self._doing = ""
+        self._done = ""
+        self._trouble: SpdistError | None = None
+        self._controls: DeployControls | None = None
 
-    # --- what the buttons do
+    # --- what can be done
     def deploy(self) -> Deployment:
         """Hand the text to the cluster; an app of that name is replaced.
 
@@ -63,82 +105,163 @@ class DeployPanel(ClusterPanel[Application]):
 
     def undeploy(self) -> None:
         """Remove the app from the cluster, without waiting for its workers; NotFoundError where it is not deployed."""
-        view = self.look()
-        if view.topology is None:
-            raise NotFoundError("this text names no app that could be undeployed", hint="correct it first")
-        self._cluster.deployment(view.topology.app).undeploy(timeout_s=0)
+        self._deployment().undeploy(timeout_s=0)
+
+    def backup(self) -> str:
+        """Have the state of all its groups kept, and return the revision; see `Deployment.backup`."""
+        return self._deployment().backup()
+
+    def restore(self, revision: str) -> None:
+        """Take all its groups back to a revision; see `Deployment.restore`."""
+        self._deployment().restore(revision)
+
+    def revisions(self) -> list[str]:
+        """Return the revisions of the app, oldest first; see `Deployment.revisions`."""
+        return self._deployment().revisions()
+
+    def _deployment(self) -> Deployment:
+        topology = self._draft().topology
+        if topology is None:
+            raise NotFoundError("this text names no app", hint="correct it first")
+        return self._cluster.deployment(topology.app)
+
+    def _draft(self) -> Draft:
+        return draft_of(self.text, self._transport)
 
     # --- what it shows
     def look(self) -> Application:
-        """Check and plan the text here, and ask the cluster how the app of that name is doing."""
-        if not self.text.strip():
-            return Application(self.text, None, None, None)
+        """Return the draft, as it was checked last while somebody types, and how the app of that name is doing."""
+        text = self._shown_text if self._check.pending else self.text
         try:
-            topology = spdist.plan(self.text)
-        except SiddhiAppError as error:
-            return Application(self.text, None, error, None)
+            cluster = self.watch.status().status
+        except (Awaited, SpdistError) as error:  # a text can be written without any cluster
+            return Application(draft_of(text, self._transport), away=str(error))
+        self._transport = cluster.transport
+        draft = draft_of(text, cluster.transport)
+        apps = tuple(app.name for app in cluster.apps)
+        status = next((app for app in cluster.apps if draft.topology and app.name == draft.topology.app), None)
+        change = None if status is None else self._change(status, draft)
+        return Application(draft, cluster.transport, status, change, apps)
+
+    def _change(self, status: AppStatus, draft: Draft) -> TopologyChange | None:
         try:
-            status = self.watch.app(topology.app)
-        except NotFoundError:
-            status = None
-        return Application(self.text, topology, None, status)
+            return difference(self.watch.text(status.name, status.version), draft.text, self._transport)
+        except (Awaited, SpdistError):
+            return None
 
     def text_of(self, view: Application) -> str:
-        """Return errors with their lines, or topology and status."""
-        if view.problem is not None:
-            return str(view.problem)
-        if view.topology is None:
-            return "no app yet"
+        """Return errors with their lines, or status, groups and what would change."""
+        if view.draft.problem is not None:
+            return f"{view.away}\n{view.draft.problem}".strip()
+        if view.draft.topology is None:
+            return view.away or "no app yet"
         placement, states = _placed(view.status)
-        return f"{_state(view)}\n{to_text(view.topology, placement, states)}"
+        told = [
+            *filter(None, [view.away]),
+            _state(view),
+            to_text(view.draft.topology, placement, states),
+            table_text(_GROUPS, _group_rows(view)),
+        ]
+        if view.change:
+            told.append(f"deploying this text changes:\n{view.change}")
+        return "\n".join(told)
 
     def html_of(self, view: Application) -> str:
-        """Return errors with their lines, or picture and status."""
-        trouble = problem_html(self._trouble) if self._trouble is not None else ""
-        if view.problem is not None:
-            return trouble + problem_html(view.problem)
-        if view.topology is None:
-            return f"{trouble}<i>no app yet</i>"
-        return f"{trouble}<div>{escape(_state(view))}</div>{to_html(view.topology, *_placed(view.status))}"
+        """Return the text with its errors, or picture, status, and what would change."""
+        told = [note_html(note) for note in (view.away, self._doing, self._done) if note]
+        if self._trouble is not None:
+            told.append(problem_html(self._trouble))
+        if view.draft.problem is not None:
+            return "".join([*told, annotated_html(view.draft)])
+        if view.draft.topology is None:
+            return "".join([*told, "<i>no app yet</i>"])
+        told += [headline_html(_state(view)), _bar_html(view.status)]
+        if view.change is not None:
+            text = "deploying this text changes what runs" if view.change else "this text is what runs"
+            told.append(details_html(text, view.change._repr_html_(), opened=bool(view.change)))
+        told += [to_html(view.draft.topology, *_placed(view.status)), table_html(_GROUPS, _group_rows(view))]
+        return "".join([*told, details_html("the text", annotated_html(view.draft))])
 
     def controls(self) -> Sequence[Any]:
-        """Return the editor and the buttons."""
-        import ipywidgets
+        """Return the editor, the apps, and the buttons."""
+        self._controls = DeployControls(self)
+        return self._controls.widgets()
 
-        editor = ipywidgets.Textarea(
-            self.text,
-            placeholder="@app:name('MyApp') …",
-            layout=ipywidgets.Layout(width="100%", height="20em"),
-            continuous_update=False,
-        )
-        editor.observe(self._edited, names="value")
-        buttons = []
-        for label, style, action in (("Deploy", "primary", self.deploy), ("Undeploy", "", self.undeploy)):
-            button = ipywidgets.Button(description=label, button_style=style)
-            button.on_click(lambda _, action=action: self._pressed(action))
-            buttons.append(button)
-        return editor, ipywidgets.HBox(buttons)
+    def adapt(self, view: Application) -> None:
+        """Offer the apps and revisions that there are, and what can be done now."""
+        if self._controls is not None:
+            self._controls.adapt(view, busy=bool(self._doing))
 
-    def _edited(self, change: dict[str, Any]) -> None:
-        self.text = change["new"]
-        self._trouble = None
-        self.refresh()
+    # --- what its controls ask for
+    def write(self, text: str) -> None:
+        """Have another text checked, once nobody types any more."""
+        if not self._check.pending:
+            self._shown_text = self.text
+        self.text, self._done, self._trouble = text, "", None
+        self._check.ask()
 
-    def _pressed(self, action: Any) -> None:
+    def load(self, app: str) -> None:
+        """Have the text of an app of the cluster in the editor."""
+        self.act(f"reading the text of {app} …", self._cluster.deployment(app).text, self._loaded)
+
+    def _loaded(self, text: str) -> str:
+        self.text = text
+        if self._controls is not None:
+            self._controls.edit(text)
+        return ""
+
+    def act(self, doing: str, action: Callable[[], T], told: Callable[[T], str]) -> None:
+        """Run an action in a thread of its own, one at a time, and tell what it does, and what has come of it."""
+        with self._lock:
+            if self._doing:
+                return
+            self._doing, self._done, self._trouble = doing, "", None
+        self.poller.wake()
+        threading.Thread(target=self._run, args=(action, told), name="spdist-deploy", daemon=True).start()
+
+    def _run(self, action: Callable[[], T], told: Callable[[T], str]) -> None:
         try:
-            action()
-            self._trouble = None
+            self._done = told(action())
         except SpdistError as error:
-            # The text's own errors are shown anyway, as long as they are there.
-            self._trouble = None if isinstance(error, SiddhiAppError) else error
-        self.refresh()
+            # Errors of the text are shown in the text, unless only the cluster has found them.
+            known = isinstance(error, SiddhiAppError) and self._draft().problem is not None
+            self._trouble = None if known else error
+        finally:
+            self._doing = ""
+            self.poller.wake()
+
+
+_GROUPS = ("group", "parallel", "state", "reads", "publishes")
 
 
 def _state(view: Application) -> str:
-    if view.topology is None or view.status is None:
-        return "not deployed"
+    carried = f"; topics over {view.transport}" if view.transport else ""
+    if view.status is None:
+        return f"not deployed{carried}"
     reason = f": {view.status.reason}" if view.status.reason else ""
-    return f"{view.topology.app} version {view.status.version} is {view.status.state}{reason}"
+    told = f"{view.name} version {view.status.version} is {view.status.state}{reason}"
+    return f"{told}; {view.status.running} of {len(view.status.groups)} groups run{carried}"
+
+
+def _bar_html(status: AppStatus | None) -> str:
+    if status is None or status.running == len(status.groups):
+        return ""
+    return f'<progress value="{status.running}" max="{len(status.groups)}" style="width:20em"></progress>'
+
+
+def _group_rows(view: Application) -> list[tuple[object, ...]]:
+    """Return the groups of the draft: in how many instances, and what connects them with what."""
+    states = _placed(view.status)[1]
+    return [
+        (
+            group.name.removeprefix(f"{view.name}-"),
+            group.parallel,
+            ", ".join(sorted({states[one.name] for one in group.instances if one.name in states})),
+            ", ".join(f"{one.stream} ({'@source' if one.user_source else one.strategy.value})" for one in group.inputs),
+            ", ".join(one.stream + (" (@sink)" if one.user_sink else "") for one in group.outputs),
+        )
+        for group in (view.draft.topology.groups if view.draft.topology is not None else ())
+    ]
 
 
 def _placed(status: AppStatus | None) -> tuple[dict[str, str], dict[str, str]]:

@@ -18,6 +18,8 @@ Samples = Sequence[tuple[float, float | None]]
 
 _SMALL = 96.0, 22.0
 _LARGE = 290.0, 74.0
+#: Notebooks let pictures shrink.
+_WHOLE = "overflow:visible;max-width:none"
 #: A time axis shows at least so much, s: the first points are no cliff at the left.
 _LEAST_SPAN_S = 60.0
 
@@ -46,7 +48,7 @@ def sparkline(curve: Curve, now_s: float) -> Markup:
     top, span_s = _top(curve), _span_s(curve, now_s)
     told = f"{curve.title}: at most {_number(top)} in the last {_span_words(span_s)}"
     return Markup(
-        f'<svg width="{width:.0f}" height="{height:.0f}" style="vertical-align:middle;overflow:visible;max-width:none">'
+        f'<svg width="{width:.0f}" height="{height:.0f}" style="vertical-align:middle;{_WHOLE}">'
         f"<title>{escape(told)}</title>{_base(width, height)}{_line(curve, now_s, span_s, top, _SMALL)}</svg>"
     )
 
@@ -67,7 +69,7 @@ def chart(curve: Curve, now_s: float, marks: Sequence[tuple[str, float]] = ()) -
     top, span_s = max([_top(curve), *(value for _, value in marks)]), _span_s(curve, now_s)
     across = "".join(_mark(name, value, top, _LARGE) for name, value in marks)
     return Markup(
-        f'<svg width="{width + left + 8:.0f}" height="{height + above + 16:.0f}" style="overflow:visible;max-width:none">'
+        f'<svg width="{width + left + 8:.0f}" height="{height + above + 16:.0f}" style="{_WHOLE}">'
         f"<title>{escape(curve.title)}</title>{_text(left, 11, curve.title, bold=True)}"
         f'<g transform="translate({left:.0f} {above:.0f})">{_base(width, height)}{_base(width, 0.0)}{across}'
         f"{_line(curve, now_s, span_s, top, _LARGE)}{_text(-6, 8, _number(top), 'end')}{_text(-6, height, '0', 'end')}"

@@ -1,4 +1,4 @@
-"""Replays recorded events into a feed at a multiple of the speed at which they happened, with a progress bar."""
+"""Replays recorded events into a feed at a multiple of the speed at which they happened, and pauses where one wants."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from widgets.panel import Line, Panel
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Progress", "ReplayPanel", "Target"]
+__all__ = ["Pace", "Progress", "ReplayPanel", "Target", "due_events"]
 
-#: Pause between slices of events.
+#: Between two slices of events at most, s.
 _SLICE_S = 0.2
 _LINE_S = 1.0
 
@@ -47,7 +47,7 @@ class Progress:
     Parameters
     ----------
     state : str
-        ``ready``, ``running``, ``done``, ``stopped`` or ``failed``.
+        ``ready``, ``running``, ``paused``, ``done``, ``stopped`` or ``failed``.
     sent, total : int
         Events.
     event_time_ms : int or None
@@ -72,8 +72,48 @@ class Progress:
         return f"{told}: {self.problem}" if self.problem else told
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How far event time has come, as a function of real time.
+
+    Parameters
+    ----------
+    at_ms : float
+        Event time at `since_s`.
+    speed : float
+        Seconds of event time for each second of real time.
+    since_s : float, optional
+        A real time; None while it stands still.
+    """
+
+    at_ms: float
+    speed: float
+    since_s: float | None = None
+
+    def at(self, now_s: float) -> float:
+        """Return the event time, ms."""
+        return self.at_ms if self.since_s is None else self.at_ms + (now_s - self.since_s) * 1000 * self.speed
+
+    def going(self, now_s: float) -> Pace:
+        """Return a pace that goes on from where this one is."""
+        return Pace(self.at(now_s), self.speed, now_s)
+
+    def still(self, now_s: float) -> Pace:
+        """Return a pace that stands where this one is."""
+        return Pace(self.at(now_s), self.speed)
+
+    def changed(self, now_s: float, *, speed: float | None = None, at_ms: float | None = None) -> Pace:
+        """Return a pace with another speed, or from another event time on, that goes on if this one does."""
+        at = self.at(now_s) if at_ms is None else at_ms
+        since_s = None if self.since_s is None else now_s
+        return Pace(at, self.speed if speed is None else speed, since_s)
+
+
 class ReplayPanel(Panel[Progress]):
     """Sends the rows of a frame as events, in a thread of its own, so that the notebook goes on meanwhile.
+
+    It can pause, go on step by step, be sped up, and skip ahead: what lies between is sent without delay. What was sent
+    stays sent, so there is no way back; for that see `DebugPanel`.
 
     Parameters
     ----------
@@ -103,34 +143,102 @@ class ReplayPanel(Panel[Progress]):
         until_ms: int | None = None,
     ) -> None:
         super().__init__()
-        if not speed > 0:
-            raise ClusterError(f"a replay cannot run at speed {speed}", hint="1.0 is as fast as it happened")
+        _check_speed(speed)
         self._events = to_events(frame, feed.schema, time_column)
         self._times = [ts for ts, _ in self._events]
         self._feed = feed
-        self._speed = speed
+        self._pace = Pace(float(self._times[0]) if self._times else 0.0, speed)
+        #: So many events are to be sent, whatever time it is.
+        self._wanted = 0
         self._until_ms = until_ms
         self._thread: threading.Thread | None = None
-        self._asked_to_stop = threading.Event()
+        self._asked_to_stop = False
         self._moved = threading.Condition()
         self._state, self._sent, self._problem = "ready", 0, ""
         self._began_s = self._ended_s = 0.0
+        self._slider: Any = None
+        self._toggle: Any = None
+        #: The thread that brings the slider up to date: nobody has moved it.
+        self._adapting: int | None = None
 
     # --- life
     def start(self) -> Self:
-        """Begin to send; returns at once. A replay that has begun is left alone."""
-        if self._thread is None:
-            self._state, self._began_s = "running", time.monotonic()
-            self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
-            self._thread.start()
+        """Begin to send, or go on after a pause; returns at once. One that is over is left alone."""
+        with self._moved:
+            if self._state in ("ready", "paused"):
+                self._state = "running"
+                self._pace = self._pace.going(time.monotonic())
+                self._begin()
+        return self
+
+    def pause(self) -> Self:
+        """Send nothing more for now."""
+        with self._moved:
+            if self._state in ("ready", "running"):
+                self._state = "paused"
+                self._pace = self._pace.still(time.monotonic())
+                self._begin()
+        return self
+
+    def step(self, count: int = 1) -> Self:
+        """Pause, and send the next events, so many."""
+        return self.pause().seek(min(self._wanted_or_sent() + count, len(self._events)))
+
+    def seek(self, event: int) -> Self:
+        """Send without delay what is left of the first `event` events; go on from there, if it runs.
+
+        Raises
+        ------
+        ClusterError
+            More has been sent already, or there are not so many.
+        """
+        if not 0 <= event <= len(self._events):
+            raise ClusterError(f"there is no event {event}: there are {len(self._events):,}", hint="count from 0")
+        with self._moved:
+            if event < self._wanted_or_sent():
+                raise ClusterError(
+                    f"{self._sent:,} events have been sent, and what was sent stays sent",
+                    hint="in virtual time one can go back: DebugPanel(spdist.run(app, events))",
+                )
+            self._wanted = event
+            if event:
+                at_ms = float(self._times[event - 1])
+                self._pace = self._pace.changed(time.monotonic(), at_ms=at_ms)
+            if self._state == "ready":
+                self._state = "paused"
+            self._begin()
+        return self
+
+    def set_speed(self, speed: float) -> Self:
+        """Go on at another speed, in seconds of event time for each second of real time, > 0."""
+        _check_speed(speed)
+        with self._moved:
+            self._pace = self._pace.changed(time.monotonic(), speed=speed)
+            self._moved.notify_all()
         return self
 
     def stop(self) -> None:
         """Send nothing more; returns when the slice that is being sent has arrived."""
-        self._asked_to_stop.set()
+        self._end()
         if self._thread is not None:
             self._thread.join()
         super().stop()
+
+    def _end(self) -> None:
+        with self._moved:
+            self._asked_to_stop = True
+            self._moved.notify_all()
+
+    def _begin(self) -> None:
+        """See to it that the thread is there and looks; call it with `_moved` held."""
+        if self._thread is None:
+            self._began_s = time.monotonic()
+            self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
+            self._thread.start()
+        self._moved.notify_all()
+
+    def _wanted_or_sent(self) -> int:
+        return max(self._wanted, self._sent)
 
     def wait(self, share: float = 1.0, timeout_s: float = 600.0) -> Progress:
         """Return when `share` of the events has been sent, and show the progress on one line meanwhile.
@@ -180,9 +288,12 @@ class ReplayPanel(Panel[Progress]):
     def _send_all(self) -> bool:
         """Send slice after slice; return False when told to stop."""
         while self._sent < len(self._events):
-            if self._asked_to_stop.wait(_SLICE_S):
-                return False
-            due = due_events(self._times, time.monotonic() - self._began_s, self._speed)
+            with self._moved:
+                if not self._asked_to_stop and self._wanted <= self._sent:
+                    self._moved.wait(_SLICE_S)
+                if self._asked_to_stop:
+                    return False
+                due = self._due()
             if due > self._sent:
                 self._feed.send(self._events[self._sent : due])
                 with self._moved:
@@ -191,6 +302,11 @@ class ReplayPanel(Panel[Progress]):
         if self._until_ms is not None:
             self._feed.advance(self._until_ms)
         return True
+
+    def _due(self) -> int:
+        """Return how many events are to have been sent by now."""
+        passed = 0 if self._pace.since_s is None else due_events(self._times, self._pace.at(time.monotonic()))
+        return max(passed, self._wanted)
 
     # --- what it shows
     def look(self) -> Progress:
@@ -214,31 +330,47 @@ class ReplayPanel(Panel[Progress]):
         return f'<progress value="{view.sent}" max="{max(view.total, 1)}"></progress> {escape(f"replay {view}")}'
 
     def controls(self) -> Sequence[Any]:
-        """Return the buttons Start and Stop."""
+        """Return the buttons, the speed, and the slider over the events."""
         import ipywidgets
 
-        buttons = []
-        for label, action in (("Start", self.start), ("Stop", self._asked_to_stop.set)):
-            button = ipywidgets.Button(description=label)
-            button.on_click(_ignoring_the_button(action))
-            buttons.append(button)
-        return (ipywidgets.HBox(buttons),)
+        def button(label: str, action: Callable[[], object]) -> Any:
+            made = ipywidgets.Button(description=label, layout=ipywidgets.Layout(width="auto"))
+            made.on_click(lambda _: action())
+            return made
+
+        self._toggle = button("Start", lambda: self.pause() if self._state == "running" else self.start())
+        speed = ipywidgets.FloatLogSlider(
+            value=self._pace.speed, min=-3, max=9, description="speed", readout_format=",.0f", continuous_update=False
+        )
+        speed.observe(lambda change: self.set_speed(change["new"]), "value")
+        self._slider = ipywidgets.IntSlider(
+            max=len(self._events), description="event", continuous_update=False, layout=ipywidgets.Layout(width="98%")
+        )
+        self._slider.observe(lambda change: self._sought(change["new"]), "value")
+        return (
+            ipywidgets.HBox((self._toggle, button("Step", self.step), button("Stop", self._end), speed)),
+            self._slider,
+        )
+
+    def _sought(self, event: int) -> None:
+        """Skip ahead to where the slider was moved; where that is back, the slider returns with the next look."""
+        if self._adapting != threading.get_ident() and event > self._wanted_or_sent():
+            self.seek(event)
+
+    def adapt(self, view: Progress) -> None:
+        """Have slider and button say what is."""
+        if self._slider is not None:
+            self._adapting = threading.get_ident()
+            self._slider.value = view.sent
+            self._adapting = None
+            self._toggle.description = "Pause" if view.state == "running" else "Start"
 
 
-def due_events(times: Sequence[int], elapsed_s: float, speed: float) -> int:
-    """Return how many events have happened `elapsed_s` seconds after the first one was sent.
-
-    Parameters
-    ----------
-    times : sequence of int
-        Event times in ms, rising.
-    elapsed_s : float
-        Real seconds since the start.
-    speed : float
-        Seconds of event time for each of them.
-    """
-    return bisect_right(times, times[0] + elapsed_s * 1000 * speed) if times else 0
+def due_events(times: Sequence[int], at_ms: float) -> int:
+    """Return how many events have happened when event time has come to `at_ms`, given their times in ms, rising."""
+    return bisect_right(times, at_ms)
 
 
-def _ignoring_the_button(action: Callable[[], object]) -> Callable[[Any], object]:
-    return lambda _button: action()
+def _check_speed(speed: float) -> None:
+    if not speed > 0:
+        raise ClusterError(f"a replay cannot run at speed {speed}", hint="1.0 is as fast as it happened")

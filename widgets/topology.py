@@ -1,11 +1,17 @@
-"""The topology of a deployed app, drawn with where each instance is and how it is doing."""
+"""The topology of a deployed app, drawn with where each instance is, how it is doing, and what goes over the arrows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spdist.planning.drawing import to_html, to_text
+import ipywidgets
+
+from spdist.language.lexer import coloured_html
+from spdist.look import headline_html, note_html, table_html, table_text
+from spdist.planning.drawing import to_svg, to_text
 from spdist.planning.topology import (
     ExecutionGroup,
     GroupInput,
@@ -16,13 +22,34 @@ from spdist.planning.topology import (
     Topic,
     Topology,
 )
+from widgets.flows import GroupFlow, flow_texts, group_flow
+from widgets.group_rows import GroupRow, group_rows
 from widgets.panel import ClusterPanel
 from widgets.poller import Awaited
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment
 
-__all__ = ["PlacedTopology", "TopologyPanel", "read_topology"]
+__all__ = ["DrawnApp", "PlacedTopology", "TopologyPanel", "read_topology"]
+
+_NO_GROUP = "no group"
+#: What a click on a group does: in the widget it chooses the group there, else it opens what is folded away.
+_CLICK = """
+const clicked = event.target.closest('g[data-group],summary[data-group]');
+if (clicked) {
+  const name = clicked.dataset.group, live = this.closest('[class*=spdist-live-]');
+  const choice = live && live.querySelector('select');
+  if (choice) {
+    event.preventDefault();
+    const at = [...choice.options].findIndex(one => one.text === name);
+    choice.selectedIndex = at === choice.selectedIndex ? 0 : Math.max(at, 0);
+    choice.dispatchEvent(new Event('change', {bubbles: true}));
+  } else if (clicked.tagName !== 'SUMMARY') {
+    const told = [...this.querySelectorAll('summary')].find(one => one.dataset.group === name);
+    if (told) { told.parentElement.open = true; told.scrollIntoView({block: 'nearest'}); }
+  }
+}
+"""
 
 
 class PlacedTopology(NamedTuple):
@@ -33,13 +60,36 @@ class PlacedTopology(NamedTuple):
     states: Mapping[str, str]
 
 
-class TopologyPanel(ClusterPanel[PlacedTopology]):
-    """Draws a deployed app: topics, groups, instances on their workers, and their states.
+@dataclass(frozen=True, slots=True)
+class DrawnApp:
+    """A deployed app with its figures.
+
+    Parameters
+    ----------
+    placed : PlacedTopology
+        What is drawn.
+    rows : mapping of str to GroupRow
+        Its instances with their figures, by name; empty where those are not known yet.
+    """
+
+    placed: PlacedTopology
+    rows: Mapping[str, GroupRow] = field(default_factory=dict)
+
+
+class TopologyPanel(ClusterPanel[DrawnApp]):
+    """Draws a deployed app: topics, groups, instances on their workers with their states, events a second and lag.
+
+    A click on a group, or choosing it, shows what it reads and publishes, its instances with their figures, and their
+    SiddhiQL.
 
     Parameters
     ----------
     deployment : Deployment
         What `ClusterClient.deploy` or ``deployment`` returned.
+
+    State
+    -----
+    Which group is shown with its details.
 
     Examples
     --------
@@ -49,26 +99,80 @@ class TopologyPanel(ClusterPanel[PlacedTopology]):
     def __init__(self, deployment: Deployment) -> None:
         super().__init__(deployment.client)
         self._name = deployment.name
+        #: The group whose details are open; empty for none.
+        self.selected = ""
+        self._choice: Any = None
 
-    def look(self) -> PlacedTopology:
-        """Return topology, placement and states as the leader knows them now."""
+    def look(self) -> DrawnApp:
+        """Return topology, placement, states and figures as the leader knows them now."""
         drawn = self.watch.topology(self._name)
         try:
-            app = self.watch.app(self._name)
+            seen = self.watch.status()
         except Awaited:
-            return read_topology(drawn)
+            return DrawnApp(read_topology(drawn))
+        app = seen.app(self._name)
         if app.version != drawn["version"]:
             drawn = self.watch.topology(self._name, app.version)
         placement = {group.name: group.worker for group in app.groups if group.worker}
-        return PlacedTopology(read_topology(drawn).topology, placement, {g.name: g.state for g in app.groups})
+        states = {group.name: group.state for group in app.groups}
+        placed = PlacedTopology(read_topology(drawn).topology, placement, states)
+        return DrawnApp(placed, {row.group.name: row for row in group_rows(seen) if row.group.name in states})
 
-    def text_of(self, view: PlacedTopology) -> str:
-        """Return groups, topics, instances and workers as text."""
-        return to_text(*view)
+    def text_of(self, view: DrawnApp) -> str:
+        """Return groups, topics, instances and workers as text, and how much each group does."""
+        topology = view.placed.topology
+        figures = {name: row.figures for name, row in view.rows.items()}
+        flows = [(group.name, *_cells(group_flow(group, figures))) for group in topology.groups]
+        told = to_text(*view.placed)
+        if not any(cell for _, *cells in flows for cell in cells):
+            return told
+        return f"{told}\n{table_text(('group', 'in/s', 'out/s', 'lag'), flows, title='events')}"
 
-    def html_of(self, view: PlacedTopology) -> str:
-        """Return the picture."""
-        return to_html(*view)
+    def html_of(self, view: DrawnApp) -> str:
+        """Return the picture, with the details of each group folded away below it."""
+        topology = view.placed.topology
+        flows = flow_texts(topology, {name: row.figures for name, row in view.rows.items()})
+        details = "".join(self._details(group, view) for group in topology.groups)
+        return (
+            f"{headline_html(to_text(topology).splitlines()[0])}"
+            f'<div onclick="{escape(_CLICK, quote=True)}">'
+            f'<div style="overflow-x:auto">{to_svg(*view.placed, flows)}</div>{details}</div>'
+        )
+
+    def _details(self, group: ExecutionGroup, view: DrawnApp) -> str:
+        rows = [view.rows[one.name] for one in group.instances if one.name in view.rows]
+        figures = table_html(GroupRow.HTML_HEAD, [row.html_cells() for row in rows]) if rows else ""
+        reads = [(one.stream, "reads", one.strategy.value, one.topic or "its @source") for one in group.inputs]
+        writes = [(one.stream, "publishes", p.strategy.value, p.topic) for one in group.outputs for p in one.publishing]
+        streams = table_html(("stream", "it", "how", "topic"), [*reads, *writes])
+        texts = "".join(map(coloured_html, dict.fromkeys(one.text for one in group.instances)))
+        opened = " open" if group.name == self.selected else ""
+        return (
+            f'<details{opened}><summary data-group="{escape(group.name, quote=True)}">{escape(group.name)} '
+            f"× {group.parallel}</summary>{note_html(group.why)}{streams}{figures}{texts}</details>"
+        )
+
+    def controls(self) -> Sequence[Any]:
+        """Return which group is shown with its details; a click on the picture chooses there, too."""
+        self._choice = ipywidgets.Dropdown(options=[_NO_GROUP], description="Details of")
+        self._choice.observe(lambda change: self._chosen(change["new"]), names="value")
+        return (self._choice,)
+
+    def adapt(self, view: DrawnApp) -> None:
+        """Offer the groups that there are."""
+        options = (_NO_GROUP, *(group.name for group in view.placed.topology.groups))
+        if self._choice.options != options:
+            chosen = self.selected if self.selected in options else _NO_GROUP
+            self._choice.options = options
+            self._choice.value = chosen
+
+    def _chosen(self, group: str) -> None:
+        self.selected = "" if group == _NO_GROUP else group
+        self.poller.wake()
+
+
+def _cells(flow: GroupFlow) -> list[str]:
+    return ["" if one is None else f"{one:,.0f}" for one in (flow.in_per_s, flow.out_per_s, flow.lag)]
 
 
 def read_topology(view: Mapping[str, Any]) -> PlacedTopology:

@@ -31,7 +31,6 @@ Cluster: TypeAlias = "ClusterClient | LocalCluster"
 #: For each wait on the network; a machine may be busy.
 _TIMEOUT_S = 3.0
 _JOURNAL_EVERY_S = 5.0
-_REVISIONS_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,13 @@ class ClusterView:
     at_s: float
     figures: Mapping[str, Figures]
     absent: tuple[Absent, ...] = ()
+
+    def app(self, name: str) -> AppStatus:
+        """Return how an app is doing; NotFoundError where none of that name is deployed."""
+        found = next((app for app in self.status.apps if app.name == name), None)
+        if found is None:
+            raise NotFoundError(f"no app {name} is deployed")
+        return found
 
 
 class ClusterWatch:
@@ -87,13 +93,6 @@ class ClusterWatch:
         """
         return self.poller.answer(Inquiry("status", self._look), max_age_s)
 
-    def app(self, name: str) -> AppStatus:
-        """Return how an app is doing; NotFoundError where none of that name is deployed."""
-        found = next((app for app in self.status().status.apps if app.name == name), None)
-        if found is None:
-            raise NotFoundError(f"no app {name} is deployed")
-        return found
-
     def topology(self, app: str, version: int | None = None) -> Json:
         """Return ``GET /managers/topology/{app}`` of a version of the app, of any that was there if that is None."""
         key, request = ("topology", app), requests.topology(app)
@@ -103,10 +102,6 @@ class ClusterWatch:
     def text(self, app: str, version: int) -> str:
         """Return the text of a version of an app: the one that runs now."""
         return self._answer(("text", app, version), requests.app_text(app), math.inf, math.inf)
-
-    def revisions(self, app: str) -> list[str]:
-        """Return the revisions of an app, oldest first."""
-        return self._answer(("revisions", app), requests.revisions(app), _REVISIONS_EVERY_S)
 
     def journal(self, limit: int, **wanted: Any) -> Sequence[Mapping[str, Any]]:
         """Return the last entries of the journal, newest first; see `ClusterClient.journal`."""

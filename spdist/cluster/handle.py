@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spdist.cluster import requests
 from spdist.cluster.overview import AppStatus
 from spdist.errors import DeploymentTimeoutError, QueryFailedError, SpdistError
+from spdist.line import Line
 from spdist.look import Shown, headline_html, note_html
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Deployment", "gone", "reached"]
 
 _LOOK_S = 0.2
+#: Who waits for less is told nothing.
+_SILENT_S = 1.0
 
 
 class Deployment(Shown):
@@ -53,13 +57,15 @@ class Deployment(Shown):
         return f"Deployment({self.name!r})"
 
     def __str__(self) -> str:
-        status, note = self._glance()
-        return "\n".join(filter(None, [note, str(status) if status is not None else repr(self)]))
+        return self._forms()[0]
 
     def _repr_html_(self) -> str:
+        return self._forms()[1]
+
+    def _forms(self) -> tuple[str, str]:
         status, note = self._glance()
-        shown = status._repr_html_() if status is not None else headline_html(repr(self))
-        return (note_html(note) if note else "") + shown
+        text, html = (repr(self), headline_html(repr(self))) if status is None else status._forms()
+        return (f"{note}\n{text}", note_html(note) + html) if note else (text, html)
 
     def _glance(self) -> tuple[AppStatus | None, str]:
         """Return how it is doing, or what was seen last and why that is not how it is now."""
@@ -80,8 +86,8 @@ class Deployment(Shown):
         self._seen = self._client.do(requests.app_status(self.name))
         return self._seen
 
-    def wait(self, state: str = "RUNNING", timeout_s: float = 60.0) -> Deployment:
-        """Return this handle when the app is in `state`.
+    def wait(self, state: str = "RUNNING", timeout_s: float = 60.0, *, quiet: bool = False) -> Deployment:
+        """Return this handle when the app is in `state`; tells on one line how far it is, where that takes longer.
 
         Parameters
         ----------
@@ -90,6 +96,8 @@ class Deployment(Shown):
             ``FAILED``.
         timeout_s : float
             How long to wait.
+        quiet : bool
+            Whether to tell nothing meanwhile; in a script it is told on standard error.
 
         Raises
         ------
@@ -98,12 +106,17 @@ class Deployment(Shown):
         DeploymentTimeoutError
             Not in time; says what each group was doing.
         """
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            status = self.status()
-            if reached(status, state, timeout_s, over=time.monotonic() >= deadline_s):
-                return self
-            time.sleep(_LOOK_S)
+        began_s, line = time.monotonic(), Line(sys.stderr)
+        try:
+            while True:
+                status, waited_s = self.status(), time.monotonic() - began_s
+                if waited_s >= _SILENT_S and not quiet:
+                    line.show(f"{waited_s:.0f} s: {status.progress_text()}")
+                if reached(status, state, timeout_s, over=waited_s >= timeout_s):
+                    return self
+                time.sleep(_LOOK_S)
+        finally:
+            line.end()
 
     def text(self) -> str:
         """Return the app's SiddhiQL as it was sent."""
@@ -195,10 +208,18 @@ def reached(status: AppStatus, state: str, timeout_s: float, *, over: bool) -> b
         raise QueryFailedError(f"app {status.name} has failed: {reasons}")
     if over:
         raise DeploymentTimeoutError(
-            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}",
-            hint="wait longer, or look at the logs of the workers named above",
+            f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}", hint=_to_do(status)
         )
     return False
+
+
+def _to_do(status: AppStatus) -> str:
+    if status.groups and not any(group.worker for group in status.groups):
+        return (
+            "no worker has a group of it; start one: `python -m spdist worker --conf conf/worker`, or notebooks/"
+            "worker.ipynb, whose settings name the managers of this cluster"
+        )
+    return "wait longer, or look at the logs of the workers named above"
 
 
 def gone(app: str, nodes: dict[str, Any], timeout_s: float, *, over: bool) -> bool:

@@ -8,22 +8,24 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from rich.console import Console
 
-from spdist.cluster.client import Caller, ClusterClient, UnreachableNode
+from spdist.cluster.client import Caller, ClusterClient
 from spdist.cluster.handle import Deployment
-from spdist.cluster.nodes import NodeProcess, checkout
+from spdist.cluster.nodes import NodeProcess
 from spdist.cluster.overview import ClusterStatus
+from spdist.cluster.startup import await_nodes
 from spdist.cluster.streams import Streams
 from spdist.config import load_config
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
 from spdist.look import Shown, headline_html, note_html
 from spdist.services.process import free_ports
 from spdist.transports.opening import transport_settings
+from spdist.workspace import workspace
 
 if TYPE_CHECKING:
     from spdist.language.ast import SiddhiApp
@@ -34,6 +36,8 @@ __all__ = ["LocalCluster"]
 
 _LOOK_S = 0.2
 _STOP_S = 15.0
+#: What stays of a cluster that failed: logs and executed notebooks.
+_KEPT = (".log", ".ipynb")
 
 
 class LocalCluster(Shown):
@@ -47,7 +51,8 @@ class LocalCluster(Shown):
         How many workers more that read the users' sources for passthrough groups, and nothing else.
     directory : path, optional
         Where everything goes; kept afterwards, and a cluster that is started there again goes on from its apps and
-        their state. Without it, a temporary directory that `stop` deletes.
+        their state. Without it, a temporary directory that `stop` deletes;
+        of a cluster that failed the logs stay.
     settings : mapping of str to str, optional
         Settings of all nodes as environment variables ``SPDIST__<SECTION>__<FIELD>``, such as
         ``{"SPDIST__SPARK__DRIVER_MEMORY": "1g"}``.
@@ -59,7 +64,7 @@ class LocalCluster(Shown):
     Raises
     ------
     ClusterError
-        A node did not come up; shows the end of its log. Nothing is left running.
+        A node did not come up; says why, and where its log is. Nothing is left running.
 
     Examples
     --------
@@ -95,24 +100,24 @@ class LocalCluster(Shown):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._end(failed=kind is not None and issubclass(kind, Exception))
 
     def start(self) -> Self:
         """Start all nodes and return when the managers answer and the workers are ready: their Spark is up."""
         if self._running:
             return self
-        checkout()
+        workspace()
         self._prepare()
         atexit.register(self.stop)
         self._running = True
         try:
-            self._console.print(f"starting {len(self.nodes)} nodes in {self.directory}")
+            self._console.print(f"starting {len(self.nodes)} nodes in {self.directory}", soft_wrap=True)
             for node in self.nodes.values():
                 node.start()
-            self._await_nodes(self.nodes)
-        except BaseException:
-            self.stop()
+            self._await(self.nodes)
+        except BaseException as error:
+            self._end(failed=not isinstance(error, KeyboardInterrupt))
             raise
         return self
 
@@ -140,58 +145,32 @@ class LocalCluster(Shown):
         self.client = ClusterClient(urls, "admin", password)
         self._caller = Caller("admin", password, timeout_s=2.0)
         node = {"SPDIST_NODE_ID": "this", "SPDIST_PORT": "0"}
-        settings = load_config(checkout() / "conf/local/worker.yaml", environment={**os.environ, **environment, **node})
+        settings = load_config(
+            workspace() / "conf/local/worker.yaml", environment={**os.environ, **environment, **node}
+        )
         self._streams = Streams(transport_settings(settings.transports))
 
-    def _await_nodes(self, nodes: Mapping[str, NodeProcess]) -> None:
-        """Wait for the nodes' interfaces and for the workers in the leader's list, and say so one by one."""
-        began_s = time.monotonic()
-        missing = dict(nodes)
-        while missing:
-            registered = self._registered()
-            for name, node in list(missing.items()):
-                if node.exit_code is not None:
-                    raise ClusterError(
-                        f"{name} ended with exit code {node.exit_code} instead of coming up:\n{node.tail()}"
-                    )
-                if name in registered:
-                    del missing[name]
-                    self._console.print(f"  {name} is up at {node.url} ({time.monotonic() - began_s:.1f} s)")
-            if missing and time.monotonic() - began_s > self._start_timeout_s:
-                tails = "\n".join(f"{name}:\n{node.tail()}" for name, node in missing.items())
-                raise ClusterError(f"not up after {self._start_timeout_s:g} s: {', '.join(missing)}\n{tails}")
-            time.sleep(_LOOK_S if missing else 0)
-
-    def _registered(self) -> set[str]:
-        """Return the nodes that are up: they answer, and a leader knows that the workers among them are ready."""
-        managers, workers, known = set(), set(), set()
-        for name, node in self.nodes.items():
-            try:
-                if self._caller.call("GET", f"{node.url}/health").status != 200:
-                    continue
-                if node.role == "worker":
-                    workers.add(name)
-                    continue
-                managers.add(name)
-                reply = self._caller.call("GET", f"{node.url}/managers/nodes")
-            except UnreachableNode:
-                continue
-            if reply.status == 200:
-                known |= {worker["id"] for worker in reply.body["workers"] if worker["ready"]}
-        return managers | (workers & known)
+    def _await(self, nodes: Mapping[str, NodeProcess]) -> None:
+        await_nodes(nodes, self.nodes, self._caller, self._start_timeout_s, self._console.print)
 
     def stop(self) -> None:
         """Ask all nodes to stop, wait up to 15 s, kill what is left, and delete a temporary directory. Idempotent.
+
+        Where a node has ended by itself, and not well, the logs and executed notebooks stay there.
 
         Raises
         ------
         ClusterError
             A process does not end.
         """
+        self._end()
+
+    def _end(self, failed: bool = False) -> None:
         if not self._running:
             return
         self._running = False
         atexit.unregister(self.stop)
+        failed = failed or any(node.failed for node in self.nodes.values())
         for node in self.nodes.values():
             node.ask_to_stop()
         deadline_s = time.monotonic() + _STOP_S
@@ -204,8 +183,9 @@ class LocalCluster(Shown):
         self._caller.close()
         self._streams.close()
         if self._directory is None:
-            shutil.rmtree(self.directory, ignore_errors=True)
-        self._console.print("all nodes have stopped")
+            _clean(self.directory, keep=_KEPT if failed else ())
+        kept = f"; the logs are kept in {self.directory}" if failed else ""
+        self._console.print(f"all nodes have stopped{kept}", soft_wrap=True)
 
     # ------------------------------------------------------------------------------------------------------------ nodes
     def node(self, name: str) -> NodeProcess:
@@ -261,7 +241,7 @@ class LocalCluster(Shown):
         node = self.node(name)
         node.kill()
         node.start()
-        self._await_nodes({name: node})
+        self._await({name: node})
 
     def processes(self) -> dict[str, list[int]]:
         """Return the process ids of each node."""
@@ -330,17 +310,27 @@ class LocalCluster(Shown):
         return f"LocalCluster({self._managers} managers, {self._workers} workers, {state})"
 
     def __str__(self) -> str:
-        status, note = self._glance()
-        return str(status) if status is not None else "\n".join(filter(None, [repr(self), note]))
+        return self._forms()[0]
 
     def _repr_html_(self) -> str:
-        status, note = self._glance()
-        return status._repr_html_() if status is not None else headline_html(repr(self)) + note_html(note)
+        return self._forms()[1]
 
-    def _glance(self) -> tuple[ClusterStatus | None, str]:
-        if not self._running:
-            return None, ""
+    def _forms(self) -> tuple[str, str]:
         try:
-            return self.client.status(patient=False), ""
+            note = ""
+            if self._running:
+                return self.client.status(patient=False)._forms()
         except SpdistError as error:
-            return None, error.message
+            note = error.message
+        return f"{self!r}\n{note}".rstrip(), headline_html(repr(self)) + note_html(note)
+
+
+def _clean(directory: Path, keep: Collection[str]) -> None:
+    """Delete what is in a directory but files that end so; and the directory, where none stays."""
+    for one in directory.iterdir():
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, ignore_errors=True)
+        elif one.suffix not in keep:
+            one.unlink(missing_ok=True)
+    if not keep:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -49,7 +49,7 @@ from spdist.cluster.questions import Questions
 from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
-from spdist.cluster.status import deployment_status, deployment_statuses
+from spdist.cluster.status import deployment_status
 from spdist.cluster.store import CoordinationStore, ManagerRow
 from spdist.cluster.streams import Streams
 from spdist.cluster.topics import check_topics, topic_ends
@@ -300,9 +300,7 @@ class Manager:
 
     def apps(self) -> list[Json]:
         """Return all apps as `spdist.cluster.views.app_view` shows them, by name."""
-        return self._ask(
-            lambda state, now_ms: [views.app_view(state, status) for status in deployment_statuses(state, now_ms)]
-        )
+        return self._ask(views.apps_view)
 
     def app_text(self, name: str) -> str:
         """Return the SiddhiQL of an app as it was sent."""
@@ -338,11 +336,9 @@ class Manager:
 
     def who_leads(self) -> tuple[int | None, LeaderRow | None]:
         """Return the term in which this manager leads, None for a standby, and the other manager that leads, if any."""
-
-        def look(state: ManagerState, now_ms: int) -> tuple[int | None, LeaderRow | None]:
-            return (state.term, None) if state.leads(now_ms) else (None, state.seen.at(now_ms))
-
-        return self._mind.ask(look)
+        return self._mind.ask(
+            lambda state, now_ms: (state.term, None) if state.leads(now_ms) else (None, state.seen.at(now_ms))
+        )
 
     @property
     def me(self) -> Leader:
@@ -353,20 +349,10 @@ class Manager:
         """Return where all managers that are alive are reached."""
         return [Address.from_url(manager.url) for manager in self._managers()]
 
-    def nodes(self) -> Json:
-        """Return leader, managers and workers; see `spdist.cluster.views.nodes_view`."""
+    def nodes(self, *, apps: bool = False) -> Json:
+        """Return leader, managers, workers, and with `apps` those, as of one moment; see `views.nodes_view`."""
         managers = self._managers()
-        return self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms))
-
-    def status(self) -> Json:
-        """Return the same together with ``apps``, as of one moment; see `apps`."""
-        managers = self._managers()
-
-        def look(state: ManagerState, now_ms: int) -> Json:
-            apps = [views.app_view(state, status) for status in deployment_statuses(state, now_ms)]
-            return {**views.nodes_view(state, managers, self.group_id, now_ms), "apps": apps}
-
-        return self._ask(look)
+        return self._ask(lambda state, now_ms: views.nodes_view(state, managers, self.group_id, now_ms, apps=apps))
 
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node; see `node_statistics`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,11 +20,16 @@ import psutil
 from spdist.cluster.memory import memory_of
 from spdist.cluster.process import END_WITH
 from spdist.errors import ClusterError
+from spdist.workspace import is_installed, workspace
 
-__all__ = ["NodeProcess", "checkout"]
+__all__ = ["NodeProcess", "cause_in"]
 
 #: Marks every process of a node, however it was started and whoever has inherited it.
 _MARK = "SPDIST_NODE_MARK"
+#: What papermill and Python write in front of an error; of a group of errors, each line is indented and has a bar.
+_BARS = re.compile(r"^[ |+]*(-{5,}.*)?|\x1b\[[0-9;]*m")
+_CELL_FAILED = "Exception encountered at"
+_RAISED = re.compile(r"(\w+\.)*\w*(Error|Exception|Interrupt|Exit)\b")
 _TAIL_LINES = 25
 _NODE_ENVIRONMENT = {
     "JUPYTER_PREFER_ENV_PATH": "1",
@@ -30,30 +37,6 @@ _NODE_ENVIRONMENT = {
     # Shorter than the time that a cluster gives its nodes to stop.
     "SPDIST_STOP_GRACE_S": "10",
 }
-
-
-def checkout() -> Path:
-    """Return the directory that holds ``conf`` and ``notebooks``.
-
-    Raises
-    ------
-    ClusterError
-        spdist was installed without them.
-    """
-    import spdist
-
-    root = Path(str(spdist.__file__)).resolve().parents[1]
-    missing = [
-        name
-        for name in ("notebooks/manager.ipynb", "notebooks/worker.ipynb", "conf/local")
-        if not (root / name).exists()
-    ]
-    if missing:
-        raise ClusterError(
-            f"a local cluster needs {' and '.join(missing)} next to the package, but {root} has none",
-            hint="install spdist from a checkout: pip install -e .",
-        )
-    return root
 
 
 class NodeProcess:
@@ -85,10 +68,11 @@ class NodeProcess:
         self._mark = f"{home}:{name}"
         self._environment = {**environment, "SPDIST_NODE_ID": name, "SPDIST_PORT": str(port), _MARK: self._mark}
         self._papermill: subprocess.Popen[bytes] | None = None
+        self._told_to_end = False
 
     def start(self) -> None:
         """Start papermill; returns at once."""
-        root = checkout()
+        root = workspace()
         conf = self._home / "conf" / self.name
         conf.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / "conf" / "local" / f"{self.role}.yaml", conf / "deployment.yaml")
@@ -102,9 +86,11 @@ class NodeProcess:
         ]
         command += ["-p", "conf", str(conf)]
         environment = {**os.environ, **self._environment, **_NODE_ENVIRONMENT}
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+        if not is_installed(root):
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         # So that the node ends when this process has gone without a word.
         environment[END_WITH] = str(os.getpid())
+        self._told_to_end = False
         with self.log.open("ab") as log:
             self._papermill = subprocess.Popen(
                 command,
@@ -137,6 +123,7 @@ class NodeProcess:
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM to papermill, which passes it on; the node finishes its batches and saves its notebook."""
+        self._told_to_end = self._told_to_end or self.exit_code is None
         if self._papermill is not None and self._papermill.poll() is None:
             self._papermill.send_signal(signal.SIGTERM)
 
@@ -158,6 +145,7 @@ class NodeProcess:
         ClusterError
             Some do not end.
         """
+        self._told_to_end = self._told_to_end or self.exit_code is None
         deadline_s = time.monotonic() + timeout_s
         while left := self.processes():
             for process in left:
@@ -169,9 +157,34 @@ class NodeProcess:
         if self._papermill is not None:
             self._papermill.wait(timeout_s)
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended by itself, and not well."""
+        return not self._told_to_end and bool(self.exit_code)
+
+    def cause(self) -> str:
+        """Return the error that ended it, as its log has it; the end of the log where there is none."""
+        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+        return cause_in(text) or f"\n{self.tail()}"
+
     def tail(self) -> str:
         """Return the last lines of its log."""
         if not self.log.exists():
             return "(no log)"
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(f"  | {line}" for line in lines[-_TAIL_LINES:])
+
+
+def cause_in(log: str) -> str:
+    """Return the error that a log ends with: that of the notebook's cell, else the last one that Python has written.
+
+    Without the calls that led to it. Empty where there is none. Pure.
+    """
+    lines = [_BARS.sub("", line).rstrip() for line in log.splitlines()]
+    cells = [number for number, line in enumerate(lines) if line.startswith(_CELL_FAILED)]
+    # A cell's error has its calls below it, after an empty line, where it is not one of ours.
+    first = cells[-1] + 1 if cells else 0
+    raised = [number for number in range(first, len(lines)) if _RAISED.match(lines[number])]
+    if not raised:
+        return ""
+    return "\n".join(itertools.takewhile(bool, lines[raised[-1] :]))

@@ -62,6 +62,19 @@ class AppStatus(Shown):
     def __repr__(self) -> str:
         return f"AppStatus({self.name}: {self.state}, {number_of(len(self.groups), 'group')})"
 
+    @property
+    def running(self) -> int:
+        """How many of its group instances run."""
+        return sum(group.state == "RUNNING" for group in self.groups)
+
+    def progress_text(self) -> str:
+        """Return how far it is on one line: how many of its groups run, and why the first that does not does not."""
+        told = f"{self.name}: {self.running} of {len(self.groups)} groups run"
+        first = next((group for group in self.groups if group.state != "RUNNING"), None)
+        if first is None:
+            return told
+        return f"{told}; {first.name} {first.state}" + (f": {first.reason}" if first.reason else "")
+
     def __str__(self) -> str:
         return table_text(_GROUP_HEAD, _group_rows([self]), title=self._title)
 
@@ -145,6 +158,8 @@ class ClusterStatus(Shown):
     apps: tuple[AppStatus, ...]
     #: those that were removed lately and have not come back, with what they had
     lost: tuple[WorkerStatus, ...] = ()
+    #: what carries the topics of its apps: ``log``, ``kafka`` or ``nats``
+    transport: str = "log"
 
     @classmethod
     def from_view(cls, view: Mapping[str, Any]) -> ClusterStatus:
@@ -181,7 +196,7 @@ class ClusterStatus(Shown):
         )
         managers = tuple(ManagerStatus(m["id"], m["url"], m["leads"]) for m in view["managers"])
         apps = tuple(AppStatus.from_view(app) for app in view["apps"])
-        return cls(view["groupId"], view["leader"], view["term"], managers, workers, apps, lost)
+        return cls(view["groupId"], view["leader"], view["term"], managers, workers, apps, lost, view["transport"])
 
     def __repr__(self) -> str:
         counts = ((self.managers, "manager"), (self.workers, "worker"), (self.lost, "lost worker"), (self.apps, "app"))

@@ -12,14 +12,28 @@ from typing import TYPE_CHECKING, Any
 from spdist.cluster.members import Member
 from spdist.cluster.messages import Desired, GroupReport, MemoryReport
 from spdist.cluster.state import ManagerState
-from spdist.cluster.status import DeploymentState, DeploymentStatus, GroupRecord, deployment_status
+from spdist.cluster.status import (
+    DeploymentState,
+    DeploymentStatus,
+    GroupRecord,
+    deployment_status,
+    deployment_statuses,
+)
 from spdist.cluster.wire import Address
 from spdist.planning.topology import ExecutionGroup, GroupInput, GroupOutput, Topology
 
 if TYPE_CHECKING:
     from spdist.cluster.store import ManagerRow
 
-__all__ = ["app_statistics", "app_view", "node_details", "nodes_view", "topic_details", "topology_view"]
+__all__ = [
+    "app_statistics",
+    "app_view",
+    "apps_view",
+    "node_details",
+    "nodes_view",
+    "topic_details",
+    "topology_view",
+]
 
 Json = dict[str, Any]
 
@@ -34,6 +48,11 @@ def app_view(state: ManagerState, status: DeploymentStatus) -> Json:
         "version": status.version,
         "groups": [_instance(state, record) for record in status.groups],
     }
+
+
+def apps_view(state: ManagerState, now_ms: int) -> list[Json]:
+    """Return all deployments by name; see `app_view`."""
+    return [app_view(state, status) for status in deployment_statuses(state, now_ms)]
 
 
 def app_statistics(status: DeploymentStatus, age_ms: int) -> Json:
@@ -140,7 +159,9 @@ def _output(one: GroupOutput) -> Json:
     }
 
 
-def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: str, now_ms: int) -> Json:
+def nodes_view(
+    state: ManagerState, managers: Iterable[ManagerRow], group_id: str, now_ms: int, *, apps: bool = False
+) -> Json:
     """Return the leader, the managers that are alive, the workers with what they run, and apps on their way out.
 
     Parameters
@@ -153,8 +174,11 @@ def nodes_view(state: ManagerState, managers: Iterable[ManagerRow], group_id: st
         ``cluster.config.groupId``.
     now_ms : int
         The steady clock.
+    apps : bool
+        Whether the deployments are told, too, as ``apps``; see `app_view`.
     """
     return {
+        **({"apps": apps_view(state, now_ms)} if apps else {}),
         "groupId": group_id,
         "leader": state.node_id,
         "term": state.term,

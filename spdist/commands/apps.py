@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,7 @@ def deploy(
             typer.echo(str(done.change))
     if wait:
         with waiting(f"{done.name}: waiting until it runs"):
-            done.wait(timeout_s=wait)
+            done.wait(timeout_s=wait, quiet=True)
     if as_json:
         print_json({"name": done.name, "change": change})
     elif wait:
@@ -134,16 +135,25 @@ def nodes(client: ClusterClient, as_json: AsJson = False, watch: Watch = False) 
             (
                 one["id"],
                 "receiver" if one["receiver"] else "worker",
-                f"{one['state']}: {one['reason']}" if one["reason"] else one["state"],
+                _state_of(one),
                 one["url"],
                 ", ".join(group["name"] for group in one["groups"]),
             )
             for one in view["workers"]
         ]
+        rows += [
+            (one["id"], "worker", f"LOST: {one['reason']}", one["url"], ", ".join(one["groups"]))
+            for one in view["lostWorkers"]
+        ]
         title = f"cluster {view['groupId']}, term {view['term']}"
         return view, [table(title, ("node", "role", "state", "address", "groups"), rows)]
 
     show(look, as_json=as_json, watch=watch)
+
+
+def _state_of(worker: Mapping[str, Any]) -> str:
+    mark = "drained, " if worker["drained"] else "cordoned, " if worker["cordoned"] else ""
+    return mark + (f"{worker['state']}: {worker['reason']}" if worker["reason"] else worker["state"])
 
 
 @connected

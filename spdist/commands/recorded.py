@@ -104,8 +104,8 @@ def _run(
     from spdist.language.scope import undefined
     from spdist.result import run_recorded
 
-    sources = dict(_pair(one, "--input") for one in inputs)
-    targets = {stream: Path(path) for stream, path in (_pair(one, "--output") for one in outputs or ())}
+    sources = _pairs(inputs, "--input")
+    targets = {stream: Path(path) for stream, path in _pairs(outputs or [], "--output").items()}
     said = cast("TimeUnit | None", unit and unit.value)
     text = read_text(file)
     with explained(), _progress() as tell:
@@ -135,11 +135,18 @@ def _summary(stream: str, way: str, events: StreamEvents, file: object) -> tuple
     return stream, way, f"{len(events):,}", first, last, file
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
-    stream, equals, file = text.partition("=")
-    if not (stream and equals and file):
-        raise typer.BadParameter(f"'{text}' is not STREAM=FILE; for example: Trades=trades.parquet", param_hint=option)
-    return stream, file
+def _pairs(texts: list[str], option: str) -> dict[str, str]:
+    """Return the file of each stream."""
+    found: dict[str, str] = {}
+    for text in texts:
+        stream, _, file = text.partition("=")
+        if not (stream and file):
+            said = f"'{text}' is not STREAM=FILE; for example: Trades=trades.parquet"
+            raise typer.BadParameter(said, param_hint=option)
+        if stream in found:
+            raise typer.BadParameter(f"stream '{stream}' has two files", param_hint=option)
+        found[stream] = file
+    return found
 
 
 def _columns(times: list[str] | None, streams: Iterable[str]) -> dict[str, str]:

@@ -77,7 +77,10 @@ def read(path: Path) -> Node:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        hint = "settings are a deployment.yaml, or the directory that holds it"
+        if not path.is_absolute():
+            hint += f"; a relative path counts from {Path.cwd()}"
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}", hint=hint) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
     try:

@@ -15,7 +15,7 @@ from spdist.history import clock_text
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition
 from spdist.language.format_expressions import format_call
-from spdist.look import Shown, headline_html, number_of, table_html, table_text
+from spdist.look import Shown, details_html, headline_html, number_of, table_html, table_text
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.base import Timer
 from spdist.operators.join import JoinPlan
@@ -32,6 +32,10 @@ __all__ = ["Content", "Contents", "Inside", "contents_of"]
 Kind = Literal["window", "attempts", "totals", "rate limit", "handler", "table", "aggregation", "keys", "timers"]
 Row = tuple[Any, ...]
 
+#: What is woken, where the name of its class says nothing to people.
+_OPERATORS = {"PatternRests": "absence", "Cells": "windows"}
+#: Kinds that one seldom looks at.
+_FOLDED = ("keys", "totals", "timers")
 #: Columns that hold times.
 _TIMES = ("time", "due", "fires at", "expires at")
 
@@ -72,7 +76,8 @@ class Content:
 
     def cells(self) -> list[list[object]]:
         """Return the rows as a table shows them."""
-        return [[_cell(name, value) for name, value in zip(self.names, row, strict=True)] for row in self.rows]
+        missing = "" if self.kind == "attempts" else "null"
+        return [[_cell(name, value, missing) for name, value in zip(self.names, row, strict=True)] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -107,8 +112,13 @@ class Contents(Shown):
         return "\n".join([self.headline, *tables])
 
     def _repr_html_(self) -> str:
-        tables = (table_html(part.names, part.cells(), caption=part.title) for part in self.parts)
-        return "".join([headline_html(self.headline), *tables])
+        return "".join([headline_html(self.headline), *map(_html, self.parts)])
+
+
+def _html(part: Content) -> str:
+    if part.kind in _FOLDED:
+        return details_html(part.title, table_html(part.names, part.cells()))
+    return table_html(part.names, part.cells(), caption=part.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +202,7 @@ def _everything(app: Inside, only: str | None) -> Iterator[_Found]:
         if timer.due and timer.due[0] == due:
             owner = owners.get(rank[:2]) or owners.get((rank[0], 0), "")
             operator = getattr(timer.wake, "__qualname__", type(timer.wake).__name__).split(".")[0]
+            operator = _OPERATORS.get(operator, operator)
             yield "timers", "", "", ("due", "of", "operator"), -due, (due, owner, operator)
 
 
@@ -219,8 +230,9 @@ def _of_partition(number: int, queries: list[QueryPlan], state: Any, only: str |
         place = sliding.plan.keys[0]
         for kind, of, what, names, time, row in _of_query(plan, keys[0]):
             key = row[1 + place] if kind == "window" else row[0]
+            shown = (names, row) if kind == "window" else (names[1:], row[1:])  # the group is the key
             if only in (None, key):
-                yield kind, of, what, ("key", *names), time, (key, *row)
+                yield kind, of, what, ("key", *shown[0]), time, (key, *shown[1])
         return
     label = f"partition {number + 1}"
     for key, (_, used, stored) in keys.items():
@@ -252,8 +264,10 @@ def _of_query(plan: QueryPlan, state: Any) -> Iterator[_Found]:
         case _:
             return
     groups, own, _ = totals
-    for group, slots in [*groups.items(), *([("", own)] if own else [])]:
+    for group, slots in groups.items():
         yield "totals", plan.name, "", ("group", "values"), 0, (group, tuple(slots))
+    if own:
+        yield "totals", plan.name, "", ("values",), 0, (tuple(own),)
     assert isinstance(plan, SingleStreamPlan | StatePlan | JoinPlan)
     yield from _rows("rate limit", plan.name, "", plan.checked.output.names, limit)
     for processor in processors:
@@ -281,11 +295,11 @@ def _rows(kind: Kind, of: str, what: str, names: tuple[str, ...], state: Any) ->
         yield kind, of, what, ("time", *fitting), -1 if time is None else time, (time, *row)
 
 
-def _cell(name: str, value: Any) -> object:
+def _cell(name: str, value: Any, missing: str) -> object:
     if name in _TIMES:
         return "" if value is None else clock_text(value)
     if value is None:
-        return "null"
+        return missing
     return value if isinstance(value, str | int | float) else _captured(value)
 
 

@@ -11,15 +11,14 @@ from spdist.history import Seen, clock_text, history_table
 from spdist.language.types import Schema
 from spdist.look import Shown, headline_html, table_html, table_text
 from spdist.operators.base import Row
-from spdist.planning import svg
-from spdist.planning.layout import Layout
+from spdist.planning.timeline import Bar, Dot, timeline
 
-__all__ = ["Came", "Cause", "Evidence", "Interval", "shown", "value_text"]
+__all__ = ["TONES", "Came", "Cause", "Evidence", "Interval", "shown", "value_text"]
 
 #: What is listed of each kind, and drawn of each stream; what is more is counted.
 _MOST_LISTED = 200
-_TONES = {"cause": "#2f81f7", "through": "#8b949e", "alert": "#cf222e", "absence": "#bf8700", "window": "#a371f7"}
-_LANE, _WIDTH = 26.0, 560.0
+#: Colours of what is drawn.
+TONES = {"cause": "#2f81f7", "through": "#8b949e", "alert": "#cf222e", "absence": "#bf8700", "window": "#a371f7"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,38 +183,21 @@ class Evidence(Shown):
     # --- picture
     def to_svg(self) -> str:
         """Return the timeline: a lane for each stream with its events, and one for each absence and window."""
-        times = [self.clock, self.event.timestamp, *(one.timestamp for one in self.causes)]
-        times += [one.begin for one in self.intervals if one.begin is not None]
-        first, last = min(times), max(times)
-        spread = max(last - first, 1)
-        dots: list[tuple[Came | Cause, str]] = [(one, "cause") for one in self.causes[-_MOST_LISTED:]]
-        dots += [(one, "through") for one in self.through[-_MOST_LISTED:]]
-        there = {one.stream for one, _ in dots} - {self.event.stream}
-        lanes = [*(stream for stream in self.schemas if stream in there), self.event.stream]
-        drawn = [one for one in self.intervals if one.begin is not None]
-        labels = [*lanes, *(one.what for one in drawn)]
-        left = min(max(len(label) for label in labels), 44) * svg.SMALL + 20
-
-        def x(time: int) -> float:
-            return left + (time - first) / spread * _WIDTH
-
-        body = []
-        for number, label in enumerate(labels):
-            y = _LANE * (number + 0.5)
-            short = label if len(label) <= 44 else f"{label[:43]}…"
-            body.append(svg.text(left - 12, y + 4, short, anchor="end", small=True))
-            body.append(_line(left, y, left + _WIDTH))
-        for one, kind in dots:
-            body.append(_dot(x(one.timestamp), _LANE * (lanes.index(one.stream) + 0.5), kind, self._told(one)))
-        alert = _LANE * (lanes.index(self.event.stream) + 0.5)
-        body.append(_dot(x(self.event.timestamp), alert, "alert", self._told(self.event)))
-        for number, lasting in enumerate(drawn, len(lanes)):
-            begin = first if lasting.begin is None else lasting.begin
-            body.append(_bar(x(begin), x(lasting.end), _LANE * (number + 0.5), lasting.kind, str(lasting)))
-        bottom = _LANE * len(labels) + 12
-        body.append(svg.text(left, bottom, clock_text(first), small=True))
-        body.append(svg.text(left + _WIDTH, bottom, clock_text(last), anchor="end", small=True))
-        return svg.picture(Layout(left + _WIDTH + 16, bottom + 8, {}, {}, {}), f"Why {self.headline}", body)
+        came: list[tuple[Came | Cause, str]] = [(one, "cause") for one in self.causes[-_MOST_LISTED:]]
+        came += [(one, "through") for one in self.through[-_MOST_LISTED:]]
+        dots = [
+            Dot(one.stream, one.timestamp, TONES[kind], self._told(one), filled=kind == "cause") for one, kind in came
+        ]
+        own = self.event
+        dots.append(Dot(own.stream, own.timestamp, TONES["alert"], self._told(own), large=True))
+        there = {dot.lane for dot in dots} - {own.stream}
+        lanes = [*(stream for stream in self.schemas if stream in there), own.stream]
+        bars = [
+            Bar(one.what, one.begin, one.end, TONES[one.kind], str(one))
+            for one in self.intervals
+            if one.begin is not None
+        ]
+        return timeline(lanes, dots, bars, title=f"Why {self.headline}")
 
     def _told(self, one: Came | Cause) -> str:
         return f"{one.stream} {clock_text(one.timestamp)} {self._row(one)}"
@@ -236,24 +218,3 @@ def shown(names: Sequence[str], row: Sequence[Any]) -> str:
 def value_text(value: Any) -> str:
     """Return a value for people: decimals to ten digits."""
     return f"{value:.10g}" if isinstance(value, float) else repr(value)
-
-
-def _line(left: float, y: float, right: float) -> str:
-    return f'<path d="M{left:.1f},{y:.1f}H{right:.1f}" stroke="currentColor" stroke-opacity="0.2"/>'
-
-
-def _dot(x: float, y: float, kind: str, told: str) -> str:
-    tone, radius = _TONES[kind], 6 if kind == "alert" else 4
-    fill = "none" if kind == "through" else tone
-    return (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{fill}" fill-opacity="0.8" stroke="{tone}">'
-        f"<title>{escape(told)}</title></circle>"
-    )
-
-
-def _bar(begin: float, end: float, y: float, kind: str, told: str) -> str:
-    tone = _TONES[kind]
-    return (
-        f'<rect x="{begin:.1f}" y="{y - 6:.1f}" width="{max(end - begin, 1):.1f}" height="12" rx="3" fill="{tone}" '
-        f'fill-opacity="0.3" stroke="{tone}"><title>{escape(told)}</title></rect>'
-    )

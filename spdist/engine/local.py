@@ -79,13 +79,6 @@ class LocalApp:
     Events are trusted: a row is a tuple with as many values as the stream has attributes, of their types. A query that
     fails on an event loses it, for itself and for the receivers after it; `failures` counts such
     events, unless the stream's ``@OnError`` takes them: then they are in the fault stream, or in `errors`.
-
-    Examples
-    --------
-    >>> from spdist.engine.local import run
-    >>> app = "define stream S (v int); from S[v > 1] select v * 10 as w insert into Out;"
-    >>> run(app, {"S": [(1000, (1,)), (1001, (2,))]})
-    {'Out': [(1001, (20,))]}
     """
 
     def __init__(
@@ -131,6 +124,10 @@ class LocalApp:
         due = self._timers.next_due if self._started else None
         return due if due != BEFORE_ALL_TIME else self.clock
 
+    def next_busy(self, until_ms: int) -> int | None:
+        """When the next timer is due that does something, as far as that is known; None where not until `until_ms`."""
+        return self._timers.next_busy(until_ms) if self._started else None
+
     @property
     def failures(self) -> Failures:
         """The events that were lost because a query failed on them."""
@@ -166,8 +163,7 @@ class LocalApp:
     def _move(self, to_ms: int) -> None:
         self.start(to_ms)
         self._timers.fire_until(to_ms)
-        if to_ms > self._clock.now:
-            self._clock.now = to_ms
+        self._clock.now = max(self._clock.now, to_ms)
 
     # Events.
 
@@ -275,9 +271,8 @@ class LocalApp:
 
     def contents(self, most: int = 50, key: str | None = None) -> Contents:
         """Return what it holds now, for people: so many rows of each part at most, of all keys of partitions or one."""
-        inside = Inside(
-            self.checked, self._clock.now, self._elements.plans, self._stores, self._parts.states(), self._heap
-        )
+        states = self._parts.states()
+        inside = Inside(self.checked, self._clock.now, self._elements.plans, self._stores, states, self._heap)
         return contents_of(inside, most, key)
 
     # State.
@@ -301,10 +296,8 @@ class LocalApp:
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
-        held = self._elements.held_rows()
-        for store in self._stores.values():
-            held += store.held_rows() if isinstance(store, HoldsRows) else count_rows(store.snapshot())
-        return held
+        rows = (s.held_rows() if isinstance(s, HoldsRows) else count_rows(s.snapshot()) for s in self._stores.values())
+        return sum(rows, self._elements.held_rows())
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state by that of a snapshot; the app goes on from there.

@@ -87,7 +87,7 @@ class Shard:
     messages : frozenset of str
         The topics of users' own sources, whose records can be cut.
     commits : bool
-        Whether the outputs of a batch are durable before the next one begins: no later batch returns them again.
+        Whether the outputs of a batch are durable before the next one begins: only that batch returns them again.
 
     State
     -----
@@ -185,7 +185,8 @@ class Shard:
         Where it comes to the same it is processed at once. Nothing leaves before the batch is durable; an island that
         is ahead of what turns out to be stored is given up.
         """
-        self._taken += map(self._ahead, self._fresh((record,)))
+        for fresh in self._fresh((record,)):
+            self._taken.append(self._ahead(fresh))
 
     def finish(self, tick: int, positions: Positions, sent: bool = True, closing: bool = False) -> list[Output]:
         """Make the batch part of the state, and return what is to be published and delivered for it; see `process`.
@@ -202,8 +203,7 @@ class Shard:
         """
         batch, records, island, stored = self._running, tuple(self._taken), self._early, False
         self.ownership.begin_append()
-        if sent:
-            self._on_their_way = ()
+        self._on_their_way = () if sent else self._on_their_way
         if island is None and self._skips_idle and not closing and self._nothing_new(batch, records):
             return self._handed_over([])
         if island is not None and self._is_first(segment := self._made(batch, records, tick, positions, closing)):
@@ -265,8 +265,7 @@ class Shard:
     def _nothing_new(self, batch: int, records: Sequence[Record]) -> bool:
         if batch == 0 or self._known().passes_time or self._fresh(records):
             return False
-        if self.store.path("segment", self.version + 1).exists():
-            self._catch_up(batch)  # what is counted must not fall behind what another process has counted
+        self._catch_up(batch)  # what is counted must not fall behind what another process has counted
         return True
 
     def _made(self, batch: int, fresh: tuple[Record, ...], tick: int, positions: Positions, closing: bool) -> Segment:
@@ -352,7 +351,8 @@ class Shard:
                     "inputs, than those that go on from it",
                     hint="restore a revision of this group",
                 )
-            outputs = island.process(segment.records, segment.tick, self._named(segment.number), segment.closing)
+            named = self._named(segment.number)
+            outputs = island.process(segment.records, segment.tick, named, segment.closing)
             if not self._commits:
                 kept[segment.number] = outputs
         if segment.base:

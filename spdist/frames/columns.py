@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Columns"]
+__all__ = ["NamedColumns"]
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Columns by name.
+class NamedColumns:
+    """NamedColumns by name.
 
     Parameters
     ----------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -235,7 +237,9 @@ def _cells(event: Event) -> list[object]:
 
 
 def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    if isinstance(value, float) and not isfinite(value):
+        return json.dumps(value)  # NaN, Infinity: as REST writes them
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _objects(values: list[Any]) -> Any:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spdist.errors import MappingError
-from spdist.frames.columns import Columns
+from spdist.frames.columns import NamedColumns
 from spdist.language.scope import suggestion
 from spdist.language.types import Schema, Type
 from spdist.mapping.read_rows import ARROW
@@ -22,7 +22,7 @@ __all__ = ["check_suffix", "read_file", "write_file"]
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
-def read_file(path: Path, schema: Schema) -> Columns:
+def read_file(path: Path, schema: Schema) -> NamedColumns:
     """Return the columns of a file, or of a directory of files whose name has the suffix.
 
     Parameters
@@ -46,7 +46,7 @@ def read_file(path: Path, schema: Schema) -> Columns:
 
 
 def write_file(table: Any, path: Path) -> None:
-    """Write an Arrow table with times of type timestamp; what is there already is replaced.
+    """Write an Arrow table with times of type timestamp; what is there already is replaced once all is written.
 
     CSV and JSON lines hold objects as text; JSON has no NaN and no infinity, which become null.
 
@@ -56,8 +56,13 @@ def write_file(table: Any, path: Path) -> None:
         The file cannot be written, or its name has no suffix that is known.
     """
     _, write = _FORMS[check_suffix(path)]
+    part = path.with_name(f".{path.name}.part")
     with _told(f"cannot write {path}"):
-        write(table, path)
+        try:
+            write(table, part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def check_suffix(path: Path) -> str:
@@ -86,7 +91,7 @@ def _told(what: str) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def _read_dataset(path: Path, form: str) -> Columns:
+def _read_dataset(path: Path, form: str) -> NamedColumns:
     import pyarrow.dataset
 
     found = pyarrow.dataset.dataset(path, format=form, partitioning="hive")
@@ -95,18 +100,18 @@ def _read_dataset(path: Path, form: str) -> Columns:
         with _told(f"cannot read {path}"):
             return found.to_table(columns=[name]).column(0)
 
-    return Columns(found.schema.names, get)
+    return NamedColumns(found.schema.names, get)
 
 
-def _read_parquet(path: Path, schema: Schema) -> Columns:
+def _read_parquet(path: Path, schema: Schema) -> NamedColumns:
     return _read_dataset(path, "parquet")
 
 
-def _read_arrow(path: Path, schema: Schema) -> Columns:
+def _read_arrow(path: Path, schema: Schema) -> NamedColumns:
     return _read_dataset(path, "ipc")
 
 
-def _read_csv(path: Path, schema: Schema) -> Columns:
+def _read_csv(path: Path, schema: Schema) -> NamedColumns:
     import pyarrow.csv
 
     # A field without quotes that holds nothing is null, also where a text is; whole numbers may be followed by others.
@@ -117,7 +122,7 @@ def _read_csv(path: Path, schema: Schema) -> Columns:
     return _of_table(pyarrow.csv.read_csv(path, convert_options=options))
 
 
-def _read_json(path: Path, schema: Schema) -> Columns:
+def _read_json(path: Path, schema: Schema) -> NamedColumns:
     import pyarrow.json
 
     with path.open(encoding="utf-8-sig") as lines:
@@ -125,7 +130,7 @@ def _read_json(path: Path, schema: Schema) -> Columns:
     if not isinstance(first, dict):
         raise ValueError("its first line is no JSON object")
     if not first:
-        return Columns((), lambda name: None)
+        return NamedColumns((), lambda name: None)
     kinds = dict(schema)
     read_as = {}
     # Only of what is there: Arrow would make up a column. Texts are not to be taken for times.
@@ -139,8 +144,8 @@ def _read_json(path: Path, schema: Schema) -> Columns:
     return _of_table(pyarrow.json.read_json(path, parse_options=options))
 
 
-def _of_table(table: Any) -> Columns:
-    return Columns(table.column_names, table.column)
+def _of_table(table: Any) -> NamedColumns:
+    return NamedColumns(table.column_names, table.column)
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -185,7 +190,7 @@ def _flat(column: Any) -> Any:
     return pa.array(texts, pa.string())
 
 
-_Read = Callable[[Path, Schema], Columns]
+_Read = Callable[[Path, Schema], NamedColumns]
 _Write = Callable[[Any, Path], None]
 _FORMS: dict[str, tuple[_Read, _Write]] = {
     ".parquet": (_read_parquet, _write_parquet),

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from spdist.errors import MappingError
-from spdist.frames.columns import Columns
+from spdist.frames.columns import NamedColumns
 from spdist.frames.events import Event, Row, StreamEvents
 from spdist.frames.sources import columns_of
 from spdist.frames.times import TimeUnit, milliseconds, time_column
@@ -66,6 +66,8 @@ def to_frame(events: Iterable[tuple[int, Sequence[Any]]], names: Schema | Sequen
     MappingError
         A value is not of its attribute's type.
     """
+    if isinstance(events, StreamEvents) and events.schema == names:
+        return events.to_pandas()
     listed = list(events)
     times, rows = [ts for ts, _ in listed], [tuple(row) for _, row in listed]
     if isinstance(names, Schema):
@@ -86,7 +88,7 @@ def read_events(given: Any, schema: Schema, time: str | None = None, time_unit: 
         columns, an iterable of dictionaries, or one of pairs ``(time, row)``, where a row is a sequence or a
         dictionary.
     schema : Schema
-        The stream's attributes. Columns that are none of them are left out.
+        The stream's attributes. NamedColumns that are none of them are left out.
     time, time_unit
         See `to_events`.
 
@@ -109,7 +111,7 @@ def read_events(given: Any, schema: Schema, time: str | None = None, time_unit: 
 
 
 def read_streams(
-    given: Mapping[str, Any],
+    given: Any,
     streams: Mapping[str, Schema],
     time: str | Mapping[str, str] | None = None,
     time_unit: TimeUnit | None = None,
@@ -134,6 +136,9 @@ def read_streams(
     MappingError
         What is given does not fit; names the stream.
     """
+    if not isinstance(given, Mapping):
+        one = next(iter(streams), "S")
+        raise MappingError(f"events are given by stream, not as {type(given).__name__}", hint=f"pass {{'{one}': …}}")
     by_stream = time if isinstance(time, Mapping) else dict.fromkeys(given, time)
     for stream in (*given, *by_stream):
         if stream not in streams:
@@ -147,7 +152,7 @@ def read_streams(
     return made
 
 
-def _of_columns(columns: Columns, schema: Schema, time: str | None, time_unit: TimeUnit | None) -> StreamEvents:
+def _of_columns(columns: NamedColumns, schema: Schema, time: str | None, time_unit: TimeUnit | None) -> StreamEvents:
     if not columns.names:  # as of an empty file
         return StreamEvents(schema, [], [])
     name = time_column(columns.names, schema, time, columns.index)
@@ -181,7 +186,7 @@ def _check_names(names: Sequence[str], wanted: Sequence[str]) -> None:
             raise MappingError(f"there are several columns '{name}'", hint="leave out or rename all but one of them")
 
 
-def _of_dictionaries(rows: list[Any]) -> Columns:
+def _of_dictionaries(rows: list[Any]) -> NamedColumns:
     """Return the columns of dictionaries; which there are is said by the first one."""
 
     def get(name: str) -> list[Any]:
@@ -194,7 +199,7 @@ def _of_dictionaries(rows: list[Any]) -> Columns:
                     raise MappingError(f"row {row} has no '{name}': {shown(values)}", hint=hint) from None
             raise
 
-    return Columns(list(rows[0]), get)
+    return NamedColumns(list(rows[0]), get)
 
 
 def _of_pairs(pairs: list[Any], schema: Schema, time_unit: TimeUnit | None) -> StreamEvents:

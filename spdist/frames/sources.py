@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from spdist.errors import MappingError
-from spdist.frames.columns import Columns
+from spdist.frames.columns import NamedColumns
 from spdist.frames.files import read_file
 from spdist.language.types import Schema
 
 __all__ = ["columns_of"]
 
 
-def columns_of(given: Any, schema: Schema) -> Columns | None:
+def columns_of(given: Any, schema: Schema) -> NamedColumns | None:
     """Return the columns of what is given; None where it is an iterable, of rows.
 
     Parameters
@@ -43,9 +43,9 @@ def columns_of(given: Any, schema: Schema) -> Columns | None:
         return _of_pandas(given)
     if isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__"):
         table = pa.table(given)
-        return Columns(table.column_names, table.column)
+        return NamedColumns(table.column_names, table.column)
     if isinstance(given, Mapping):
-        return Columns(list(given), given.__getitem__)
+        return NamedColumns(list(given), given.__getitem__)
     if isinstance(given, Iterable):
         return None
     raise MappingError(
@@ -54,7 +54,7 @@ def columns_of(given: Any, schema: Schema) -> Columns | None:
     )
 
 
-def _of_pandas(frame: Any) -> Columns:
+def _of_pandas(frame: Any) -> NamedColumns:
     """Return the columns of a data frame, then the levels of its index."""
     levels = {name: place for place, name in enumerate(frame.index.names) if name not in (None, *frame.columns)}
     index = None
@@ -69,4 +69,4 @@ def _of_pandas(frame: Any) -> Columns:
         except (pa.ArrowException, TypeError, ValueError, OverflowError):  # of several types, or none of Arrow's
             return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
 
-    return Columns([*frame.columns, *levels], get, index)
+    return NamedColumns([*frame.columns, *levels], get, index)

@@ -137,10 +137,11 @@ class History:
             self._remove(notebook)
 
     def _remove(self, notebook: str) -> None:
-        """Remove the files of a run, and their directory where it is empty then."""
+        """Remove the files of a run, and their directory where it is empty then; what cannot be removed stays."""
         folder = (self.directory / notebook).parent
         for file in folder.glob(files_of(notebook)):
-            file.unlink(missing_ok=True)
+            with suppress(OSError):
+                file.unlink()
         with suppress(OSError):
             folder.rmdir()
 

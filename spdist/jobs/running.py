@@ -146,7 +146,10 @@ class Running:
                 start_new_session=True,  # Ctrl-C is for the scheduler, which then asks
                 pass_fds=(self._lock.descriptor,),
             )
-        return self._awaited(process, json.dumps({"parent": os.getpid(), **asdict(order)}))
+        try:
+            return self._awaited(process, json.dumps({"parent": os.getpid(), **asdict(order)}))
+        finally:
+            process.kill()  # is nothing to one that has ended
 
     def _awaited(self, process: subprocess.Popen[str], order: str) -> tuple[int, Report | None, RunState | None]:
         """Give a process its order, and wait until it has ended, by itself, when it was asked, or by force."""

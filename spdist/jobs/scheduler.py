@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from spdist.clock import Clock, SystemClock
 from spdist.errors import ScheduleError
+from spdist.headless.signals import grace_s
 from spdist.jobs.due import Action, Decision, Standing, due, next_due
 from spdist.jobs.history import SCHEDULER, Change, History
 from spdist.jobs.running import Running
@@ -59,6 +60,7 @@ class Scheduler:
         self._jobs = {job.name: job for job in file.jobs}
         self._clock = clock or SystemClock()
         self._tell = tell
+        grace_s()  # where that is wrong, the scheduler does not begin
         self._history = History(file.directory)
         self._standings: dict[str, Standing] = {}
         self._running: list[Running] = []

@@ -22,7 +22,7 @@ from spdist.language.tables import load_tables
 if TYPE_CHECKING:
     from spdist.language.build_expressions import Branch
 
-__all__ = ["parse", "parse_expression", "parse_on_demand", "read_time"]
+__all__ = ["following", "parse", "parse_expression", "parse_on_demand", "read_time"]
 
 
 def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.SiddhiApp:
@@ -68,6 +68,13 @@ def parse_on_demand(text: str, variables: Mapping[str, str] | None = None) -> as
     """Return the syntax tree of an on-demand query, such as ``from T on a > 1 select *``; see `parse`."""
     query: ast.OnDemandQuery = _parse(text, "on_demand", variables)
     return query
+
+
+def following(text: str) -> frozenset[str] | None:
+    """Return the grammar's terminals that may come behind the beginning of an app; None where it is none already."""
+    # No token begins with this sign, so the parser stops there and says what it would have taken.
+    stop = _machine().run(f"{text}\n\0", "app")
+    return stop.expected if isinstance(stop, Stop) and stop.position > len(text) else None
 
 
 @cache

@@ -18,6 +18,10 @@ _OPEN, _LAST = "open batch", "last batch"
 #: What the parts of a window's state are, where they are not all alike; None where a part holds no events.
 _PARTS: Mapping[str, tuple[str | None, ...]] = {
     "batch": (_LAST,),
+    "frequent": (None, ""),
+    "lossyFrequent": (None, None, ""),
+    "unique:length": ("",),
+    "unique:time": ("",),
     "cron": (_OPEN, _LAST),
     "unique:externalTimeBatch": (None, _OPEN, _LAST),
     **dict.fromkeys(
@@ -30,6 +34,7 @@ _PARTS: Mapping[str, tuple[str | None, ...]] = {
             "unique:firstTimeBatch",
             "unique:lengthBatch",
             "unique:timeBatch",
+            "unique:timeLengthBatch",
         ),
         (_OPEN, _LAST),
     ),
@@ -78,13 +83,15 @@ def _is_container(value: Any) -> bool:
 
 
 def labels(plan: PatternPlan) -> tuple[str, ...]:
-    """Return what the elements of a pattern are called: by their names, or else by their streams."""
-    names = []
-    for element in plan.elements:
-        named = element.alias if isinstance(element, ast.StreamState) else None
-        absent = "not " if isinstance(element, ast.AbsentState) else ""
-        names.append(named or f"{absent}{element.input.stream.id}")
-    return tuple(names)
+    """Return what the elements of a pattern that take events are called: by their names, or else by their streams."""
+    return tuple(_label(element) for element in plan.elements if isinstance(element, ast.StreamState))
+
+
+def _label(element: ast.StreamState | ast.AbsentState) -> str:
+    stream = element.input.stream.id
+    if isinstance(element, ast.StreamState):
+        return element.alias or stream
+    return f"not {stream}" if element.waiting is None else f"not {stream} for {format_time(element.waiting)}"
 
 
 def attempts(plan: PatternPlan, state: Any) -> Iterator[tuple[int, Row]]:
@@ -101,17 +108,15 @@ def attempts(plan: PatternPlan, state: Any) -> Iterator[tuple[int, Row]]:
     ------
     (int, tuple)
         The time of the attempt's last event, -1 where none has come; then what it waits for, when an absence is over
-        and when ``within`` ends it, in ms or None, and what each element has taken: ``(timestamp, row)``, a tuple of
-        those where it counts, or None.
+        and when ``within`` ends it, in ms or None, and what each element of `labels` has taken: ``(timestamp, row)``, a
+        tuple of those where it counts, or None.
     """
     (lists, stored), places = state
     within = None if plan.input.within is None else plan.input.within.milliseconds
-    names = labels(plan)
+    taking = [slot for slot, one in zip(plan.slots, plan.elements, strict=True) if isinstance(one, ast.StreamState)]
     for slot, (pending, new, flags) in enumerate(places):
-        position = plan.slots.index(slot)
-        element = plan.elements[position]
+        element = plan.elements[plan.slots.index(slot)]
         waiting = element.waiting if isinstance(element, ast.AbsentState) else None
-        what = names[position] if waiting is None else f"{names[position]} for {format_time(waiting)}"
         for number in (*pending, *new):
             timestamp, _, slots = stored[number]
             taken = [tuple(lists[one]) if isinstance(one, int) else one for one in slots]
@@ -124,4 +129,4 @@ def attempts(plan: PatternPlan, state: Any) -> Iterator[tuple[int, Row]]:
                 continue
             first = min((one[0] if isinstance(one[0], int) else one[0][0] for one in came if one), default=None)
             expires = None if within is None or first is None else first + within
-            yield timestamp, (what, fires, expires, *(taken[place] for place in plan.slots))
+            yield timestamp, (_label(element), fires, expires, *(taken[place] for place in taking))

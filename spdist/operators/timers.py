@@ -187,6 +187,18 @@ class Timers:
         timer = entry[-1]
         return bool(timer.due) and timer.due[0] == entry[0]
 
+    def next_busy(self, until: int) -> int | None:
+        """Return when the next wake-up is due that does something, as far as is known; None where after `until`."""
+        first = self.next_due
+        if first is None or first > until or self.heap[0][-1].rests is None:
+            return first if first is not None and first <= until else None
+        busy = [
+            due if timer.rests is None else max(due, timer.rests.calm_until(until))
+            for due, _, timer in filter(self._is_live, self.heap)
+            if due <= until
+        ]
+        return min((due for due in busy if due <= until), default=None)
+
     def is_due(self, time: int, but: Timer | None) -> bool:
         """Tell whether a timer is due at or before `time`, other than the one that is given."""
         if not self.heap or self.heap[0][0] > time:

@@ -33,6 +33,7 @@ _HEAD = 30.0
 _GAP = 34.0
 
 Facts = Mapping[str, str]
+Flows = Mapping[tuple[str, str], str]
 
 
 def to_text(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
@@ -73,9 +74,19 @@ def to_text(topology: Topology, placement: Facts | None = None, states: Facts | 
     return "\n".join(lines)
 
 
-def to_svg(topology: Topology, placement: Facts | None = None, states: Facts | None = None) -> str:
-    """Return the topology as an SVG picture; parameters as in `to_text`."""
-    picture = _Picture(topology, placement or {}, states or {})
+def to_svg(
+    topology: Topology, placement: Facts | None = None, states: Facts | None = None, flows: Flows | None = None
+) -> str:
+    """Return the topology as an SVG picture; the boxes of groups have their names as ``data-group``.
+
+    Parameters
+    ----------
+    topology, placement, states
+        As in `to_text`.
+    flows : mapping of (str, str) to str, optional
+        Topic and group, or group and topic → what to write at the arrow from the one to the other.
+    """
+    picture = _Picture(topology, placement or {}, states or {}, flows or {})
     layout = lay_out(picture.boxes(), picture.edges(), gap=_GAP)
     body = [*picture.draw_edges(layout), *picture.draw_boxes(layout)]
     return svg.picture(layout, f"Topology of {topology.app}", body)
@@ -132,7 +143,8 @@ def _told(roles: Mapping[str, _Role], topic: str) -> str:
 class _Picture:
     """The parts of one picture. Boxes have the ids ``g:<group>`` and ``t:<topic>``."""
 
-    def __init__(self, topology: Topology, placement: Mapping[str, str], states: Mapping[str, str]) -> None:
+    def __init__(self, topology: Topology, placement: Facts, states: Facts, flows: Flows) -> None:
+        self.flows = flows
         self.topology = topology
         self.placement = placement
         self.states = states
@@ -146,7 +158,7 @@ class _Picture:
     def _topic_box(self, topic: Topic) -> Box:
         words = self.roles[topic.name].words
         width = max(len(self._inside(topic.name)) * svg.CHARACTER, *(len(line) * svg.SMALL for line in words)) + 30
-        return Box(f"t:{topic.name}", width, 28 + 13.0 * len(words))
+        return Box(f"t:{topic.name}", width, 28 + 13.0 * len(words), self._flow_width(topic.name))
 
     def _group_box(self, group: ExecutionGroup) -> Box:
         rows = [
@@ -156,7 +168,10 @@ class _Picture:
         head = len(self._short(group.name)) * 7.4 + 60
         height = max(_HEAD + _ROW * len(group.instances) + 8, 32.0 * (len(group.inputs) + 1))
         lead = max((len(i.strategy.value) * _CAPITAL for i in group.inputs), default=0.0)
-        return Box(f"g:{group.name}", max(head, *rows), height, lead)
+        return Box(f"g:{group.name}", max(head, *rows), height, max(lead, self._flow_width(group.name)))
+
+    def _flow_width(self, target: str) -> float:
+        return max((len(told) * svg.SMALL for (_, to), told in self.flows.items() if to == target), default=0.0)
 
     def edges(self) -> list[Edge]:
         """Return the arrows: topic → group for each input, group → topic for each publishing."""
@@ -216,7 +231,8 @@ class _Picture:
         worst = next((s for s in ("FAILED", "UNREACHABLE", "WAITING", "DEPLOYING", "RUNNING") if s in found), None)
         colour = STATE_COLOURS.get(worst or "", _PLAIN)
         parts = [
-            f"<g><title>{escape(group.name)}: {escape(group.why)}</title>",
+            f'<g data-group="{escape(group.name, quote=True)}">',
+            f"<title>{escape(group.name)}: {escape(group.why)}</title>",
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="5" fill="{colour}" '
             f'fill-opacity="0.10" stroke="{colour}" stroke-width="1.6"/>',
             svg.text(x + 12, y + 20, self._short(group.name), bold=True),
@@ -246,13 +262,23 @@ class _Picture:
         leads = {box.id: box.lead for box in self.boxes()}
         labels = self._labels()
         for edge, path in layout.paths.items():
-            yield svg.arrow(svg.curve(path, leads[edge.target] if edge in labels else 0.0), path[-1])
+            labelled = edge in labels or self._flow(edge)
+            yield svg.arrow(svg.curve(path, leads[edge.target] if labelled else 0.0), path[-1])
         for corners in layout.loops.values():
             yield svg.arrow("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), corners[-1])
         for edge, path in {**layout.paths, **layout.loops}.items():
-            if edge in labels:
-                x, y = path[-1]
-                one = labels[edge]
-                yield svg.text(x - 12, y - 4, one.strategy.value, anchor="end", small=True)
-                if one.strategy is Strategy.FIELD_GROUPING:
-                    yield svg.text(x - 12, y + 11, f"by {one.key}", anchor="end", small=True)
+            x, y = path[-1]
+            for number, line in enumerate(self._words(labels.get(edge), self._flow(edge))):
+                yield svg.text(x - 12, y - 4 if not number else y + 11 * number, line, anchor="end", small=True)
+
+    def _words(self, one: GroupInput | None, flow: str) -> Iterable[str]:
+        """Yield the lines at the end of an arrow: the first stands above it, the others below."""
+        if one is not None:
+            yield one.strategy.value
+            if one.strategy is Strategy.FIELD_GROUPING:
+                yield f"by {one.key}"
+        if flow:
+            yield flow
+
+    def _flow(self, edge: Edge) -> str:
+        return self.flows.get((edge.source[2:], edge.target[2:]), "")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spdist.config.allowed import Allowed
+from spdist.config.allowed import Allowed, allowed_of
 from spdist.engine.session import HostSettings, SparkHost
 from spdist.errors import EngineError
 from spdist.extension import catalog
@@ -20,6 +20,7 @@ from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
 from spdist.runtime.group import GroupRuntime
 from spdist.runtime.group_status import GroupStatus
+from spdist.runtime.http_addresses import check_ports
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
 from spdist.runtime.sinks import check_sinks
 
@@ -87,6 +88,7 @@ def run_app(
     SpdistError
         It failed, or did not start.
     """
+    check_ports(assignment, allowed_of(settings))
     owner = f"{socket.gethostname()}:{os.getpid()}"
     with SparkHost(settings) as host:
         # Real time tells only every few seconds what came in.

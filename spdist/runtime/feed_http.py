@@ -18,35 +18,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, takewhile
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from spdist.errors import MappingError, TransportError
 from spdist.runtime.feeders import Door, Read, now_ms
+from spdist.runtime.http_addresses import HttpAddress, cannot_listen, clean_path
 from spdist.transports.connections import Limits
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.inlet import Chunk
 from spdist.transports.listening import Listener
 from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
-from spdist.transports.tls import Certificate, server_context
 
 __all__ = ["HttpFeeder"]
 
 log = logging.getLogger(__name__)
 _wrong_logins = WrongLogins(log)
 
-_DEFAULT_PORT = 9763
 #: Requests of one source that may wait to be parsed and for the disk,
 _MOST_WAITING = 10_000
 #: and bytes of their bodies; at least two of the largest.
@@ -55,49 +51,6 @@ _MOST_BYTES = 128 << 20
 _TOGETHER = 4 << 20
 _NOBODY = ("", "")
 _LATER = {"Retry-After": "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """Where a source listens, and with what certificate."""
-
-    host: str
-    port: int
-    path: str
-    certificate: Path | None = None
-    password: str = ""
-
-    @classmethod
-    def of(cls, read: Options, app: str, stream: str) -> _Address:
-        default = f"http://127.0.0.1:{_DEFAULT_PORT}/{quote(app)}/{quote(stream)}"
-        url = read.text("receiver.url", default)
-        host = None
-        try:
-            parts = urlsplit(url)
-            port, host = parts.port, parts.hostname
-        except ValueError:  # a port that is none, or brackets around what is no address
-            pass
-        if not host or parts.scheme not in ("http", "https"):
-            raise read.wrong("receiver.url", f"is no address: '{url}'", f"For example: {default}")
-        certificate, password = None, ""
-        if parts.scheme == "https":
-            certificate = read.pem("https.keystore.file")
-            password = read.secret("https.keystore.password")
-            if certificate is None:
-                hint = "write https.keystore.file='…pem', with certificate and key"
-                raise read.wrong("receiver.url", "asks for TLS without a certificate", hint)
-        host = "127.0.0.1" if host == "localhost" else host
-        # An address without a port means WSO2's.
-        found = cls(host, _DEFAULT_PORT if port is None else port, _clean(parts.path), certificate, password)
-        try:
-            found.tls()
-        except TransportError as error:
-            raise read.wrong("https.keystore.file", f"cannot be used: {error.message}") from error
-        return found
-
-    def tls(self) -> ssl.SSLContext | None:
-        """Return what the listener shows; None for plain http."""
-        return None if self.certificate is None else server_context(Certificate(self.certificate, None, self.password))
 
 
 class HttpFeeder:
@@ -124,7 +77,7 @@ class HttpFeeder:
     def __init__(self, door: Door, users: Callable[[], Logins | None], limits: Limits) -> None:
         read = door.options
         self._limits = limits
-        self._address = _Address.of(read, door.app, door.stream)
+        self._address = HttpAddress.of(read, door.app, door.stream)
         self._route = _Route(door, _users(read, users))
         self._server: _Server | None = None
 
@@ -289,20 +242,19 @@ class _Server:
     _running: dict[tuple[str, int], _Server] = {}  # noqa: RUF012 -- shared on purpose, under the lock
     _lock = threading.RLock()
 
-    def __init__(self, address: _Address, limits: Limits) -> None:
+    def __init__(self, address: HttpAddress, limits: Limits) -> None:
         self.address = address
         self.routes: dict[str, _Route] = {}
         self.users = 0
         try:
             self._listener = Listener(address.host, address.port, address.tls(), limits)
         except OSError as error:
-            why = error.strerror or str(error)
-            raise TransportError(f"cannot listen on {address.host}:{address.port}: {why}") from error
+            raise cannot_listen(address.host, address.port, error) from error
         self.url = self._listener.url
         self._listener.start(self._app())
 
     @classmethod
-    def shared(cls, address: _Address, limits: Limits) -> _Server:
+    def shared(cls, address: HttpAddress, limits: Limits) -> _Server:
         """Return the server of an address, which runs as long as somebody uses it."""
         with cls._lock:
             server = cls._running.get((address.host, address.port)) if address.port else None
@@ -341,7 +293,7 @@ class _Server:
 
         @app.api_route("/{path:path}", methods=["POST", "PUT"])
         async def receive(request: Request) -> JSONResponse:
-            path = _clean(request.url.path)
+            path = clean_path(request.url.path)
             route = self.routes.get(path)
             return await route.take(request) if route else _told(404, f"no source listens at {path}")
 
@@ -366,10 +318,6 @@ def _users(read: Options, of_node: Callable[[], Logins | None]) -> Logins | None
 
 def _right(logins: Logins, shown: tuple[str, str]) -> bool | None:
     return logins.verify(*shown) or None
-
-
-def _clean(path: str) -> str:
-    return f"/{unquote(path).strip('/')}"
 
 
 def _told(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -63,7 +63,21 @@ class KafkaAccess:
 
     def told(self, error: Exception) -> str:
         """Word an error of a client."""
-        return f"Kafka at {', '.join(self.servers)}: {type(error).__name__} {error}".rstrip()
+        return f"Kafka at {', '.join(self.servers)}: {_worded(error)}"
+
+    def away(self, error: Exception) -> TransportUnavailableError:
+        """Return the error for brokers that do not answer, with what to do about it."""
+        return TransportUnavailableError(
+            f"Kafka at {', '.join(self.servers)} does not answer: {_worded(error)}",
+            hint="is a broker up there, and is bootstrap.servers right? `spdist services up kafka` runs one here",
+        )
+
+
+def _worded(error: Exception) -> str:
+    kind = type(error).__name__
+    # What the client says begins with the name of the class, too.
+    said = str(error).removeprefix(kind).lstrip(": ").rstrip()
+    return f"{kind}: {said}" if said else kind
 
 
 def create_topics(servers: str, topics: Mapping[str, int]) -> None:
@@ -144,7 +158,7 @@ class KafkaTopics:
             begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
         except (KafkaError, OSError) as error:
             self.close()
-            raise TransportUnavailableError(self._access.told(error)) from error
+            raise self._access.away(error) from error
         found: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in topics}
         for place in places:
             found[place.topic][place.partition] = (begins[place], ends[place])
@@ -168,7 +182,7 @@ class KafkaTopics:
             found = consumer.poll(timeout_ms=_PATIENCE_MS).get(place, ())
         except (KafkaError, OSError) as error:
             self.close()
-            raise TransportUnavailableError(self._access.told(error)) from error
+            raise self._access.away(error) from error
         return [(one.offset, one.timestamp, one.key, one.value or b"") for one in found]
 
     def close(self) -> None:

@@ -149,7 +149,10 @@ class Servers:
         write_settings(root / "conf" / "local")
         for name in ("notebooks", "spdist"):
             (root / name).symlink_to(ROOT / name)
-        with patch("spdist.cluster.nodes.checkout", lambda: root), patch("spdist.cluster.local.checkout", lambda: root):
+        with (
+            patch("spdist.cluster.nodes.workspace", lambda: root),
+            patch("spdist.cluster.local.workspace", lambda: root),
+        ):
             yield environment(self.database(kind, home))
 
     @contextlib.contextmanager

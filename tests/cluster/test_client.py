@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -342,13 +343,22 @@ def test_one_failure_is_waited_through(manager: Manager, spark: FakeSpark, event
         assert len(spark.of("Trades-filter-1")) == 2
 
 
-def test_waiting_without_workers_times_out_and_shows_what_was_waited_for(manager: Manager) -> None:
+def test_waiting_without_workers_times_out_and_shows_what_was_waited_for(
+    manager: Manager, capsys: pytest.CaptureFixture[str]
+) -> None:
     with connect(manager.url) as client:
         app = client.deploy(APP)
         assert app.wait("WAITING", timeout_s=5) is app
         with pytest.raises(DeploymentTimeoutError, match=r"Trades-filter-1 +WAITING +- +\w+") as caught:
             app.wait(timeout_s=0.1)
         assert isinstance(caught.value, TimeoutError)
+        assert capsys.readouterr().err == "", "so short a time needs no word"
+        for quiet in (True, False):
+            with pytest.raises(DeploymentTimeoutError):
+                app.wait(timeout_s=1.1, quiet=quiet)
+        told = capsys.readouterr().err
+        assert re.search(r"\r1 s: Trades: 0 of \d groups run; Trades-filter-1 WAITING: no worker has joined", told)
+        assert told.count("\n") == 1
 
 
 def test_undeploying_waits_for_the_worker(manager: Manager, spark: FakeSpark) -> None:

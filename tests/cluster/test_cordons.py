@@ -161,7 +161,7 @@ def test_cordons_are_shown(minds: Minds) -> None:
     view = nodes_view(minds.state, [], "sp", minds.now)
     assert view["cordoned"] == ["w1"]
     assert [(w["cordoned"], w["drained"]) for w in view["workers"]] == [(True, True), (False, False)]
-    status = ClusterStatus.from_view({**view, "apps": []})
+    status = ClusterStatus.from_view({**view, "apps": [], "transport": "log"})
     assert status.workers[0].told.startswith("drained, READY, heard ")
     assert "drained, " in str(status)
 

@@ -15,9 +15,8 @@ import psutil
 import pytest
 
 import spdist
-from spdist.cluster import nodes
 from spdist.cluster.local import LocalCluster
-from spdist.cluster.nodes import NodeProcess, checkout
+from spdist.cluster.nodes import NodeProcess
 from spdist.cluster.overview import GroupStatus
 from spdist.cluster.streams import Streams
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
@@ -135,36 +134,6 @@ def test_other_processes_are_not_ours(node: NodeProcess) -> None:
     finally:
         stranger.kill()
         stranger.communicate()
-
-
-def test_without_a_checkout_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert (checkout() / "conf" / "local").is_dir()
-    monkeypatch.setattr(spdist, "__file__", str(tmp_path / "site-packages" / "spdist" / "__init__.py"))
-    with pytest.raises(ClusterError, match=r"notebooks/manager\.ipynb") as caught:
-        LocalCluster(quiet=True).start()
-    assert "pip install -e" in str(caught.value)
-
-
-def test_a_node_that_does_not_come_up_shows_its_log_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    root = tmp_path / "checkout"
-    (root / "conf" / "local").mkdir(parents=True)
-    (root / "notebooks").mkdir()
-    for role in ("manager", "worker"):
-        (root / "conf" / "local" / f"{role}.yaml").write_text("{}", encoding="utf-8")
-        (root / "notebooks" / f"{role}.ipynb").write_text("{}", encoding="utf-8")
-    (tmp_path / "papermill.py").write_text(
-        "print('no such thing as a notebook'); raise SystemExit(3)", encoding="utf-8"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(nodes, "checkout", lambda: root)
-    cluster = LocalCluster(managers=1, workers=1, quiet=True)
-    with pytest.raises(ClusterError, match=r"(?s)-1 ended with exit code 3 .*\| no such thing as a notebook"):
-        cluster.start()
-    assert not any(cluster.processes().values())
-    assert not cluster.directory.exists()
-    cluster.stop()
 
 
 @pytest.mark.parametrize(("managers", "workers"), [(0, 1), (1, 0), (-1, 2)])

@@ -12,10 +12,10 @@ from spdist.cluster import requests
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.client_async import AsyncClusterClient
 from spdist.cluster.feeding import FeedState, RemoteFeed
-from spdist.cluster.handle import Deployment
+from spdist.cluster.handle import Deployment, reached
 from spdist.cluster.listings import journal_listing, log_listing, move_listing, revision_listing
-from spdist.cluster.overview import ClusterStatus
-from spdist.errors import ClusterError
+from spdist.cluster.overview import AppStatus, ClusterStatus
+from spdist.errors import ClusterError, DeploymentTimeoutError
 from spdist.language.types import Schema
 from spdist.look import STATE_COLOURS
 from spdist.services.process import free_ports
@@ -116,15 +116,16 @@ def test_a_handle_is_shown_without_patience_when_nobody_answers() -> None:
 
 
 def test_a_handle_shows_what_it_saw_last() -> None:
-    with scripted((200, VIEW, {})) as (url, _), ClusterClient([url], "admin", "secret") as client:
+    with scripted((200, VIEW, {})) as (url, seen), ClusterClient([url], "admin", "secret") as client:
         handle = Deployment(client, "A")
-        assert str(handle).startswith("A (version 1): RUNNING")
+        assert handle._repr_mimebundle_()["text/plain"].startswith("A (version 1): RUNNING")
+        assert len(seen) == 1, "text and HTML come of one answer"
     assert str(handle).startswith("as it was last seen: this client was closed")
     assert "1\u202f234\u202f567" in handle._repr_html_()
 
 
 def test_a_status_has_colours_for_states_and_figures_at_the_right() -> None:
-    status = ClusterStatus.from_view({**NODES, "apps": [VIEW]})
+    status = ClusterStatus.from_view({**NODES, "apps": [VIEW], "transport": "log"})
     assert repr(status) == ("ClusterStatus(sp: manager-1 leads in term 3; 1 manager, 1 worker, 1 lost worker, 1 app)")
     assert repr(status.apps[0]) == "AppStatus(A: RUNNING, 1 group)"
     assert "cordoned, READY, heard 0.3 s ago" in str(status)
@@ -162,3 +163,15 @@ def test_a_feed_shows_where_it_goes_and_how_far_it_has_come() -> None:
     feed._state.position = {"sent": 1, "clock": None, "seq": []}
     assert repr(feed) == "RemoteFeed(A.S: 1 event as mine)"
     assert "int" in feed._repr_html_()
+
+
+def test_waiting_in_vain_says_how_to_start_a_worker_where_there_is_none() -> None:
+    waiting = {**GROUP, "worker": "", "state": "WAITING", "reason": "no worker has joined"}
+    status = AppStatus.from_view({**VIEW, "state": "WAITING", "groups": [waiting]})
+    with pytest.raises(DeploymentTimeoutError) as caught:
+        reached(status, "RUNNING", 5, over=True)
+    assert "no worker has joined" in str(caught.value)
+    assert "start one: `python -m spdist worker --conf conf/worker`" in str(caught.value)
+    placed = AppStatus.from_view({**VIEW, "state": "DEPLOYING"})
+    with pytest.raises(DeploymentTimeoutError, match="the logs of the workers named above"):
+        reached(placed, "RUNNING", 5, over=True)

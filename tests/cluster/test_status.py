@@ -83,7 +83,7 @@ def test_a_worker_that_was_lost_is_shown_with_what_it_had_until_it_comes_back(le
     (lost,) = view["lostWorkers"]
     assert (lost["id"], lost["lostForMs"], lost["groups"]) == ("w1", 2_000, ["A-g-1", "B-g-1"])
     assert "silent for 4.0 s" in lost["reason"]
-    shown = str(ClusterStatus.from_view({**view, "apps": []}))
+    shown = str(ClusterStatus.from_view({**view, "apps": [], "transport": "log"}))
     assert "LOST: was silent for 4.0 s" in shown
     assert "A-g-1, B-g-1" in shown
     leader.told("w1", incarnation="w1-2")

@@ -49,6 +49,15 @@ def test_the_life_of_an_app(run: Callable[..., Result], tmp_path: Path) -> None:
     assert run("status", "Trades").exit_code == 1
 
 
+def test_nodes_tell_which_worker_is_given_nothing_new(run: Callable[..., Result]) -> None:
+    assert "cordoned" not in run("nodes").stdout
+    for command, told in (("cordon", "cordoned, READY"), ("drain", "drained, READY")):
+        assert run(command, "worker-1").exit_code == 0
+        assert told in run("nodes").stdout
+    assert run("uncordon", "worker-1").exit_code == 0
+    assert "drained" not in run("nodes").stdout
+
+
 def test_a_wrong_app_is_shown_with_its_place(run: Callable[..., Result]) -> None:
     done = run("deploy", "-", text=TEXT.replace("price > 10.0", "prize > 10.0"))
     assert done.exit_code == 1

@@ -99,6 +99,7 @@ def test_what_is_wrong_with_the_data_is_a_sentence_and_exit_code_1(arguments: tu
     [
         (("--input", "Trades"), "'Trades' is not STREAM=FILE"),
         ((*TRADES, "--output", "=a.csv"), "Invalid value for --output"),
+        ((*TRADES, "--input", "Trades=more.csv"), "stream 'Trades' has two files"),
         (("--output", "Alerts=a.csv"), "Invalid value for --output: it goes with --input"),
         (("--time-unit", "s"), "Invalid value for --time-unit: it goes with --input"),
         ((*TRADES, "--shards", "2"), "Invalid value for --shards: it is for a live run"),

@@ -124,3 +124,14 @@ def test_what_cannot_be_read_is_said(name: str, content: bytes | None, message: 
 def test_what_cannot_be_written_is_said(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(MappingError, match=f"cannot write .*out{suffix}: .*(No such file|not exist)"):
         write_file(EVENTS.to_arrow(), tmp_path / "missing" / f"out{suffix}")
+
+
+def test_a_file_stays_as_it_is_where_another_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("before")
+    with pytest.raises(MappingError, match=r"cannot write .*out.csv"):
+        write_file(
+            pa.table({"v": pa.array([b"\xff"], pa.binary()), "w": pa.array([[1]]).cast(pa.list_(pa.duration("s")))}),
+            path,
+        )
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["before"]

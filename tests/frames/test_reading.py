@@ -186,6 +186,8 @@ def test_streams_are_named_in_errors() -> None:
     streams = {"Trades": Schema.of([("v", "int")])}
     with pytest.raises(MappingError, match="stream 'Trades': row 0: 'v' is int"):
         read_streams({"Trades": [(1, ("x",))]}, streams)
+    with pytest.raises(MappingError, match="events are given by stream, not as DataFrame"):
+        read_streams(frame(), streams)
     with pytest.raises(UndefinedNameError, match="no stream 'Trade'\nHint: Did you mean 'Trades'"):
         read_streams({"Trade": []}, streams)
     with pytest.raises(UndefinedNameError, match="no stream 'Trade'"):

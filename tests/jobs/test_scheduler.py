@@ -50,7 +50,7 @@ def going(clock: ManualClock) -> Going:
             yield told
         finally:
             stop.set()
-            thread.join(60)
+            thread.join(300)
             assert not thread.is_alive()
 
     return run
@@ -81,7 +81,7 @@ def test_missed_times_are_told_each_and_caught_up_once(
     with going(file) as told:
         eventually(lambda: decided(file), "it has begun")
         clock.advance(2 * HOUR + 120_000)  # the machine has slept
-        eventually(lambda: told, "the run that catches up has failed", timeout_s=60)
+        eventually(lambda: told, "the run that catches up has failed", timeout_s=300)
     assert [(one.trigger, one.failure and one.failure.name) for one in told] == [
         (Trigger.CATCH_UP, "FileNotFoundError")
     ]
@@ -138,7 +138,7 @@ def test_nothing_is_started_while_the_history_cannot_be_used(
         eventually(lambda: "the disk is full; nothing is started until it can" in caplog.text, "that is said")
         assert states(file) == []
         refuses.clear()
-        eventually(lambda: told, "it is run after all", timeout_s=60)
+        eventually(lambda: told, "it is run after all", timeout_s=300)
     assert [one[0] for one in states(file)] == [RunState.FAILED]
     assert caplog.text.count("the disk is full") == 1
 

@@ -34,6 +34,8 @@ class FakeCluster:
         self.texts: dict[str, str] = {}
         self.entries: list[dict[str, Any]] = []
         self.revisions: list[str] = []
+        self.restored: list[str] = []
+        self.transport = "log"
         self.away = False
         self.looks = 0
 
@@ -55,9 +57,6 @@ class FakeCluster:
                 return request.read(topology_view(self.leader.state, plan_text(self.text(name)), self.leader.now))
             case ["siddhi-apps", name]:
                 return request.read({"content": self.text(name)})
-            case ["siddhi-apps", name, "revisions"]:
-                self.text(name)
-                return request.read(self.revisions)
         raise NotFoundError(f"there is no {request.path}")
 
     def text(self, name: str) -> str:
@@ -72,7 +71,7 @@ class FakeCluster:
         state, now = self.leader.state, self.leader.now
         views = [app_view(state, deployment_status(state, name, now)) for name in self.texts]
         managers = [ManagerRow("manager-1", "http://manager-1", 0), ManagerRow("manager-2", "http://manager-2", 0)]
-        return {**nodes_view(state, managers, "test", now), "apps": views}
+        return {**nodes_view(state, managers, "test", now), "apps": views, "transport": self.transport}
 
     def undeploy(self, name: str) -> None:
         self.text(name)
@@ -102,6 +101,24 @@ class FakeDeployment:
         self._cluster.ask()
         leader = self._cluster.leader
         return AppStatus.from_view(app_view(leader.state, deployment_status(leader.state, self.name, leader.now)))
+
+    def text(self) -> str:
+        self._cluster.ask()
+        return self._cluster.text(self.name)
+
+    def revisions(self) -> list[str]:
+        self._cluster.ask()
+        self._cluster.text(self.name)
+        return list(self._cluster.revisions)
+
+    def backup(self) -> str:
+        self._cluster.revisions = [*self.revisions(), f"{len(self._cluster.revisions) + 1}__{self.name}"]
+        return self._cluster.revisions[-1]
+
+    def restore(self, revision: str) -> None:
+        if revision not in self.revisions():
+            raise NotFoundError(f"{self.name} has no revision {revision}")
+        self._cluster.restored.append(revision)
 
     def undeploy(self, timeout_s: float = 60.0) -> None:
         self._cluster.ask()

@@ -9,7 +9,7 @@ import pytest
 
 from spdist.errors import ClusterError, MappingError
 from tests.widgets.fake_cluster import FakeFeed
-from widgets.replay import ReplayPanel, due_events
+from widgets.replay import Pace, ReplayPanel, due_events
 
 FAST = 1e9
 
@@ -33,9 +33,21 @@ def test_events_are_sent_in_the_order_of_time(frame: pd.DataFrame, feed: FakeFee
 
 
 def test_speed_sets_the_pace() -> None:
-    times = [0, 1000, 2000, 60_000]
-    assert [due_events(times, s, 10.0) for s in (0.0, 0.05, 0.1, 0.2, 5.9, 6.0)] == [1, 1, 2, 3, 3, 4]
-    assert due_events([], 1.0, 10.0) == 0
+    times, pace = [0, 1000, 2000, 60_000], Pace(0.0, 10.0, since_s=0.0)
+    due = [due_events(times, pace.at(s)) for s in (0.0, 0.05, 0.1, 0.2, 5.9, 6.0)]
+    assert due == [1, 1, 2, 3, 3, 4]
+    assert due_events([], 1.0) == 0
+
+
+def test_a_pace_stands_still_goes_on_and_changes() -> None:
+    pace = Pace(1000.0, 2.0).going(10.0)
+    assert pace.at(11.0) == 3000
+    still = pace.still(11.0)
+    assert still.at(99.0) == 3000
+    assert still.going(50.0).at(50.5) == 4000
+    assert pace.changed(11.0, speed=10.0).at(12.0) == 13_000
+    assert pace.changed(11.0, at_ms=500.0).at(12.0) == 2500
+    assert still.changed(11.0, speed=10.0).at(12.0) == 3000
 
 
 def test_a_slow_replay_can_be_waited_for_in_part_and_stopped(feed: FakeFeed) -> None:
@@ -83,12 +95,67 @@ def test_static_forms_show_the_bar(frame: pd.DataFrame, feed: FakeFeed) -> None:
     assert '<progress value="3" max="3">' in panel.to_html()
 
 
+def slow(feed: FakeFeed) -> ReplayPanel:
+    times = pd.to_datetime([0, 1000, 2000, 3000, 10_000_000], unit="ms")
+    frame = pd.DataFrame({"timestamp": times, "carrier": list("ABCDE"), "delay": range(5)})
+    return ReplayPanel(frame, feed, speed=0.001)
+
+
+def test_it_goes_step_by_step_and_skips_ahead(feed: FakeFeed, eventually: Callable[..., object]) -> None:
+    panel = slow(feed).step()
+    eventually(lambda: len(feed.events) == 1, "the first event is sent")
+    assert panel.look().state == "paused"
+    panel.step(2)
+    eventually(lambda: len(feed.events) == 3, "two more are sent")
+    with pytest.raises(ClusterError, match="stays sent"):
+        panel.seek(2)
+    with pytest.raises(ClusterError, match="there are 5"):
+        panel.seek(6)
+    assert panel.seek(5).wait(timeout_s=20).state == "done"
+    assert [row[0] for _, row in feed.events] == list("ABCDE")
+    assert [len(part) for part in feed.slices] == [1, 2, 2]
+
+
+def test_it_pauses_and_goes_on_at_another_speed(feed: FakeFeed, eventually: Callable[..., object]) -> None:
+    panel = slow(feed).start()
+    eventually(lambda: len(feed.events) == 1, "the first event is sent")
+    assert panel.pause().look().state == "paused"
+    panel.set_speed(FAST)
+    with pytest.raises(ClusterError, match="paused: 1 of 5"):
+        panel.wait(timeout_s=0.5)
+    assert panel.start().wait(timeout_s=20).sent == 5
+    with pytest.raises(ClusterError, match="cannot run at speed"):
+        panel.set_speed(0)
+
+
 def test_the_widget_starts_it(frame: pd.DataFrame, feed: FakeFeed, eventually: Callable[..., object]) -> None:
     with ReplayPanel(frame, feed, speed=FAST) as panel:
-        buttons, _ = panel.widget().children
+        buttons, *_ = panel.widget().children
         buttons.children[0].click()
         eventually(lambda: len(feed.events) == 3, "all events are sent")
         panel.wait(timeout_s=20)
+
+
+def test_the_widget_steps_and_skips(feed: FakeFeed, eventually: Callable[..., object]) -> None:
+    with slow(feed) as panel:
+        buttons, slider, _ = panel.widget().children
+        toggle, step, stop, speed = buttons.children
+        step.click()
+        eventually(lambda: len(feed.events) == 1, "one event is sent")
+        slider.value = 3
+        eventually(lambda: len(feed.events) == 3, "what lies between is sent")
+        panel.refresh()
+        assert (slider.value, toggle.description) == (3, "Start")
+        slider.value = 1
+        panel.refresh()
+        assert slider.value == 3, "there is no way back"
+        toggle.click()
+        panel.refresh()
+        assert toggle.description == "Pause"
+        speed.value = 100_000.0
+        eventually(lambda: len(feed.events) == 5, "it goes on, and faster")
+        stop.click()
+        eventually(lambda: panel.look().state in ("done", "stopped"), "it is over")
 
 
 def test_a_frame_without_the_streams_columns_is_refused(frame: pd.DataFrame, feed: FakeFeed) -> None:

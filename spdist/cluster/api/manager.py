@@ -187,7 +187,7 @@ def _cluster(manager: Manager, gate: Gate) -> APIRouter:
     @router.get("/status", **answers(NodesAndApps))
     def status() -> Json:
         """Tell the same together with all apps and how each of their groups is doing, as of one moment."""
-        return manager.status()
+        return {**manager.nodes(apps=True), "transport": manager.config.transports.default}
 
     return router
 

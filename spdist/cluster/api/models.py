@@ -319,8 +319,9 @@ class Nodes(_Described):
 
 
 class NodesAndApps(Nodes):
-    """Managers and workers, and all apps with their groups; each app as ``/siddhi-apps/{name}/status`` has it."""
+    """Managers, workers, what carries topics, and all apps with their groups, as ``/siddhi-apps/{name}/status`` has."""
 
+    transport: str
     apps: list[AppState]
 
 

@@ -1,0 +1,175 @@
+"""The commands behind ``%%siddhi`` and ``%siddhi``: they call facade and cluster, and show what those return."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from IPython.display import display
+
+from spdist import facade
+from spdist.errors import NotebookError
+from spdist.extension import catalog
+from spdist.frames import to_frame
+from spdist.language.ast import SiddhiApp
+from spdist.language.checked import CheckedApp
+from spdist.language.format import format_app
+from spdist.language.lexer import coloured_html
+from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
+from spdist.notebook.listing import functions, windows
+from spdist.notebook.namespace import cluster_in, text_variable, value_of
+
+__all__ = ["Magic"]
+
+#: How long one question for events waits, so that an interrupt and the end are noticed.
+_LOOK_S = 1.0
+
+
+class Magic:
+    """``%%siddhi`` and ``%siddhi`` of one notebook. What is wrong is raised, so that the cell counts as failed.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        IPython's, with the notebook's variables.
+
+    State
+    -----
+    The name of the app that was deployed last.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._deployed: str | None = None
+        self._commands: dict[str, Callable[[argparse.Namespace], Any]] = {
+            "tail": self._tail,
+            "check": self._check,
+            "status": lambda asked: self._cluster(asked.cluster).status(),
+            "functions": lambda asked: functions(catalog(), asked.pattern),
+            "windows": lambda asked: windows(catalog(), asked.pattern),
+        }
+
+    # --- %%siddhi
+    def cell(self, line: str, text: str) -> None:
+        """Check the SiddhiQL of a cell, and do what its first line asks for.
+
+        Raises
+        ------
+        SiddhiAppError
+            The app is wrong; the message shows each place.
+        NotebookError
+            The first line is wrong.
+        """
+        asked = cell_arguments(line)
+        if asked.help:
+            print(help_text())  # noqa: T201  # what a person has asked for
+            return
+        app = f"\n{text}"  # the first line of the cell is ours: so lines are counted as the notebook counts them
+        checked = facade.check(app, scripts=asked.scripts)
+        # What is named must be there before anything is done.
+        variable = asked.name or text_variable(checked.app.name, self._shell.user_ns)
+        events = {stream: value_of(name, self._shell.user_ns) for stream, name in (asked.run or {}).items()}
+        cluster = None if asked.deploy is None else self._cluster(asked.deploy)
+        self._bind(variable, app)
+        _show(checked)
+        if asked.plan:
+            _show(facade.plan(app))
+        if asked.explain:
+            _show(facade.explain(app))
+        if asked.run is not None:
+            result = facade.run(app, events, until=asked.until, scripts=asked.scripts)
+            self._bind(asked.result, result)
+            _show(result)
+        if cluster is not None:
+            deployment = cluster.deploy(app)
+            self._deployed = deployment.name
+            self._bind(asked.deployment, deployment)
+            _show(deployment)
+
+    def _bind(self, variable: str, value: Any) -> None:
+        self._shell.push({variable: value})
+
+    def _cluster(self, name: str | None) -> Any:
+        return cluster_in(self._shell.user_ns, name or "")
+
+    # --- %siddhi
+    def command(self, line: str) -> Any:
+        """Do what ``%siddhi`` is asked for, and return what there is to show.
+
+        Raises
+        ------
+        SpdistError
+            It is asked for something that is not there.
+        """
+        name, asked = command_arguments(line)
+        if name == "help":
+            print(help_text())  # noqa: T201
+            return None
+        return self._commands[name](asked)
+
+    def _check(self, asked: argparse.Namespace) -> CheckedApp:
+        path = Path(asked.app)
+        try:
+            found = value_of(asked.app, self._shell.user_ns)
+        except NotebookError:
+            if not path.is_file():
+                raise
+            found = path
+        if isinstance(found, Path):
+            found = found.read_text("utf-8")
+        if isinstance(found, SiddhiApp):
+            found = str(format_app(found))
+        if not isinstance(found, str):
+            hint = "A text of SiddhiQL, or a path to one."
+            raise NotebookError(f"'{asked.app}' is a {type(found).__name__}, no app", hint=hint)
+        checked = facade.check(found, scripts=asked.scripts or None)
+        _show({"text/plain": found.strip("\n"), "text/html": coloured_html(found)}, raw=True)
+        return checked
+
+    def _tail(self, asked: argparse.Namespace) -> Any:
+        """Return the last events as a frame; print them where they are followed."""
+        cluster = self._cluster(asked.cluster)
+        client = getattr(cluster, "client", cluster)  # a LocalCluster has one
+        app = asked.app or self._deployed or _only(client.apps())
+        last: deque[Any] = deque(maxlen=max(asked.n, 0))
+        after = ""
+        for page in client.pages(app, asked.stream):
+            last.extend(page.events)
+            after, schema = page.next, page.schema
+        if asked.follow is None:
+            return to_frame(last, schema)
+        for event in last:
+            _print(event)
+        ends_s = time.monotonic() + asked.follow
+        with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
+            while (left_s := ends_s - time.monotonic()) > 0:
+                page = client.events(app, asked.stream, after, wait_s=min(left_s, _LOOK_S))
+                after = page.next
+                for event in page.events:
+                    _print(event)
+        return None
+
+
+def _only(apps: list[str]) -> str:
+    if len(apps) == 1:
+        return apps[0]
+    names = ", ".join(apps) or "none"
+    raise NotebookError(f"which app is not clear; deployed: {names}", hint="Name it: --app NAME")
+
+
+def _print(event: tuple[int, tuple[Any, ...]]) -> None:
+    try:
+        moment = f"{datetime.fromtimestamp(event[0] // 1000, UTC):%Y-%m-%d %H:%M:%S}.{event[0] % 1000:03}"
+    except (ValueError, OverflowError, OSError):  # no date
+        moment = str(event[0])
+    print(moment, *event[1], sep="  ", flush=True)  # noqa: T201
+
+
+def _show(value: Any, *, raw: bool = False) -> None:
+    display(value, raw=raw)  # type: ignore[no-untyped-call]

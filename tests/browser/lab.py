@@ -1,0 +1,130 @@
+"""A real JupyterLab in a real browser, for scripts and tests that look at pages: needs playwright and a Chromium."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+ROOT = Path(__file__).parents[2]
+#: Chromium in a container: no sandbox, and nothing that asks for the network.
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+#: The words of a cell's editor as a page shows them, each with its colour and weight.
+WORDS = """cell => {
+    const found = [], texts = document.createTreeWalker(cell.querySelector('.cm-content'), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const style = getComputedStyle(texts.currentNode.parentElement);
+        const colour = `${style.color} ${style.fontWeight}`;
+        const text = texts.currentNode.textContent.trim();
+        for (const word of [text, ...text.split(/\\s+/)]) if (word) found.push([word, colour]);
+    }
+    return found;
+}"""
+
+
+@contextmanager
+def running_lab(home: Path, *, timeout_s: float = 120.0) -> Iterator[str]:
+    """Run JupyterLab on the folder `home`, on a free port of 127.0.0.1; yield its address, token included.
+
+    Its settings are its own, and it sees the lab extension of this checkout, also where none is installed.
+    """
+    token, port = secrets.token_hex(16), _free_port()
+    share = home / ".share"
+    (share / "labextensions").mkdir(parents=True, exist_ok=True)
+    link = share / "labextensions" / "spdist-siddhiql"
+    if not link.exists():
+        link.symlink_to(ROOT / "labextension", target_is_directory=True)
+    own = {name: str(home / f".{name.lower()}") for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
+    own |= {name: str(home / f".{name.lower()}") for name in ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")}
+    quiet = Path(own["JUPYTERLAB_SETTINGS_DIR"]) / "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True, exist_ok=True)
+    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    paths = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
+    environment = {**os.environ, **own, "JUPYTER_PATH": str(share), "PYTHONPATH": paths}
+    options = ["--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", f"--port={port}"]
+    options += ["--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
+    with (home / ".lab.log").open("wb") as log:
+        command = [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={home}"]
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            _await_answer(f"http://127.0.0.1:{port}/api?token={token}", process, home / ".lab.log", timeout_s)
+            yield f"http://127.0.0.1:{port}/lab?token={token}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _await_answer(url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
+    pace = threading.Event()
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise RuntimeError(f"JupyterLab is not up:\n{log.read_text()[-2000:]}") from None
+        pace.wait(0.1)
+
+
+@contextmanager
+def browser_page(width: int = 1200, height: int = 1000, *, dark: bool = False) -> Iterator[Any]:
+    """Yield a page of a browser; ``page.problems`` lists what its console called errors.
+
+    Chromium is the one of ``SPDIST_CHROMIUM``, of the system, or playwright's own.
+    """
+    from playwright.sync_api import sync_playwright
+
+    program = os.environ.get("SPDIST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+        page.problems = []
+        page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        yield page
+        browser.close()
+
+
+def write_notebook(path: Path, cells: Sequence[str]) -> None:
+    """Write a notebook of code cells; it names its kernel, so that nobody is asked for one."""
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata=spec)
+    nbformat.write(made, path)
+
+
+def open_file(page: Any, lab: str, name: str) -> None:
+    """Open a file of the lab's folder and wait until an editor shows it."""
+    page.goto(lab.replace("/lab?", f"/lab/tree/{name}?"))
+    page.wait_for_selector(".jp-MainAreaWidget .cm-content .cm-line", timeout=120_000)
+
+
+def colours(page: Any, cell: int = 0) -> dict[str, str]:
+    """Return the colour of each word of a cell's editor, or of a file's; a text in quotes counts as one, too."""
+    editors = page.query_selector_all(".jp-MainAreaWidget .cm-editor")
+    return dict(editors[cell].evaluate(WORDS))

@@ -1,0 +1,43 @@
+"""One line of output that is rewritten in place."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spdist.line import Line, running_kernel
+
+
+def test_what_it_says_stands_in_the_place_of_what_it_said(capsys: pytest.CaptureFixture[str]) -> None:
+    line = Line()
+    for text in ("1 of 100", "1 of 100", "done"):
+        line.show(text)
+    line.end()
+    assert capsys.readouterr().out == "\r1 of 100\rdone    \n"
+
+
+def test_a_line_that_has_said_nothing_leaves_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    Line().end()
+    assert capsys.readouterr().out == ""
+
+
+def test_in_a_terminal_it_is_no_wider_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 10)))
+    terminal = Terminal()
+    Line(terminal).show("x" * 50)
+    assert terminal.getvalue() == "\r" + "x" * 19
+
+
+def test_a_script_has_no_kernel_and_loads_no_ipython_for_that() -> None:
+    assert running_kernel() is None
+    code = "import sys; from spdist.line import running_kernel; print(running_kernel(), 'IPython' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "None False\n"

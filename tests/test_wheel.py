@@ -1,0 +1,97 @@
+"""The wheel: what is installed from it has its notebooks and settings, and starts a cluster far from any checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from spdist import workspace
+from spdist.errors import NotebookError
+from spdist.workspace import copy_workspace
+
+ROOT = Path(__file__).parents[1]
+START_S = 300
+
+CLUSTER = f"""
+import spdist
+settings = {{"SPDIST__SPARK__DRIVER_MEMORY": "512m", "SPDIST__SPARK__MASTER": "local[1]"}}
+with spdist.LocalCluster(managers=1, workers=1, start_timeout_s={START_S}, settings=settings) as cluster:
+    print(spdist.__file__, [worker.state for worker in cluster.status().workers])
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What pip makes of the wheel: its content in a directory that Python searches."""
+    directory = tmp_path_factory.mktemp("an installation")
+    built = run(ROOT, directory, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory / "dist"), path=None)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (directory / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory / "site")
+    return directory / "site"
+
+
+def run(cwd: Path, home: Path, *arguments: str, path: Path | None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": str(home), **({} if path is None else {"PYTHONPATH": str(path)})}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_every_notebook_and_every_settings_file_is_in_the_wheel(installed: Path) -> None:
+    tracked = {path.relative_to(ROOT) for top in ("notebooks", "conf") for path in (ROOT / top).rglob("*.[iy]*")}
+    tracked = {path for path in tracked if not any(part.startswith(".") for part in path.parts)}
+    brought = installed / "spdist" / "_workspace"
+    assert {path for path in tracked if (brought / path).read_bytes() == (ROOT / path).read_bytes()} == tracked
+    assert len(tracked) > 6
+
+
+def test_a_user_copies_the_notebooks_and_what_was_changed_stays(installed: Path, tmp_path: Path) -> None:
+    first = run(tmp_path, tmp_path, "-m", "spdist", "notebooks", "copy", "mine", path=installed)
+    assert first.returncode == 0, first.stderr
+    assert "Open them: python -m jupyterlab mine/notebooks" in first.stdout
+    nbformat.validate(nbformat.read(tmp_path / "mine/notebooks/quickstart.ipynb", 4))
+    settings = tmp_path / "mine/conf/worker/deployment.yaml"
+    settings.write_text("wso2.carbon: {id: mine}\n", encoding="utf-8")
+    again = run(tmp_path, tmp_path, "-m", "spdist", "notebooks", "copy", "mine", path=installed)
+    assert "mine/conf/worker/deployment.yaml: is there already, and stays" in again.stdout
+    assert settings.read_text(encoding="utf-8").startswith("wso2.carbon")
+    replaced = run(tmp_path, tmp_path, "-m", "spdist", "notebooks", "copy", "mine", "--replace", path=installed)
+    assert "is there already" not in replaced.stdout
+    assert "id: mine" not in settings.read_text(encoding="utf-8")
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_an_installed_package_starts_a_local_cluster(installed: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, tmp_path, "-c", CLUSTER, path=installed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{installed}/spdist/__init__.py ['READY']" in done.stdout
+    assert "all nodes have stopped" in done.stdout
+
+
+def test_a_checkout_is_its_own_workspace() -> None:
+    assert workspace.workspace() == ROOT
+    assert not workspace.is_installed(ROOT)
+
+
+def test_a_package_without_notebooks_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import spdist
+
+    monkeypatch.setattr(spdist, "__file__", str(tmp_path / "spdist" / "__init__.py"))
+    with pytest.raises(NotebookError, match="came without notebooks and settings"):
+        list(copy_workspace(tmp_path / "copy"))
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_a_wrong_argument(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = run(ROOT, tmp_path, "-m", "spdist", "notebooks", "copy", str(tmp_path / "file"), path=ROOT)
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
