@@ -227,13 +227,13 @@ class Still(Shown):
     """What a panel has shown at one moment."""
 
     def __init__(self, forms: Forms) -> None:
-        self._forms = forms
+        self._seen = forms
 
     def __str__(self) -> str:
-        return self._forms.text
+        return self._seen.text
 
     def _repr_html_(self) -> str:
-        return self._forms.html
+        return self._seen.html
 
 
 def _display_widget(widget: Any) -> None:
