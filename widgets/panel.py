@@ -227,13 +227,13 @@ class Still(Shown):
     """What a panel has shown at one moment."""
 
     def __init__(self, forms: Forms) -> None:
-        self._seen = forms
+        self._shown = forms
 
     def __str__(self) -> str:
-        return self._seen.text
+        return self._shown.text
 
     def _repr_html_(self) -> str:
-        return self._seen.html
+        return self._shown.html
 
 
 def _display_widget(widget: Any) -> None:
