@@ -266,12 +266,12 @@ class Shown:
     def _repr_html_(self) -> str:
         raise NotImplementedError
 
-    def _forms(self) -> tuple[str, str]:
+    def _text_and_html(self) -> tuple[str, str]:
         """Return text and HTML; for those that must ask somebody for what they show, and so once for both."""
         return str(self), self._repr_html_()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Mapping[str, Any]:
-        text, html = self._forms()
+        text, html = self._text_and_html()
         bundle: dict[str, Any] = {"text/plain": text, "text/html": html}
         to_dict = getattr(self, "to_dict", None)
         return {**bundle, JSON_MIME: to_dict()} if to_dict is not None else bundle

@@ -57,14 +57,14 @@ class Deployment(Shown):
         return f"Deployment({self.name!r})"
 
     def __str__(self) -> str:
-        return self._forms()[0]
+        return self._text_and_html()[0]
 
     def _repr_html_(self) -> str:
-        return self._forms()[1]
+        return self._text_and_html()[1]
 
-    def _forms(self) -> tuple[str, str]:
+    def _text_and_html(self) -> tuple[str, str]:
         status, note = self._glance()
-        text, html = (repr(self), headline_html(repr(self))) if status is None else status._forms()
+        text, html = (repr(self), headline_html(repr(self))) if status is None else status._text_and_html()
         return (f"{note}\n{text}", note_html(note) + html) if note else (text, html)
 
     def _glance(self) -> tuple[AppStatus | None, str]:

@@ -310,16 +310,16 @@ class LocalCluster(Shown):
         return f"LocalCluster({self._managers} managers, {self._workers} workers, {state})"
 
     def __str__(self) -> str:
-        return self._forms()[0]
+        return self._text_and_html()[0]
 
     def _repr_html_(self) -> str:
-        return self._forms()[1]
+        return self._text_and_html()[1]
 
-    def _forms(self) -> tuple[str, str]:
+    def _text_and_html(self) -> tuple[str, str]:
         try:
             note = ""
             if self._running:
-                return self.client.status(patient=False)._forms()
+                return self.client.status(patient=False)._text_and_html()
         except SpdistError as error:
             note = error.message
         return f"{self!r}\n{note}".rstrip(), headline_html(repr(self)) + note_html(note)

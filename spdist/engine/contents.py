@@ -6,22 +6,24 @@ changes nothing. Where state is in columns, what nobody reads any more is not th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, Literal
 
+from spdist.engine.home import Home
 from spdist.history import clock_text
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition
 from spdist.language.format_expressions import format_call
 from spdist.look import Shown, details_html, headline_html, number_of, table_html, table_text
 from spdist.operators.aggregation import Aggregation
-from spdist.operators.base import Timer
 from spdist.operators.join import JoinPlan
+from spdist.operators.kept_rows import attempts, labels, rows_in, window_parts
 from spdist.operators.plans import Plan, QueryPlan
 from spdist.operators.query import SingleStreamPlan, StatePlan
-from spdist.operators.rows_held import attempts, labels, rows_in, window_parts
 from spdist.operators.sliding_totals import SlidingState
 from spdist.operators.stores import KeptStore
 from spdist.operators.table import Table
@@ -129,24 +131,21 @@ class Inside:
     ----------
     checked : CheckedApp
         The app.
-    clock : int
-        Its time, ms.
+    home : Home
+        Its clock and timers.
     plans : mapping of str to QueryPlan
         Its queries by name.
     stores : mapping of str to KeptStore
         Its tables, named windows and aggregations by id.
-    states : mapping of (str, str) to plain data
-        What its parts hold, by kind and key.
-    wakings : sequence of (int, rank, Timer)
-        The timers that are to wake something.
+    states : callable
+        Returns what its parts hold now as plain data, by kind and key; it is the app's own and must stay as it is.
     """
 
     checked: CheckedApp
-    clock: int
+    home: Home
     plans: Mapping[str, QueryPlan]
     stores: Mapping[str, KeptStore]
-    states: Mapping[tuple[str, str], Any]
-    wakings: Sequence[tuple[int, tuple[int, int, int], Timer]]
+    states: Callable[[], Mapping[tuple[str, str], Any]]
 
 
 def contents_of(app: Inside, most: int = 50, key: str | None = None) -> Contents:
@@ -168,7 +167,7 @@ def contents_of(app: Inside, most: int = 50, key: str | None = None) -> Contents
     for (kind, of, what), (names, rows) in found.items():
         newest = nlargest(most, range(len(rows)), key=lambda n, rows=rows: (rows[n][0], n))  # type: ignore[misc]
         parts.append(Content(kind, of, what, names, tuple(rows[n][1] for n in sorted(newest)), len(rows)))
-    return Contents(app.checked.name, app.clock, tuple(parts))
+    return Contents(app.checked.name, app.home.clock.now, tuple(parts))
 
 
 #: One row that is held: kind, owner, part, columns, the time by which it is new, values.
@@ -176,7 +175,7 @@ _Found = tuple[Kind, str, str, tuple[str, ...], int, Row]
 
 
 def _everything(app: Inside, only: str | None) -> Iterator[_Found]:
-    states, plans = app.states, app.plans
+    states, plans = app.states(), app.plans
     number = 0
     for element in app.checked.elements:
         if isinstance(element, CheckedPartition):
@@ -198,7 +197,7 @@ def _everything(app: Inside, only: str | None) -> Iterator[_Found]:
             for per, start, row in store.open_rows():
                 yield "aggregation", definition.name, "open buckets", names, start, (per, *row)
     owners = _owners(app)
-    for due, rank, timer in sorted(app.wakings, key=lambda waking: waking[:2]):
+    for due, rank, timer in sorted(app.home.timers.heap, key=lambda waking: waking[:2]):
         if timer.due and timer.due[0] == due:
             owner = owners.get(rank[:2]) or owners.get((rank[0], 0), "")
             operator = getattr(timer.wake, "__qualname__", type(timer.wake).__name__).split(".")[0]
@@ -265,13 +264,20 @@ def _of_query(plan: QueryPlan, state: Any) -> Iterator[_Found]:
             return
     groups, own, _ = totals
     for group, slots in groups.items():
-        yield "totals", plan.name, "", ("group", "values"), 0, (group, tuple(slots))
+        yield "totals", plan.name, "", ("group", "values"), 0, (group, _copied(slots))
     if own:
-        yield "totals", plan.name, "", ("values",), 0, (tuple(own),)
+        yield "totals", plan.name, "", ("values",), 0, (_copied(own),)
     assert isinstance(plan, SingleStreamPlan | StatePlan | JoinPlan)
     yield from _rows("rate limit", plan.name, "", plan.checked.output.names, limit)
     for processor in processors:
         yield from _rows("handler", plan.name, "", names, processor)
+
+
+def _copied(slots: Any) -> Any:
+    """Return totals as they are now: they go on changing in place."""
+    if isinstance(slots, dict):
+        return {key: _copied(value) for key, value in slots.items()}
+    return tuple(map(_copied, slots)) if isinstance(slots, list | tuple | deque) else copy(slots)
 
 
 def _plain(plan: SingleStreamPlan, state: Any) -> list[Any]:
@@ -304,7 +310,7 @@ def _cell(name: str, value: Any, missing: str) -> object:
 
 
 def _captured(value: Any) -> str:
-    """Return what an element of a pattern has taken as text: events, with their times."""
+    """Return what an element of a pattern has captured as text: events, with their times."""
     match value:
         case (int(time), tuple(row)):
             return f"{clock_text(time)} {row!r}" if row or time >= 0 else "absent"

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from spdist.engine.carrying import carry_over, read_state, write_state
-from spdist.engine.contents import Contents, Inside, contents_of
+from spdist.engine.contents import Inside
 from spdist.engine.elements import Elements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
@@ -94,8 +94,7 @@ class LocalApp:
         self.checked = checked
         self.errors = ErrorStore() if errors is None else errors
         self._home = Home(checked, checked.name if identity is None else identity, self.errors)
-        self._clock = self._home.clock
-        self._timers = self._home.timers
+        self._clock, self._timers = self._home.clock, self._home.timers
         self._heap = self._timers.heap
         self.jumps = Jumps(checked, self._clock, self._home.junctions)
         self._outside = stores
@@ -106,6 +105,7 @@ class LocalApp:
         self._triggers = Triggers(checked.app.definitions, self._home)
         self.broker = InMemoryBroker() if broker is None else broker
         self._endpoints = Endpoints(checked, self._home, self.broker, outbox)
+        self.inside = Inside(checked, self._home, self._elements.plans, self._stores, lambda: self._parts.states())
         self._entries = {id: junction.one for id, junction in self._home.junctions.items()}
         self._started = False
         # Due before all time, so that the first event takes the slow way, which starts the app.
@@ -123,10 +123,6 @@ class LocalApp:
         """When the next timer is due, in ms; None where none is."""
         due = self._timers.next_due if self._started else None
         return due if due != BEFORE_ALL_TIME else self.clock
-
-    def next_busy(self, until_ms: int) -> int | None:
-        """When the next timer is due that does something, as far as that is known; None where not until `until_ms`."""
-        return self._timers.next_busy(until_ms) if self._started else None
 
     @property
     def failures(self) -> Failures:
@@ -268,12 +264,6 @@ class LocalApp:
         if name not in plans:
             raise undefined("query", name, None, plans)
         plans[name].observers.append(callback)
-
-    def contents(self, most: int = 50, key: str | None = None) -> Contents:
-        """Return what it holds now, for people: so many rows of each part at most, of all keys of partitions or one."""
-        states = self._parts.states()
-        inside = Inside(self.checked, self._clock.now, self._elements.plans, self._stores, states, self._heap)
-        return contents_of(inside, most, key)
 
     # State.
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spdist.engine.contents import Contents
+from spdist.engine.contents import Contents, contents_of
 from spdist.engine.evidence import Came
 from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks, deliver
 from spdist.engine.local import LocalApp
@@ -117,6 +117,9 @@ class Stepper(Shown):
         self._app = self._watched()
         log.begin(self._app)
         self._portion = 0
+        #: For each step that was ever made the time of what was due, None where a portion was sent. What does nothing
+        #: is known less well after going back, so the steps are made again as they were.
+        self._path: list[int | None] = []
         #: How many events have been sent.
         self.given = 0
         #: What the last step did.
@@ -155,7 +158,7 @@ class Stepper(Shown):
         """The time of the next step, ms; None at the end."""
         due = self._due()
         if due is not None:
-            return max(due, self.clock)
+            return due
         return self._portions[self._portion][0].clock if self._portion < len(self._portions) else None
 
     @property
@@ -164,8 +167,12 @@ class Stepper(Shown):
         return self.next_clock is None
 
     def _due(self) -> int | None:
+        """Return when timers are due before the next portion; None where that is next, or nothing."""
+        if self.number < len(self._path):
+            return self._path[self.number]
         left = self._portion < len(self._portions)
-        return self._app.next_busy(self._portions[self._portion][0].clock if left else self.log.end)
+        due = self._app.inside.home.timers.next_busy(self._portions[self._portion][0].clock if left else self.log.end)
+        return None if due is None else max(due, self.clock)
 
     # --- going
     def step(self, count: int = 1) -> Moment:
@@ -181,10 +188,12 @@ class Stepper(Shown):
             if self.log.end > self.clock:
                 self._app.advance(self.log.end)
             return False
+        if self.number == len(self._path):
+            self._path.append(due)
         self._came = []
         portion: list[Step] = []
         if due is not None:
-            self._app.advance(max(due, self.clock))
+            self._app.advance(due)
         else:
             portion = self._portions[self._portion]
             self._portion += 1
@@ -297,7 +306,7 @@ class Stepper(Shown):
         key : str, optional
             The only key of partitions that is looked at; by default all.
         """
-        return self._app.contents(most, key)
+        return contents_of(self._app.inside, most, key)
 
     @property
     def headline(self) -> str:

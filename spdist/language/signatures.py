@@ -105,7 +105,8 @@ def described(id: str, resolve: Callable[..., Any], *, of_stream: bool = False) 
             resolve(*([Schema(())] if of_stream else []), *arguments)
         except SiddhiAppError as error:
             if error.hint and "(" in error.hint:
-                return _BARE.sub(rf"\1{id}(", _BEGINNING.sub("", error.hint))
+                forms = error.hint.partition(", for example ")[0]
+                return _BARE.sub(rf"\1{id}(", _BEGINNING.sub("", forms))
         except Exception:  # whatever a resolver of a user does with arguments that make no sense
             continue
     return f"{id}(…)"

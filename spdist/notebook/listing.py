@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from spdist.errors import NotFoundError
 from spdist.language.catalog import Catalog
 from spdist.language.scope import suggestion
 from spdist.language.signatures import described
+from spdist.look import Listing
 
-__all__ = ["Listing", "functions", "windows"]
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Names with their kinds and how they are called; shows itself as a table, in a terminal as lines.
-
-    Parameters
-    ----------
-    rows : tuple of (str, str, str)
-        Name, kind, and how it is called.
-    """
-
-    rows: tuple[tuple[str, str, str], ...]
-
-    def __str__(self) -> str:
-        wide = max(len(kind) for _, kind, _ in self.rows)
-        return "\n".join(f"{kind:<{wide}}  {called}" for _, kind, called in self.rows)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        def row(tag: str, *cells: str) -> str:
-            return "<tr>" + "".join(f'<{tag} style="text-align:left">{cell}</{tag}>' for cell in cells) + "</tr>"
-
-        head = row("th", "name", "kind", "is called")
-        body = [
-            row("td", escape(name), escape(kind), f"<code>{escape(called)}</code>") for name, kind, called in self.rows
-        ]
-        return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+__all__ = ["functions", "windows"]
 
 
-def functions(known: Catalog, pattern: str = "") -> Listing:
+Row = tuple[str, str, str]
+
+
+def functions(known: Catalog, pattern: str = "") -> Listing[Row]:
     """Return functions, aggregators and stream functions with `pattern` in their names, in any case.
 
     Raises
@@ -61,12 +33,12 @@ def functions(known: Catalog, pattern: str = "") -> Listing:
     return _listing(kinds, pattern, "function")
 
 
-def windows(known: Catalog, pattern: str = "") -> Listing:
+def windows(known: Catalog, pattern: str = "") -> Listing[Row]:
     """Return windows with `pattern` in their names, in any case; raises NotFoundError where none has."""
     return _listing({"window": known.windows}, pattern, "window")
 
 
-def _listing(kinds: Mapping[str, Mapping[str, Callable[..., Any]]], pattern: str, what: str) -> Listing:
+def _listing(kinds: Mapping[str, Mapping[str, Callable[..., Any]]], pattern: str, what: str) -> Listing[Row]:
     found = [
         (id, kind, described(id, resolve, of_stream=kind == "stream function"))
         for kind, known in kinds.items()
@@ -76,4 +48,4 @@ def _listing(kinds: Mapping[str, Mapping[str, Callable[..., Any]]], pattern: str
     if not found:
         names = [id for known in kinds.values() for id in known]
         raise NotFoundError(f"no {what} has '{pattern}' in its name", hint=suggestion(pattern, names))
-    return Listing(tuple(sorted(found, key=lambda row: row[0].lower())))
+    return Listing(sorted(found, key=lambda row: row[0].lower()), ("name", "kind", "is called"), lambda row: row)

@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from spdist.language.ast import SiddhiApp
 from spdist.language.checked import CheckedApp
 from spdist.language.format import format_app
 from spdist.language.lexer import coloured_html
+from spdist.look import time_text
 from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
 from spdist.notebook.listing import functions, windows
 from spdist.notebook.namespace import cluster_in, text_variable, value_of
@@ -164,10 +164,7 @@ def _only(apps: list[str]) -> str:
 
 
 def _print(event: tuple[int, tuple[Any, ...]]) -> None:
-    try:
-        moment = f"{datetime.fromtimestamp(event[0] // 1000, UTC):%Y-%m-%d %H:%M:%S}.{event[0] % 1000:03}"
-    except (ValueError, OverflowError, OSError):  # no date
-        moment = str(event[0])
+    moment = time_text(event[0], "milliseconds") or str(event[0])
     print(moment, *event[1], sep="  ", flush=True)  # noqa: T201
 
 

@@ -166,6 +166,14 @@ def test_late_events_are_late_again() -> None:
     assert (evidence.event.row, found(evidence)) == ((3,), [("S", 0), ("S", 1)])
 
 
+def test_time_passes_without_the_events_that_are_left_out() -> None:
+    app = VirtualApp("define stream S (v int); from S select v, currentTimeMillis() as now insert into Out;")
+    app.send("S", 2, at=120)
+    app.send("S", 3, at=95)
+    evidence = app.explain("Out")
+    assert (evidence.event.timestamp, evidence.event.row, found(evidence)) == (95, (3, 120), [("S", 1)])
+
+
 def test_after_a_restore_the_state_is_given() -> None:
     app = VirtualApp("define stream S (v int); from S#window.length(3) select sum(v) as s insert into Out;")
     app.send("S", 1)

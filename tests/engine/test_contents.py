@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.contents import Content, Contents
+from spdist.engine.contents import Content, Contents, contents_of
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.language.checker import check
@@ -60,7 +60,7 @@ CRON = {"open": [5, 6, 7], "last": [1, 2, 3, 4]}
 )
 def test_a_window_shows_the_events_that_it_keeps(window: str, parts: dict[str, list[int]]) -> None:
     app = running(f"{STREAM} @info(name='q') from S#window.{window} select k, v insert into Out;", *EVENTS)
-    found = {part.what: part for part in app.contents().of("q", "window")}
+    found = {part.what: part for part in contents_of(app.inside).of("q", "window")}
     assert {what: [row[2] for row in part.rows] for what, part in found.items() if part.what in parts} == parts
     for what in parts:
         assert found[what].names == ("time", "k", "v", "at")
@@ -69,7 +69,7 @@ def test_a_window_shows_the_events_that_it_keeps(window: str, parts: dict[str, l
 
 def test_a_defined_window_shows_what_an_on_demand_query_reads() -> None:
     app = running(f"{STREAM} define window W (k string, v int) length(4); from S select k, v insert into W;", *EVENTS)
-    part = only(app.contents(), "W")
+    part = only(contents_of(app.inside), "W")
     assert (part.kind, part.what, part.total) == ("window", "length(4)", 4)
     assert [row[1:] for row in part.rows] == app.query("from W select k, v").rows
 
@@ -79,7 +79,7 @@ def test_a_table_shows_its_rows_and_an_aggregation_its_open_buckets() -> None:
     define aggregation A from S select k, sum(v) as total group by k aggregate every sec...min;
     from S select k, v update or insert into T set T.v = v on T.k == k;
     """
-    contents = running(text, *EVENTS, (7 * SEC, "x", 100, 0)).contents()
+    contents = contents_of(running(text, *EVENTS, (7 * SEC, "x", 100, 0)).inside)
     assert only(contents, "T").rows == (("y", 7), ("z", 5), ("x", 100))
     part = only(contents, "A")
     assert part.names == ("per", "AGG_TIMESTAMP", "k", "total")
@@ -94,24 +94,24 @@ def test_an_attempt_shows_what_it_waits_for_and_until_when() -> None:
     @info(name='seen') from every e1=A -> e2=B[v > e1.v] -> not C for 5 sec within 1 min
     select e1.v as first, e2.v as second insert into Out;"""
     app = running(text, (1000, 1), (2000, 2), stream="A")
-    part = only(app.contents(), "seen", "attempts")
+    part = only(contents_of(app.inside), "seen", "attempts")
     assert part.names == ("waits for", "fires at", "expires at", "e1", "e2")
     assert part.rows == (
         ("e2", None, 61_000, (1000, (1,)), None),
         ("e2", None, 62_000, (2000, (2,)), None),
     )
     app.send("B", 3000, (2,))
-    assert only(app.contents(), "seen", "attempts").rows == (
+    assert only(contents_of(app.inside), "seen", "attempts").rows == (
         ("e2", None, 62_000, (2000, (2,)), None),
         ("not C for 5 sec", 8000, 61_000, (1000, (1,)), (3000, (2,))),
     )
     out: list[int] = []
     app.subscribe("Out", lambda timestamp, row: out.append(timestamp))
     app.advance(7999)
-    assert (out, only(app.contents(), "", "timers").rows[0]) == ([], (8000, "seen", "absence"))
+    assert (out, only(contents_of(app.inside), "", "timers").rows[0]) == ([], (8000, "seen", "absence"))
     app.advance(8000)
     assert out == [8000]
-    assert "e2=" not in str(app.contents())
+    assert "e2=" not in str(contents_of(app.inside))
 
 
 def test_a_silence_from_the_start_and_counted_elements_are_shown() -> None:
@@ -119,11 +119,11 @@ def test_a_silence_from_the_start_and_counted_elements_are_shown() -> None:
     @info(name='quiet') from every not A for 5 sec -> b=B select b.v as v insert into Out;
     @info(name='some') from every e1=A<2:3> -> e2=B select e1[0].v as v insert into Out;"""
     app = running(text, (1000, 1), (2000, 2), stream="A")
-    assert only(app.contents(), "quiet", "attempts").rows == (("not A for 5 sec", 7000, None, None),)
-    rows = only(app.contents(), "some", "attempts").rows
+    assert only(contents_of(app.inside), "quiet", "attempts").rows == (("not A for 5 sec", 7000, None, None),)
+    rows = only(contents_of(app.inside), "some", "attempts").rows
     assert rows
     assert all(row[3][0] in ((1000, (1,)), (2000, (2,))) for row in rows)
-    assert "1,000 ms (1,); 2,000 ms (2,)" in str(app.contents())
+    assert "1,000 ms (1,); 2,000 ms (2,)" in str(contents_of(app.inside))
 
 
 def test_sides_of_a_join_totals_and_rate_limits_are_shown() -> None:
@@ -132,7 +132,7 @@ def test_sides_of_a_join_totals_and_rate_limits_are_shown() -> None:
     select A.k as k, sum(A.v) as s group by A.k output last every 10 events insert into Out;"""
     app = running(text, (1, "x", 1), (2, "x", 2), (3, "y", 3), stream="A")
     app.send("B", 4, ("x", 9))
-    contents = app.contents()
+    contents = contents_of(app.inside)
     assert {part.what: [row[1:] for row in part.rows] for part in contents.of("join", "window")} == {
         "length(2)": [("x", 2), ("y", 3)],
         "time(1 min)": [("x", 9)],
@@ -146,12 +146,12 @@ def test_a_partition_shows_all_keys_or_one() -> None:
     @info(name='two') from S#window.length(2) select k, sum(v) as s insert into #Sums;
     @info(name='up') from every a=#Sums -> b=#Sums[s > a.s] select b.s as s insert into Out; end;"""
     app = running(text, *EVENTS)
-    contents = app.contents()
+    contents = contents_of(app.inside)
     assert only(contents, "partition 1").rows == (("y",), ("z",), ("x",))
     part = only(contents, "two", "window")
     assert part.names == ("key", "time", "k", "v", "at")
     assert [(row[0], row[3]) for row in part.rows] == [("y", 4), ("y", 7), ("z", 2), ("z", 5), ("x", 3), ("x", 6)]
-    assert [row[0] for row in only(app.contents(key="x"), "two", "window").rows] == ["x", "x"]
+    assert [row[0] for row in only(contents_of(app.inside, key="x"), "two", "window").rows] == ["x", "x"]
     assert {row[0] for row in only(contents, "up", "attempts").rows} == {"x", "y", "z"}
 
 
@@ -163,11 +163,11 @@ def test_columns_show_what_rows_show_of_what_is_still_read(window: str, partitio
         query = f"partition with (k of S) begin {query.replace('group by k', '')} end;"
     text = STREAM + query
     events = [(n, f"k{n % 7}", n, n) for n in range(5000)]
-    rows = running(text, *events).contents(most=10_000)
+    rows = contents_of(running(text, *events).inside, most=10_000)
     app = LocalApp(check(parse(text), catalog(), text))
     app.subscribe("Out", lambda timestamp, row: None)
     app.send_batch("S", [time for time, *_ in events], [tuple(row) for _, *row in events])
-    columns = app.contents(most=10_000)
+    columns = contents_of(app.inside, most=10_000)
     plain, packed = only(rows, "q", "window"), only(columns, "q", "window")
     at = plain.names.index("v")
     assert sorted(row[at] for row in packed.rows) == sorted(row[at] for row in plain.rows)
@@ -179,7 +179,7 @@ def test_columns_show_what_rows_show_of_what_is_still_read(window: str, partitio
 def test_only_the_newest_rows_are_shown_and_all_are_counted() -> None:
     text = f"{STREAM} define table T (v int); from S select v insert into T;"
     text += "from S#window.length(50) select v insert into Out;"
-    contents = running(text, *((n, "k", n, n) for n in range(100))).contents(most=3)
+    contents = contents_of(running(text, *((n, "k", n, n) for n in range(100))).inside, most=3)
     assert only(contents, "query_2", "window").rows[0][2] == 97
     assert only(contents, "query_2", "window").total == 50
     assert (only(contents, "T").rows, only(contents, "T").total) == (((97,), (98,), (99,)), 100)
@@ -192,7 +192,7 @@ def test_who_waits_is_named() -> None:
     @info(name='slow') from S select v output all every 7 sec insert into Late;
     from Noon select 1 as one insert into Out;"""
     app = running(text, (1000, 1))
-    found = {row[1]: row[0] for row in only(app.contents(), "", "timers").rows}
+    found = {row[1]: row[0] for row in only(contents_of(app.inside), "", "timers").rows}
     assert {name: found[name] for name in ("Tick", "W", "slow", "Noon")} == {
         "W": 4000, "Tick": 5000, "slow": 7000, "Noon": 12 * 3_600_000,
     }  # fmt: skip
@@ -200,5 +200,5 @@ def test_who_waits_is_named() -> None:
 
 def test_what_is_shown_is_escaped() -> None:
     app = running(f"{STREAM} define table T (k string); from S select k insert into T;", (1, "<b>", 1, 1))
-    assert "&lt;b&gt;" in app.contents()._repr_html_()
-    assert "<b>" not in app.contents()._repr_html_()
+    assert "&lt;b&gt;" in contents_of(app.inside)._repr_html_()
+    assert "<b>" not in contents_of(app.inside)._repr_html_()

@@ -108,25 +108,25 @@ def attempts(plan: PatternPlan, state: Any) -> Iterator[tuple[int, Row]]:
     ------
     (int, tuple)
         The time of the attempt's last event, -1 where none has come; then what it waits for, when an absence is over
-        and when ``within`` ends it, in ms or None, and what each element of `labels` has taken: ``(timestamp, row)``, a
-        tuple of those where it counts, or None.
+        and when ``within`` ends it, in ms or None, and what each element of `labels` has captured:
+        ``(timestamp, row)``, a tuple of those where it counts, or None.
     """
     (lists, stored), places = state
     within = None if plan.input.within is None else plan.input.within.milliseconds
-    taking = [slot for slot, one in zip(plan.slots, plan.elements, strict=True) if isinstance(one, ast.StreamState)]
+    capturing = [slot for slot, one in zip(plan.slots, plan.elements, strict=True) if isinstance(one, ast.StreamState)]
     for slot, (pending, new, flags) in enumerate(places):
         element = plan.elements[plan.slots.index(slot)]
         waiting = element.waiting if isinstance(element, ast.AbsentState) else None
         for number in (*pending, *new):
             timestamp, _, slots = stored[number]
-            taken = [tuple(lists[one]) if isinstance(one, int) else one for one in slots]
-            came = [one for one in taken if one is not None and one != ABSENT]
+            captured = [tuple(lists[one]) if isinstance(one, int) else one for one in slots]
+            came = [one for one in captured if one is not None and one != ABSENT]
             fires = None
-            if waiting is not None and taken[slot] is None:
+            if waiting is not None and captured[slot] is None:
                 # What has not begun by an event waits for the next wake-up.
                 fires = timestamp + waiting.milliseconds if timestamp >= 0 else next(iter(flags[-1]), None)
             if not came and fires is None:
                 continue
             first = min((one[0] if isinstance(one[0], int) else one[0][0] for one in came if one), default=None)
             expires = None if within is None or first is None else first + within
-            yield timestamp, (_label(element), fires, expires, *(taken[place] for place in taking))
+            yield timestamp, (_label(element), fires, expires, *(captured[place] for place in capturing))
