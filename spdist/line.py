@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from typing import Any, TextIO
 
 __all__ = ["Line", "running_kernel"]
 
+_IN_A_FILE_S = 10.0
+
 
 class Line:
     """One line of output that is rewritten in place; a saved notebook keeps only what it said last.
+
+    In a file, where nothing can be rewritten in place, it is told only every 10 s, and how it ended.
 
     Parameters
     ----------
@@ -28,6 +33,8 @@ class Line:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
         self._said: str | None = None
+        self._waits: str | None = None
+        self._said_s = 0.0
         self._handle: Any = None
 
     def show(self, text: str) -> None:
@@ -36,18 +43,28 @@ class Line:
             return
         if running_kernel() is not None:
             self._display({"text/plain": text})
+        elif (stream := self._stream or sys.stdout).isatty():
+            text = text[: shutil.get_terminal_size().columns - 1]  # what is wrapped cannot be rewritten
+            self._write(stream, f"\r{text:<{len(self._said or '')}}")
+        elif self._said is None or time.monotonic() - self._said_s >= _IN_A_FILE_S:
+            self._write(stream, f"{text}\n")
+            self._said_s, self._waits = time.monotonic(), None
         else:
-            stream = self._stream or sys.stdout
-            if stream.isatty():  # what is wrapped cannot be rewritten
-                text = text[: shutil.get_terminal_size().columns - 1]
-            stream.write(f"\r{text:<{len(self._said or '')}}")
-            stream.flush()
+            self._waits = text
+            return
         self._said = text
 
     def end(self) -> None:
         """Leave the line as it is; one that has said nothing leaves no trace."""
-        if self._said is not None and self._handle is None:
-            (self._stream or sys.stdout).write("\n")
+        stream = self._stream or sys.stdout
+        if self._waits is not None:
+            self._write(stream, f"{self._waits}\n")
+        elif self._said is not None and self._handle is None and stream.isatty():
+            self._write(stream, "\n")
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        stream.write(text)
+        stream.flush()
 
     def _display(self, forms: dict[str, str]) -> None:
         from IPython.display import display

@@ -12,27 +12,43 @@ import pytest
 from spdist.line import Line, running_kernel
 
 
-def test_what_it_says_stands_in_the_place_of_what_it_said(capsys: pytest.CaptureFixture[str]) -> None:
-    line = Line()
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_it_says_stands_in_the_place_of_what_it_said() -> None:
+    line = Line(terminal := Terminal())
     for text in ("1 of 100", "1 of 100", "done"):
         line.show(text)
     line.end()
-    assert capsys.readouterr().out == "\r1 of 100\rdone    \n"
+    assert terminal.getvalue() == "\r1 of 100\rdone    \n"
+
+
+def test_a_file_is_told_rarely_and_how_it_ended(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("spdist.line.time.monotonic", lambda: now_s)
+    line = Line()
+    for second in range(25):
+        now_s = 100.0 + second
+        line.show(f"{second} s")
+    line.end()
+    assert capsys.readouterr().out == "0 s\n10 s\n20 s\n24 s\n"
 
 
 def test_a_line_that_has_said_nothing_leaves_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     Line().end()
-    assert capsys.readouterr().out == ""
+    Line(terminal := Terminal()).end()
+    assert capsys.readouterr().out == terminal.getvalue() == ""
 
 
 def test_in_a_terminal_it_is_no_wider_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 10)))
-    terminal = Terminal()
-    Line(terminal).show("x" * 50)
+    Line(terminal := Terminal()).show("x" * 50)
     assert terminal.getvalue() == "\r" + "x" * 19
 
 

@@ -357,7 +357,7 @@ def test_waiting_without_workers_times_out_and_shows_what_was_waited_for(
             with pytest.raises(DeploymentTimeoutError):
                 app.wait(timeout_s=1.1, quiet=quiet)
         told = capsys.readouterr().err
-        assert re.search(r"\r1 s: Trades: 0 of \d groups run; Trades-filter-1 WAITING: no worker has joined", told)
+        assert re.match(r"1 s: Trades: 0 of \d groups run; Trades-filter-1 WAITING: no worker has joined", told)
         assert told.count("\n") == 1
 
 

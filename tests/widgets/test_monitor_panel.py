@@ -59,7 +59,7 @@ def test_waiting_shows_how_far_it_is_on_one_line(cluster: FakeCluster, capsys: p
     counts = iter([3, 10])
     MonitorPanel(cluster).wait(lambda: (next(counts), 10), "alerts", beside="half is sent")
     shown = capsys.readouterr().out
-    assert shown.count("\n") == 1
+    assert shown.count("\n") == 2, "how it began, and how it ended"
     assert "3 of 10 alerts; 3 groups RUNNING; half is sent" in shown
     assert "10 of 10 alerts" in shown
 
