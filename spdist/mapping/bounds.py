@@ -23,9 +23,22 @@ MAX_EVENTS = 500_000
 MAX_TOLD = 10
 #: Characters of a payload in a message.
 _SHOWN = 200
-_SHORT = Repr()
+
+
+class _Short(Repr):
+    """The beginning of a value. Maps and lists of an app hold others again and again: their own text has no end."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        for kind, shorten in ((dict, self.repr_dict), (list, self.repr_list), (tuple, self.repr_tuple)):
+            if isinstance(x, kind):
+                return shorten(x, level)
+        return super().repr1(x, level)
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = _SHOWN
 _SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = 20
+_SHORT.maxlevel = 3  # with 20 of each, so many values are looked at at most: 20 * 20 * 20
 
 
 def check_depth(tree: Any, text: str) -> None:
@@ -50,7 +63,8 @@ def check_events(events: Sized) -> None:
 def shown(payload: Any) -> str:
     """Return a payload for a message: its beginning, and how long it is where that is not all."""
     if not isinstance(payload, str | bytes | bytearray):
-        return _SHORT.repr(payload)
+        text = _SHORT.repr(payload)
+        return text if len(text) <= 10 * _SHOWN else f"{text[: 10 * _SHOWN]}…"
     if len(payload) <= _SHOWN:
         return repr(payload)
     unit = "characters" if isinstance(payload, str) else "bytes"

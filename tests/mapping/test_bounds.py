@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import MappingError, SiddhiTypeError
+from spdist.functions.objects import HashMap
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
-from spdist.mapping.bounds import MAX_BYTES, MAX_DEPTH, MAX_EVENTS, MAX_TOLD
+from spdist.mapping.bounds import MAX_BYTES, MAX_DEPTH, MAX_EVENTS, MAX_TOLD, shown
 from spdist.mapping.columns import BatchReader
 from spdist.mapping.json_columns import FEW, ColumnReader
 from spdist.mapping.mappers import source_mapper
@@ -252,3 +253,13 @@ def test_a_thread_has_stack_enough_for_what_nests_deepest() -> None:
     thread.start()
     thread.join()
     assert len(found) == 1
+
+
+def test_a_value_that_holds_others_again_and_again_is_shown_in_part() -> None:
+    twice: Any = HashMap([("n", 1)])
+    often: Any = [1]
+    for _ in range(60):
+        twice, often = HashMap([("a", twice), ("b", [twice, twice])]), [often] * 20
+    assert shown((1, (twice, 2))) == "(1, ({'a': {...}, 'b': [...]}, 2))"
+    assert len(shown(often)) <= 2001
+    assert shown([{"a": [1, "x"]}]) == "[{'a': [1, 'x']}]"
