@@ -268,7 +268,7 @@ MUTANTS: dict[type[World], int] = {
     RemovesTooSoon: 0,
     TakesOverAtOnce: 0,
     MovesAtOnce: 0,
-    NeverStopsItself: 40,
+    NeverStopsItself: 50,
     ForgetsCordons: 0,
     TakesReceiversForWorkers: 0,
     TakesSilenceForDeath: 203,
