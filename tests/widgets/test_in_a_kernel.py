@@ -39,7 +39,7 @@ CELLS = [
 
 def test_where_nobody_is_there_the_saved_form_is_what_was_seen_last() -> None:
     notebook = new_notebook(cells=[new_code_cell(cell) for cell in CELLS])
-    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    NotebookClient(notebook, kernel_name="python3", timeout=120, startup_timeout=180).execute()
     (still,), _, (line,) = ([output["data"] for output in cell.outputs] for cell in notebook.cells)
     assert set(still) == {"text/html", "text/plain"}, "a widget would be a blank"
     for form in still.values():
@@ -90,7 +90,7 @@ def kernel() -> Iterator[Kernel]:
     manager.start_kernel()
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=60)
+    client.wait_for_ready(timeout=180)
     started = Kernel(client)
     started.run(PREPARED)
     yield started
