@@ -11,28 +11,15 @@ import nbformat
 import pytest
 
 import spdist
+from tests.notebooks.running import run_cells
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "notebooks" / "quickstart.ipynb"
 
 
-def run_until(stop: str, **parameters: Any) -> dict[str, Any]:
-    """Run the code cells before the cell `stop`, with other parameters, and return what they defined."""
-    names: dict[str, Any] = {}
-    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
-        if cell.id == stop:
-            return names
-        if cell.cell_type == "code":
-            exec(compile(cell.source, cell.id, "exec"), names)
-        if cell.id == "parameters":
-            assert parameters.keys() <= names.keys()
-            names |= parameters
-    raise AssertionError(f"there is no cell {stop}")
-
-
 @pytest.fixture(scope="module")
 def virtual() -> dict[str, Any]:
-    return run_until("cluster-text")
+    return run_cells("quickstart", stop="cluster-text")
 
 
 def test_the_data_is_the_recorded_month(virtual: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spdist import run
-from tests.notebooks.test_quickstart import run_until
+from tests.notebooks.running import run_cells
 
 #: Two take turns, two share the shops and three the items, one hears all of both, and one sums up.
 FIVE_GROUPS = """
@@ -56,5 +56,5 @@ def five_groups(count: int) -> Wired:
 
 def quickstart(days: int) -> Wired:
     """What the notebook runs: the first days of its month."""
-    ran = run_until("cluster", days=days)
+    ran = run_cells("quickstart", "cluster", days=days)
     return Wired(ran["text"], "Departures", ran["events"], ran["end"], "Alerts", ran["expected"])
