@@ -90,7 +90,7 @@ def test_a_stream_gives_what_virtual_time_gives_however_it_is_cut_repeated_and_r
 
 
 DAY_MS = 86_400_000
-GAPS = [0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS, -3_000]
+GAPS = [0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS]
 JUMPY = """@app:playback
 @OnError(action='STREAM') define stream A (id string, v int);
 define stream B (id string, v int);
@@ -103,7 +103,7 @@ end;
 @laws
 @given(
     st.lists(
-        st.tuples(st.sampled_from([0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS, -3_000]), st.integers(0, 9)), max_size=20
+        st.tuples(st.sampled_from([0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS]), st.integers(0, 9)), max_size=20
     ),
     st.integers(1, 4),
     _draws,
@@ -116,6 +116,7 @@ def test_shards_refuse_what_lies_too_far_ahead_of_the_clock_of_all(
     draw: random.Random,
     cuts: list[int],
 ) -> None:
+    # Late rows are in the other laws: with jumps of months besides, several shards may decide differently (README).
     rows: list[Given] = []
     for n, (gap, v) in enumerate(steps):
         rows.append((v % 2, max(0, rows[-1][1] + gap) if rows else 0, n, (f"k{v % 3}", v)))
