@@ -102,9 +102,7 @@ end;
 
 @laws
 @given(
-    st.lists(
-        st.tuples(st.sampled_from([0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS]), st.integers(0, 9)), max_size=20
-    ),
+    st.lists(st.tuples(st.sampled_from([0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS]), st.integers(0, 9)), max_size=20),
     st.integers(1, 4),
     _draws,
     st.lists(st.integers(0, 20), max_size=3),
