@@ -29,9 +29,10 @@ class _Short(Repr):
     """The beginning of a value. Maps and lists of an app hold others again and again: their own text has no end."""
 
     def repr1(self, x: Any, level: int) -> str:
-        for kind, shorten in ((dict, self.repr_dict), (list, self.repr_list), (tuple, self.repr_tuple)):
-            if isinstance(x, kind):
-                return shorten(x, level)
+        if isinstance(x, dict):
+            return self.repr_dict(x, level)
+        if isinstance(x, list):
+            return self.repr_list(x, level)
         return super().repr1(x, level)
 
 
