@@ -31,10 +31,10 @@ from tests.faults.frames import APP, OUTPUTS
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SPDIST_KILLS", "3"))
-FILES, ROWS = 4 * KILLS + 4, 100
+FILES, ROWS = 6 * KILLS + 4, 100
 SHARDS = 2
 #: How long a life lasts at most after a batch that is drawn, s.
-PART_S = 1.0
+PART_S = 0.5
 
 
 class Life:
@@ -135,16 +135,21 @@ def test_a_query_that_is_killed_again_and_again_loses_and_doubles_nothing(
     expected = run(APP, {"S": events()})
     rng, pace, life = random.Random(KILLS), threading.Event(), lives()
     life.go()
+    killed = 0
     for left in reversed(range(KILLS)):
         until = rng.randint(1, 2)
         eventually(lambda life=life, until=until: life.batches >= until or life.done, "the query goes on", 300)
         pace.wait(rng.uniform(0, PART_S))
+        if life.done:
+            break
+        killed += 1
         if left and rng.random() < 0.6:
             life.kill_python()
         else:
             life.kill()
             life = lives()
             life.go()
+    assert killed > KILLS // 2
     eventually(lambda: life.done, "all files are read", 600)
     rows = written(tmp_path / "out")
     assert [id for id, times in Counter(row["event_id"] for row in rows).items() if times > 1] == []

@@ -176,7 +176,7 @@ class FrameApp:
         add(rows, stamps)
 
     def _parts(self, batch: Any, times: Any, due: Any) -> dict[str, StreamPart]:
-        """Return the events of each stream; frames that are the same stream are one."""
+        """Return the events of each stream."""
         late = bool((due != times).any())
         if not self._several:
             one = self._plan.inputs[0]
