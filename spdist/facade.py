@@ -272,7 +272,7 @@ def transform(
         The attribute by whose value rows are split over tasks. By default what the app's partitions say; anything else
         is an error that says why.
     shards : int, optional
-        Into how many parts rows are split. By default, where the app can be split: twice the number of cores for a
+        Into how many parts rows are split. By default, where the app can be split: four times the number of cores for a
         batch, that number for a stream, ``spark.sql.shuffle.partitions`` at most. An app that cannot be split runs in
         one task; the log says why. A stream keeps the number that it began with.
     order : str, sequence of str, or mapping of str to those, optional

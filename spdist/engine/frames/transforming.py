@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 #: What users know as a DataFrame.
 SparkFrame = DataFrame
 
-#: Shards for each core of a batch: where keys are uneven the others do not wait for the largest.
-_SHARDS_A_CORE = 2
+#: Shards for each core of a batch: less is sorted in each, and where keys are uneven few wait for the largest.
+_SHARDS_A_CORE = 4
 #: Of a Spark that does not say how many it has.
 _CORES_ELSEWHERE = 8
 
