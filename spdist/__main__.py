@@ -26,6 +26,7 @@ from rich.console import Console
 from spdist.commands import apps, events
 from spdist.commands.config import config_app
 from spdist.commands.database import database_app
+from spdist.commands.doctor import doctor
 from spdist.commands.explained import explained, read_text
 from spdist.commands.notebooks import notebooks_app
 from spdist.commands.recorded import or_recorded
@@ -48,6 +49,7 @@ services_app = typer.Typer(no_args_is_help=True, help="Real servers on this mach
 app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
+app.command()(doctor)
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(notebooks_app, name="notebooks")
 

@@ -13,7 +13,18 @@ from functools import partial
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    select,
+)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -198,6 +209,10 @@ class Transactions:
     def upgrade_statements(self) -> str:
         """Return the SQL of what `upgrade` would do."""
         return self._ask(statements, self._engine, self._timeout_s * _PATIENT)
+
+    def now_ms(self) -> int:
+        """Return the database's clock, whatever its tables are: ms since epoch; raises as `read` does."""
+        return self._ask(lambda one: one.execute(select(database_now())).scalar_one(), self._engine, self._timeout_s)
 
     def read(self, work: Callable[[Connection], T], *, urgent: bool = False) -> T:
         """Return what `work` reads; `urgent` if what comes late is of no use.

@@ -21,6 +21,7 @@ __all__ = [
     "Kind",
     "Secret",
     "boolean",
+    "bytes_of",
     "choice",
     "client_properties",
     "database_url",
@@ -181,7 +182,11 @@ def _read_memory(reference: Reference, _: Path) -> str:
 
 
 def _read_bytes(reference: Reference, base: Path) -> int:
-    amount = _read_memory(reference, base)
+    return bytes_of(_read_memory(reference, base))
+
+
+def bytes_of(amount: str) -> int:
+    """Return what an amount of memory as settings have it, ``512m`` or ``2g``, is in bytes."""
     return int(amount[:-1]) << (30 if amount[-1] == "g" else 20)
 
 
