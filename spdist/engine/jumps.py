@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from spdist.errors import ClockJumpError
 from spdist.language.checked import CheckedApp
@@ -133,19 +133,20 @@ def within_reach(events: Events, reached: int | None, most_ms: int, *, by_own_ti
         How far one event may move the clock.
     by_own_times : bool
         Whether the events are due when the last one of their chunk says, or when one before them was due. Their source
-        says so too, but by all that it has seen, what is refused here included.
+        says when they are due, too, but by all that it has seen, what is refused here included: that is passed over,
+        also where it is within reach, since whether it is depends on what has come meanwhile.
     """
     times = _said(events) if by_own_times else events.at
     high = times[0] if reached is None else reached
-    # Within reach what the source says counts: it may know of an order that own times do not tell.
-    if max(max(times), max(events.at)) - high <= most_ms:
-        return events
-    due = []
-    for time in times:
-        if time - high <= most_ms:
-            high = max(high, time)
-        due.append(high)
-    return replace(events, at=due, columns=None)
+    if max(times) - high <= most_ms:
+        due = list(accumulate(times, max, initial=high))[1:] if by_own_times else events.at
+    else:
+        due = []
+        for time in times:
+            if time - high <= most_ms:
+                high = max(high, time)
+            due.append(high)
+    return events if due == events.at else replace(events, at=due, columns=None)
 
 
 def no_later(events: Events, now: int) -> Events:

@@ -186,6 +186,12 @@ def test_between_topics_the_same_events_are_refused_however_batches_are_cut(
     assert before + published(second, records[1:]) == alone
 
 
+def test_what_was_refused_does_not_say_later_when_others_are_due() -> None:
+    """The source goes by 10120 from the second event on; the app does not, though 10050 brings it within reach."""
+    late = Events([10_120] * 2, [8, 9], [b""] * 2, [0, 0], [0, 10_060], [(8,), (9,)])
+    assert within_reach(late, 10_050, 100, by_own_times=True).at == [10_050, 10_060]
+
+
 def test_a_chunk_is_refused_by_its_last_event() -> None:
     events = Events([900, 900, 900], [0, 1, 2], [b""] * 3, [0, 1, 0], [5, 900, 5], [(0,), (1,), (2,)])
     assert within_reach(events, 5, 100, by_own_times=True).at == [5, 5, 5]
