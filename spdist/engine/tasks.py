@@ -168,7 +168,7 @@ class _Kept:
                 shard.assignment.app,
                 schemas,
                 self.transport,
-                shard.state_directory,
+                producer,
                 self._stop_flag,
                 self.settings.allowed,
             )
