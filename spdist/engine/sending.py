@@ -27,6 +27,7 @@ def open_outlets(
     schemas: Mapping[str, Schema],
     transport: Transport,
     producer: str,
+    origin: str,
     stop_flag: StopFlag,
     allowed: Allowed,
 ) -> Outlets:
@@ -42,6 +43,8 @@ def open_outlets(
         Of the embedded topics.
     producer : str
         Name of the shard whose outlets they are.
+    origin : str
+        Name of its state; see `StateStore.identity`.
     stop_flag : StopFlag
         Of the query: it says when nobody is to wait any more. While a sink waits for its receiver, a file beside it
         tells.
@@ -59,7 +62,7 @@ def open_outlets(
 
     waiting(None)
     stopped = stop_flag.waits_no_more
-    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed))
+    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed, origin))
 
 
 def why_waiting(directory: Path) -> str | None:
