@@ -13,6 +13,7 @@ from hypothesis import settings
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
 from tests.cluster.databases import SERVERS
+from tests.object_store import S3Server
 
 T = TypeVar("T")
 
@@ -63,6 +64,18 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer
     """A real NATS server with JetStream for the whole run; use topics of your own."""
     with NatsServer(tmp_path_factory.mktemp("nats")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[str]:
+    """An object store with S3's interface for the whole run; returns the URL of its bucket, use prefixes of your own.
+
+    Where it is, and who may use it, stands in the environment, as processes that tests start need it, too.
+    """
+    with S3Server() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield server.url
 
 
 @pytest.fixture(scope="session", params=["log", "kafka", "nats"])

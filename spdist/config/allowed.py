@@ -203,7 +203,7 @@ class Allowed:
 
 def allowed_of(settings: Sections) -> Allowed:
     """Return what the settings of a node allow its apps."""
-    state = settings.state_persistence.location
+    state = settings.state_persistence.directory
     # Settings that were read from a file know it; those that a program has made have none.
     file: Path | None = getattr(settings, "path", None)
     own = (settings.transports.log.directory, state, *([] if file is None else [file.parent]))

@@ -96,7 +96,7 @@ def load_alone(
     )
     if directory is None and path is None:
         directory = "spdist-data"
-    own = config.state_persistence.location / "files"
+    own = config.state_persistence.directory / "files"
     if directory is not None:
         root_directory = Path(os.path.expanduser(directory)).absolute()
         own = root_directory / "files"

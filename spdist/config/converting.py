@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spdist.config import load_config
 from spdist.config.binding import Key, spellings
-from spdist.config.kinds import Kind, Secret, database_url, path, user_password
+from spdist.config.kinds import Kind, Secret, database_url, location, path, user_password
 from spdist.config.sections import SECTIONS, Accepted
 from spdist.config.sorting import Sections, settings_file
 from spdist.config.source import REFERENCE, Node, Reference, expand, java_place
@@ -197,7 +197,7 @@ class _Writer:
             lambda found: java_place(found[0], self._environment, self._old) or found[0],
             written,
         )
-        if self._moved and kind is path and not text.startswith("${"):
+        if self._moved and (kind is path or (kind is location and "://" not in text)) and not text.startswith("${"):
             text = str(kind.read(Reference(text, text, ""), self._old))
         if self._moved and kind is database_url and "${" not in text:
             url = str(kind.read(Reference(text, text, ""), self._old))

@@ -28,6 +28,7 @@ __all__ = [
     "duration",
     "host",
     "is_host",
+    "location",
     "memory",
     "path",
     "persistence_store",
@@ -319,4 +320,13 @@ def _sqlite_url(url: str, base: Path) -> str:
     return f"sqlite:///{_place(location, base)}"
 
 
+def _read_location(reference: Reference, base: Path) -> Path | str:
+    if "://" not in reference.text:
+        return _place(reference.text, base)
+    if not re.fullmatch(r"(s3|s3a|gs|az|abfs|abfss)://[^/\s?#@]+(/[^\s?#]*)?", reference.text):
+        raise ValueError("a directory, or a bucket such as s3://bucket/prefix, gs://… or az://…, without credentials")
+    return reference.text.rstrip("/")
+
+
 database_url = Kind(_read_database_url)
+location = Kind(_read_location)

@@ -20,6 +20,7 @@ from spdist.config.kinds import (
     client_properties,
     duration,
     host,
+    location,
     memory,
     memory_bytes,
     path,
@@ -225,18 +226,25 @@ class Deployment:
 class StatePersistence:
     """``state.persistence``: where the state of every group is kept, and its revisions.
 
-    State is always written: it is what makes results exact after a failure. `location` must be seen by all workers.
+    State is always written: it is what makes results exact after a failure. `location` must be seen by all workers: a
+    directory, or a bucket of an object store (``s3://bucket/prefix``); then what a node keeps for itself is in `local`.
     Revisions are the named snapshots that an operator takes and can go back to; `enabled` says whether one is taken
     every `interval_min` minutes as well. They are kept in the directory, or in table `table` of `datasource`.
     """
 
-    location: Path = setting("config.location", path, Path("siddhi-app-persistence"))
+    location: Path | str = setting("config.location", location, Path("siddhi-app-persistence"))
+    local: Path = setting("config.localDirectory", path, Path("siddhi-app-persistence"))
     revisions_to_keep: int = setting("revisionsToKeep", whole(1, 10_000), 2)
     enabled: bool = setting("enabled", boolean, False)
     interval_min: int = setting("intervalInMin", whole(1, 100_000), 1)
     persistence_store: str = setting("persistenceStore", persistence_store, "FileSystemPersistenceStore")
     datasource: str = setting("config.datasource", text, "")
     table: str = setting("config.table", text, "PERSISTENCE_TABLE")
+
+    @property
+    def directory(self) -> Path:
+        """Where this node keeps files of its own: beside the state, unless that is in a bucket."""
+        return self.location if isinstance(self.location, Path) else self.local
 
     @property
     def in_database(self) -> bool:

@@ -18,14 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
-from spdist.engine.state import Positions, Segment, StateStore, create_file, sync_directory
+from spdist.engine.places import Place, create_file, names_in, remove_tree, sync_directory
+from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import FencedError, StateError
 from spdist.operators.codec import seal, unseal
 from spdist.planning.topology import Assignment
@@ -58,7 +56,7 @@ class Layout:
 
     Parameters
     ----------
-    whole : Path
+    whole : Place
         The directory of the instance.
     name : str
         Of the layout's directory there; ``.`` of the first layout.
@@ -70,7 +68,7 @@ class Layout:
         Whether an operator has gone back to it: its shards may number what they put out as later ones have done.
     """
 
-    whole: Path
+    whole: Place
     name: str
     count: int
     number: int = 0
@@ -85,7 +83,7 @@ class Layout:
         return shards if self.name == "." else [f"{self.name}/{shard}" for shard in shards]
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> Place:
         """Where it is."""
         return self.whole / self.name
 
@@ -95,12 +93,12 @@ class Layout:
         return [StateStore(self.whole / place) for place in self.places]
 
 
-def current_layout(whole: Path, count: int = 1) -> Layout:
+def current_layout(whole: Place, count: int = 1) -> Layout:
     """Return where the state of an instance is now; where there is none yet, where it is to begin.
 
     Parameters
     ----------
-    whole : Path
+    whole : Place
         The directory of the instance.
     count : int
         Number of shards of a state that is not there yet.
@@ -141,7 +139,7 @@ def keep_assignment(layout: Layout, assignment: Assignment) -> Assignment:
     return kept_assignment(layout.directory) or assignment
 
 
-def write_assignment(directory: Path, assignment: Assignment) -> None:
+def write_assignment(directory: Place, assignment: Assignment) -> None:
     """Keep an assignment in a directory, unless one is kept there; raises StateError where it cannot be written."""
     content = json.dumps(assignment.to_dict()).encode()
     try:
@@ -150,7 +148,7 @@ def write_assignment(directory: Path, assignment: Assignment) -> None:
         raise StateError(f"the state in {directory} cannot be written: {error}") from error
 
 
-def kept_assignment(directory: Path) -> Assignment | None:
+def kept_assignment(directory: Place) -> Assignment | None:
     """Return the assignment of the layout in `directory`; None where none is kept there.
 
     Raises
@@ -229,7 +227,7 @@ def move_to(layout: Layout, before: Layout, last: Segment, owner: str) -> None:
     _tidy(layout.whole)
 
 
-def _tidy(whole: Path) -> None:
+def _tidy(whole: Place) -> None:
     """Delete what old layouts hold, their fences apart, and layouts that never came to count."""
     *left, now = _chain(whole, 1)
     for one in left:
@@ -237,18 +235,18 @@ def _tidy(whole: Path) -> None:
             if (last := store.last()) is not None:
                 store.leave(last.number)
     kept = {one.name for one in left} | {now.name}
-    for name in os.listdir(whole):
+    for name in names_in(whole):
         found = _NAME.fullmatch(name)
         if found and int(found[2]) <= now.number and name not in kept:
-            shutil.rmtree(whole / name, ignore_errors=True)
+            remove_tree(whole / name)
 
 
-def layouts(whole: Path) -> list[Layout]:
+def layouts(whole: Place) -> list[Layout]:
     """Return all layouts of an instance that ever counted, in order; the states of the last one alone are whole."""
     return _chain(whole, 1)
 
 
-def _chain(whole: Path, count: int) -> list[Layout]:
+def _chain(whole: Place, count: int) -> list[Layout]:
     """Return all layouts that ever counted, in order."""
     chain = [_first(whole, count)]
     while (last := chain[-1].stores[0].last()) is not None and last.moved:
@@ -256,8 +254,8 @@ def _chain(whole: Path, count: int) -> list[Layout]:
     return chain
 
 
-def _first(whole: Path, count: int) -> Layout:
-    names = os.listdir(whole) if whole.exists() else []
+def _first(whole: Place, count: int) -> Layout:
+    names = names_in(whole)
     split = {int(found[2]) for name in names if (found := _SHARD.fullmatch(name))}
     known = split | ({1} if any(name.startswith("segment-") for name in names) else set())
     if len(known) > 1:
@@ -268,7 +266,7 @@ def _first(whole: Path, count: int) -> Layout:
     return Layout(whole, ".", known.pop() if known else count)
 
 
-def _named(whole: Path, name: str) -> Layout:
+def _named(whole: Place, name: str) -> Layout:
     found = _NAME.fullmatch(name)
     if found is None:
         raise StateError(f"the state in {whole} is said to be in {name!r}, which is no name of a layout")

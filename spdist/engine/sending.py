@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from spdist.config.allowed import Allowed
@@ -17,14 +18,16 @@ from spdist.transports.outlets import Outlets, Surroundings
 
 __all__ = ["open_outlets", "why_waiting"]
 
-_NAME = "waiting.json"
+#: In the directory of the query's stop flag, one for each producer.
+_PATTERN = "waiting-*.json"
 
 
 def open_outlets(
     app: str,
     schemas: Mapping[str, Schema],
     transport: Transport,
-    state_directory: str,
+    producer: str,
+    origin: str,
     stop_flag: StopFlag,
     allowed: Allowed,
 ) -> Outlets:
@@ -38,14 +41,17 @@ def open_outlets(
         Attributes of its streams.
     transport : Transport
         Of the embedded topics.
-    state_directory : str
-        Of the instance: while a sink waits for its receiver, ``waiting.json`` there says so.
+    producer : str
+        Name of the shard whose outlets they are.
+    origin : str
+        Name of its state; see `StateStore.identity`.
     stop_flag : StopFlag
-        Of the query: it says when nobody is to wait any more.
+        Of the query: it says when nobody is to wait any more. While a sink waits for its receiver, a file beside it
+        tells.
     allowed : Allowed
         The secrets and files that the app may refer to.
     """
-    note = Path(state_directory) / _NAME
+    note = stop_flag.directory / _PATTERN.replace("*", sha256(producer.encode()).hexdigest()[:16])
 
     def waiting(why: str | None) -> None:
         with contextlib.suppress(OSError):
@@ -56,13 +62,14 @@ def open_outlets(
 
     waiting(None)
     stopped = stop_flag.waits_no_more
-    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed))
+    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed, origin))
 
 
-def why_waiting(state_directory: str | Path) -> str | None:
-    """Return for what a sink of the instance with this state waits; None where none does."""
-    try:
-        told = json.loads((Path(state_directory) / _NAME).read_text(encoding="utf-8"))
-        return str(told["why"])
-    except (OSError, ValueError, KeyError):
-        return None
+def why_waiting(directory: Path) -> str | None:
+    """Return for what a sink of the query waits whose stop flag is in `directory`; None where none does."""
+    for note in sorted(directory.glob(_PATTERN)):
+        try:
+            return str(json.loads(note.read_text(encoding="utf-8"))["why"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return None

@@ -31,6 +31,7 @@ from spdist.config.datasources import Datasource
 from spdist.config.sections import Files, Log, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
+from spdist.engine.places import Place, place_of
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
@@ -203,9 +204,10 @@ class SparkHost:
         return self._allowed
 
     @property
-    def state_location(self) -> Path:
+    def state_location(self) -> Place:
         """Below which each group instance has its state."""
-        return Path(self.config.state_persistence.location).absolute()
+        place = place_of(self.config.state_persistence.location)
+        return place.absolute() if isinstance(place, Path) else place
 
     @property
     def scratch(self) -> Path:

@@ -1,4 +1,4 @@
-"""State on disk: a snapshot and the log of inputs after it, and the fence that lets only one owner append to that log.
+"""Stored state: a snapshot and the log of inputs after it, and the fence that lets only one owner append to that log.
 
 A directory per group instance holds three kinds of files, each written whole and never changed:
 
@@ -16,11 +16,12 @@ of shards (`spdist.engine.layout`). Nobody can append after it.
 An operator may go back to a revision (`spdist.runtime.persistence`). That is an opening segment, too: *n* names a
 directory ``base-<n>-…`` beside it with the files of the earlier state, from which the state begins anew.
 
-**The append is the fence.** Segment *n* is made under its final name by a hard link, which fails where the name exists.
+**The append is the fence.** Segment *n* is created under its final name, which fails where the name exists: by a hard
+link on file systems, by a conditional put in object stores (`spdist.engine.places`).
 An owner that finds *n* taken has been replaced and must stop: it cannot have put anything out for *n* yet, because a
 segment is durable before the outputs of its batch leave. A new owner takes over by appending an *opening* segment
-without records: after that every append of the owner before it fails. This needs no clock, no lock service and no
-working network, only a file system with atomic hard links that all owners see (a local disk, NFS).
+without records: after that every append of the owner before it fails. This needs no clock and no lock service, only a
+place that all owners see (a local disk, NFS, a bucket).
 
 ``emitted`` in a segment says up to which segment all outputs are known to have been published when it was written. What
 lies between was published in part or not: whoever loads the state puts it out again, with the same ids.
@@ -32,17 +33,16 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from spdist.engine.columns import to_batch, unpacked
 from spdist.engine.cuts import Cut
+from spdist.engine.places import Place, create_file, names_in, place_of, remove_tree, replace_file
 from spdist.errors import FencedError, StateError
 from spdist.operators.codec import seal, unseal
 from spdist.transports.arrow_bytes import arrow_bytes
@@ -53,10 +53,8 @@ __all__ = [
     "Positions",
     "Segment",
     "StateStore",
-    "create_file",
     "later",
     "state_directory",
-    "sync_directory",
 ]
 
 #: Topic → partition → offset at which reading goes on.
@@ -70,9 +68,9 @@ _BASE = re.compile(r"base-(\d{12})-[0-9a-f]{32}")
 _OPENING_ATTEMPTS = 1000
 
 
-def state_directory(location: str | os.PathLike[str], instance: str) -> Path:
+def state_directory(location: str | os.PathLike[str] | Place, instance: str) -> Place:
     """Return the directory of group instance `instance` below `location`, whatever characters its name has."""
-    return Path(location) / quote(instance, safe=" ")
+    return place_of(location) / quote(instance, safe=" ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +136,12 @@ class StateStore:
 
     Parameters
     ----------
-    directory : path
+    directory : path or Place
         Made when the first file is written.
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.directory = Path(directory)
+    def __init__(self, directory: str | os.PathLike[str] | Place) -> None:
+        self.directory = place_of(directory)
 
     # ------------------------------------------------------------------------------------------------ taking over
     def open(self, owner: str, first: Positions | None = None, assignment: str | None = None) -> Segment:
@@ -224,7 +222,7 @@ class StateStore:
         try:
             if not path.exists():
                 create_file(path, uuid.uuid4().hex.encode())
-            return path.read_text(encoding="ascii")
+            return path.read_bytes().decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise StateError(f"the state in {self.directory} has no identity: {error}") from error
 
@@ -232,9 +230,7 @@ class StateStore:
     def numbers(self, kind: str) -> list[int]:
         """Return the numbers of all files of a kind (``segment`` or ``snapshot``), lowest first."""
         try:
-            names = os.listdir(self.directory)
-        except FileNotFoundError:
-            return []
+            names = names_in(self.directory)
         except OSError as error:
             raise StateError(f"the state in {self.directory} cannot be read: {error}") from error
         return sorted(int(m[2]) for name in names if (m := _NAME.fullmatch(name)) and m[1] == kind)
@@ -332,7 +328,7 @@ class StateStore:
                     self.path(kind, old).unlink(missing_ok=True)
         for name, number in self._bases():
             if number <= kept[0]:
-                shutil.rmtree(self.directory / name, ignore_errors=True)
+                remove_tree(self.directory / name)
 
     def leave(self, number: int) -> None:
         """Delete all but segment `number`, the last one: the state is somewhere else, but the fence must stay."""
@@ -342,23 +338,18 @@ class StateStore:
                 if old < number:
                     self.path(kind, old).unlink(missing_ok=True)
         for name, _ in self._bases():
-            shutil.rmtree(self.directory / name, ignore_errors=True)
+            remove_tree(self.directory / name)
 
     def save_cut(self, number: int, cut: Cut) -> None:
         """Store how far the shard has published after segment `number`, in the place of how far after the one before.
 
         It need not survive the machine's power: whoever loads the state stores it anew.
         """
-        path = self.path("cut", number)
-        temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
         content = json.dumps({"number": number, **cut.to_dict()}).encode() + b"\n"
         try:
-            temporary.write_bytes(seal("cut", _FORMAT, content))
-            temporary.replace(path)
+            replace_file(self.path("cut", number), seal("cut", _FORMAT, content), durable=False)
             self.path("cut", number - 1).unlink(missing_ok=True)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
             raise StateError(f"the state in {self.directory} cannot be written: {error}") from error
 
     def newest_cut(self) -> tuple[int, Cut] | None:
@@ -376,7 +367,7 @@ class StateStore:
         header, _ = self._read("cut", numbers[-1])
         return numbers[-1], Cut.from_dict(header)
 
-    def path(self, kind: str, number: int) -> Path:
+    def path(self, kind: str, number: int) -> Place:
         """Return the file of segment, snapshot or cut `number`."""
         return self.directory / f"{kind}-{number:012d}"
 
@@ -390,8 +381,7 @@ class StateStore:
             yield segment
 
     def _bases(self) -> list[tuple[str, int]]:
-        names = os.listdir(self.directory) if self.directory.exists() else []
-        return [(name, int(m[1])) for name in names if (m := _BASE.fullmatch(name))]
+        return [(name, int(m[1])) for name in names_in(self.directory) if (m := _BASE.fullmatch(name))]
 
     def _newest_snapshot(self) -> int:
         return max(self.numbers("snapshot"), default=0)
@@ -415,7 +405,7 @@ class StateStore:
         except OSError as error:
             raise StateError(
                 f"the state in {self.directory} cannot be written: {error}",
-                hint="it must be on a file system with space left that has hard links",
+                hint="it must be a bucket, or on a file system with space left that has hard links",
             ) from error
 
     def _read(self, kind: str, number: int) -> tuple[dict[str, Any], bytes]:
@@ -433,32 +423,6 @@ class StateStore:
         return header, body
 
 
-def create_file(path: Path, content: bytes) -> bool:
-    """Write a file durably, whole or not at all, under a name that is free; False where it is taken.
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
-    """
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        sync_directory(path.parent)
-        return True
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
 def later(left: Positions, right: Positions) -> Positions:
     """Return the later position in each partition."""
     found = {topic: dict(offsets) for topic, offsets in left.items()}
@@ -471,15 +435,3 @@ def later(left: Positions, right: Positions) -> Positions:
 
 def _pack(records: tuple[Record, ...]) -> bytes:
     return arrow_bytes(to_batch(records)) if records else b""
-
-
-def sync_directory(directory: Path) -> None:
-    """Make a new name durable, too; where directories cannot be opened (Windows) the system sees to that."""
-    try:
-        handle = os.open(directory, os.O_RDONLY)
-    except PermissionError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

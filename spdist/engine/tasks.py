@@ -31,7 +31,7 @@ from spdist.engine.sending import open_outlets
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.source import control_record
 from spdist.engine.standing import StandingWatch
-from spdist.engine.state import Positions
+from spdist.engine.state import Positions, StateStore
 from spdist.engine.stopping import StopFlag
 from spdist.errors import TransportError
 from spdist.transports.base import Record
@@ -168,7 +168,8 @@ class _Kept:
                 shard.assignment.app,
                 schemas,
                 self.transport,
-                shard.state_directory,
+                producer,
+                StateStore(shard.state_directory).identity(),
                 self._stop_flag,
                 self.settings.allowed,
             )

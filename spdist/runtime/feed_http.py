@@ -12,17 +12,23 @@ thread, those of one source in the order in which they came; those that wait tog
 429      too many wrong passwords: ``Retry-After`` says when the next one is looked at
 503      it cannot be appended now, or too much waits: ``Retry-After`` says when to send it again
 =======  ==================================================================================
+
+Who numbers requests, as ``@sink(type='http')`` does (`spdist.transports.delivery`), may send them again after a
+failure: where ``drop.repeats`` holds, a number counts once, whichever node took it. By default it holds where
+``basic.auth.enabled`` does, for each user alone: who claims another one's numbers would keep its requests out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, groupby, takewhile
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -32,8 +38,9 @@ from spdist.errors import MappingError, TransportError
 from spdist.runtime.feeders import Door, Read, now_ms
 from spdist.runtime.http_addresses import HttpAddress, cannot_listen, clean_path
 from spdist.transports.connections import Limits
+from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
-from spdist.transports.inlet import Chunk
+from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.listening import Listener
 from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
@@ -49,7 +56,10 @@ _MOST_WAITING = 10_000
 _MOST_BYTES = 128 << 20
 #: Bytes of bodies that are parsed and appended together; one body may be larger.
 _TOGETHER = 4 << 20
-_NOBODY = ("", "")
+#: Who numbers what nobody numbers.
+_NOBODY = ""
+#: Digits of a number of a request: with room for the events of each, a long has it.
+_MOST_DIGITS = 12
 _LATER = {"Retry-After": "1"}
 
 
@@ -62,7 +72,7 @@ class HttpFeeder:
         Where events go. Options: ``receiver.url`` (on 127.0.0.1 unless it says otherwise), ``basic.auth.enabled`` with
         those users of the node who may deploy apps, or ``basic.auth.username`` and
         ``basic.auth.password='${secret:NAME}'``; ``request.size.validation.configurations`` (by default 16 MiB); for
-        https ``https.keystore.file`` (PEM).
+        https ``https.keystore.file`` (PEM); ``drop.repeats``.
     users : callable
         Returns those users of the node.
     limits : Limits
@@ -78,7 +88,8 @@ class HttpFeeder:
         read = door.options
         self._limits = limits
         self._address = HttpAddress.of(read, door.app, door.stream)
-        self._route = _Route(door, _users(read, users))
+        logins = _users(read, users)
+        self._route = _Route(door, logins, read.flag("drop.repeats", logins is not None))
         self._server: _Server | None = None
 
     def start(self) -> None:
@@ -116,6 +127,9 @@ class _Waiting:
 
     body: bytes
     headers: Mapping[str, str]
+    #: Who numbers it, and its number; nobody where it is not numbered.
+    producer: str
+    number: int
     answer: asyncio.Future[Read]
 
 
@@ -125,6 +139,7 @@ class _Route:
 
     door: Door
     logins: Logins | None
+    drops_repeats: bool = False
     problem: str | None = None
     _waiting: list[_Waiting] = field(default_factory=list)
     #: Bytes of bodies that have come, of requests that are not answered yet.
@@ -150,7 +165,7 @@ class _Route:
                     return _told(413, f"the body is larger than {self.door.largest} bytes")
                 if self._bytes > max(_MOST_BYTES, 2 * self.door.largest):
                     return _told(503, "too much waits to be read", _LATER)
-            read = await self._read(bytes(body), dict(request.headers))
+            read = await self._read(bytes(body), dict(request.headers), *self._numbered(request))
         except MappingError as error:
             return _told(400, str(error))
         except TransportError as error:
@@ -165,6 +180,17 @@ class _Route:
         if read.rejected:
             answer["rejected"] = read.rejected
         return JSONResponse(answer)
+
+    def _numbered(self, request: Request) -> tuple[str, int]:
+        """Return who numbers a request, and its number; nobody where repeats are not told by it."""
+        shown = credentials(request.headers.get("authorization", ""))
+        user = shown[0] if self.logins is not None and shown is not None else ""
+        sender, _, number = request.headers.get(ID_HEADER, "").rpartition(":")
+        if not (self.drops_repeats and sender and number.isascii() and number.isdigit()) or len(number) > _MOST_DIGITS:
+            return _NOBODY, 0
+        # However long these are, a reader keeps a short text for each sender.
+        names = json.dumps([user, request.headers.get(ORIGIN_HEADER, ""), sender])
+        return f"http-{hashlib.sha256(names.encode()).hexdigest()[:32]}", int(number)
 
     async def _refused(self, request: Request, logins: Logins) -> JSONResponse | None:
         """Return the answer to somebody who may not send; None where that is not so."""
@@ -182,11 +208,11 @@ class _Route:
             _wrong_logins.add(shown[0], address)
         return _told(401, "a user name and a password are needed", {"WWW-Authenticate": 'Basic realm="spdist"'})
 
-    async def _read(self, body: bytes, headers: Mapping[str, str]) -> Read:
+    async def _read(self, body: bytes, headers: Mapping[str, str], producer: str, number: int) -> Read:
         """Return what a body holds, once that is appended."""
         if len(self._waiting) >= _MOST_WAITING:
             raise TransportError("too many requests wait")
-        one = _Waiting(body, headers, asyncio.get_running_loop().create_future())
+        one = _Waiting(body, headers, producer, number, asyncio.get_running_loop().create_future())
         self._waiting.append(one)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
@@ -217,9 +243,16 @@ class _Route:
 
     def _append(self, taken: Sequence[_Waiting]) -> list[Read | Exception]:
         """Parse some bodies and append their events; return what each holds. Runs in a thread, one at a time."""
+        found: list[Read | Exception] = []
+        for producer, several in groupby(taken, lambda one: one.producer):
+            found += self._append_of(producer, list(several))
+        return found
+
+    def _append_of(self, producer: str, taken: Sequence[_Waiting]) -> list[Read | Exception]:
+        """Do that for bodies of one producer, for all or none of them."""
         now = now_ms()
         found: list[Read | Exception] = []
-        chunks: list[Chunk] = []
+        parts: list[tuple[list[Chunk], int]] = []
         for one in taken:
             try:
                 read = self.door.read(one.body, one.headers, now)
@@ -227,10 +260,12 @@ class _Route:
                 found.append(error)
             else:
                 found.append(read)
-                chunks += read.chunks
+                parts.append(([*read.chunks], one.number * NUMBERS_EACH))
+        if producer == _NOBODY:  # then they make one record
+            parts = [([chunk for chunks, _ in parts for chunk in chunks], 0)]
         try:
-            if chunks:
-                self.door.append(chunks, now_ms())
+            if any(chunks for chunks, _ in parts):
+                self.door.inlet.append_numbered(parts, now_ms(), producer)
         except Exception as error:
             return [error if isinstance(one, Read) and one.chunks else one for one in found]
         return found

@@ -272,8 +272,7 @@ class GroupRuntime:
         return None if self._stop_flag is None else why_standing(self._stop_flag.directory)
 
     def _sinks_wait(self) -> str | None:
-        whys = (why_waiting(directory) for state in self._states for directory in state.directories)
-        return next((why for why in whys if why), None)
+        return None if self._stop_flag is None else why_waiting(self._stop_flag.directory)
 
     def _take_over(self, reads: KafkaReads) -> QuerySettings | None:
         """Become the owner of the state; None where the group was told to end meanwhile."""

@@ -24,17 +24,26 @@ DBPersistenceStore.
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from spdist.config.datasources import Datasource
 from spdist.config.sections import StatePersistence
+from spdist.engine.places import Place, names_in, place_of
 from spdist.engine.state import state_directory
 from spdist.errors import ConfigError, NotFoundError, StateError
-from spdist.runtime.revision_files import WentBack, is_revision, millis_of, put_back, take
+from spdist.runtime.revision_files import (
+    WentBack,
+    delete_revision,
+    is_kept,
+    is_revision,
+    millis_of,
+    put_back,
+    take,
+)
 from spdist.transports.undone import Undone
 
 if TYPE_CHECKING:
@@ -105,18 +114,18 @@ class FileSystemPersistenceStore:
 
     The state of an instance is in ``<location>/<instance>``, its revisions are in ``<location>/.revisions/<instance>``.
     Both must be on one file system: files are shared by hard links, so a revision costs no space until the state has
-    gone on.
+    gone on. In a bucket they are copied within it.
 
     Parameters
     ----------
-    location : path
+    location : path or Place
         ``state.persistence.config.location``, the same for all workers.
     revisions_to_keep : int
         How many revisions of an instance are kept; older ones are deleted when a new one is saved.
     """
 
-    def __init__(self, location: str | os.PathLike[str], revisions_to_keep: int) -> None:
-        self._location = Path(location)
+    def __init__(self, location: str | os.PathLike[str] | Place, revisions_to_keep: int) -> None:
+        self._location = place_of(location)
         self._keep = revisions_to_keep
 
     def save(self, instance: str, revision: str) -> None:
@@ -128,16 +137,16 @@ class FileSystemPersistenceStore:
             The name is no name of a revision, the instance has no state yet, or files cannot be written.
         """
         target = self._path(instance, revision)
-        if target.exists():
+        if is_kept(target):
             return
         take(self._location, instance, revision, target)
         for old in self.revisions(instance)[: -self._keep]:
-            shutil.rmtree(self._path(instance, old), ignore_errors=True)
+            delete_revision(self._path(instance, old))
 
     def revisions(self, instance: str) -> list[str]:
         """Return the names of the revisions of `instance`, oldest first."""
         directory = state_directory(self._location / ".revisions", instance)
-        return _sorted(os.listdir(directory) if directory.exists() else [])
+        return [name for name in _sorted(names_in(directory)) if is_kept(directory / name)]
 
     def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
         """Let `instance` go back to `revision`, and pass over what is `undone`; return what it undoes itself.
@@ -152,7 +161,7 @@ class FileSystemPersistenceStore:
             The revision is damaged, or was made by another version.
         """
         source = self._path(instance, revision)
-        if not source.exists():
+        if not is_kept(source):
             raise _missing(instance, revision, self.revisions(instance))
         return put_back(self._location, instance, source, undone)
 
@@ -166,9 +175,7 @@ class FileSystemPersistenceStore:
         """
         path = self._path(instance, revision)
         try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return  # it was never there, or somebody else deletes it, too
+            delete_revision(path)
         except OSError as error:
             raise StateError(f"revision {revision} of {instance} cannot be deleted: {error}") from error
 
@@ -185,7 +192,7 @@ class FileSystemPersistenceStore:
             self.delete(instance, name)
         return gone
 
-    def _path(self, instance: str, revision: str) -> Path:
+    def _path(self, instance: str, revision: str) -> Place:
         return state_directory(self._location / ".revisions", instance) / _checked(revision)
 
 
@@ -202,8 +209,8 @@ class DBPersistenceStore:
         How many revisions of an instance are kept; older ones are deleted when a new one is saved.
     """
 
-    def __init__(self, location: str | os.PathLike[str], table: RevisionTable, revisions_to_keep: int) -> None:
-        self._location = Path(location)
+    def __init__(self, location: str | os.PathLike[str] | Place, table: RevisionTable, revisions_to_keep: int) -> None:
+        self._location = place_of(location)
         self._table = table
         self._keep = revisions_to_keep
 
@@ -219,12 +226,9 @@ class DBPersistenceStore:
         """
         if revision in self._table.revisions(instance):
             return
-        directory = self._temporary(_checked(revision))
-        try:
+        with self._temporary(_checked(revision)) as directory:
             take(self._location, instance, revision, directory)
             self._table.save(instance, revision, _files(directory))
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
         for old in self.revisions(instance)[: -self._keep]:
             self._table.delete(instance, old)
 
@@ -248,8 +252,7 @@ class DBPersistenceStore:
         """
         if _checked(revision) not in self._table.revisions(instance):
             raise _missing(instance, revision, self.revisions(instance))
-        directory = self._temporary(revision)
-        try:
+        with self._temporary(revision) as directory:
             for name, content in self._table.files(instance, revision):
                 path = directory / name
                 if not path.resolve().is_relative_to(directory.resolve()):
@@ -257,8 +260,6 @@ class DBPersistenceStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             return put_back(self._location, instance, directory, undone)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
 
     def delete(self, instance: str, revision: str) -> None:
         """Delete a revision of `instance`; nothing happens where it has none of that name.
@@ -285,8 +286,15 @@ class DBPersistenceStore:
             self._table.delete(instance, name)
         return gone
 
-    def _temporary(self, revision: str) -> Path:
-        return self._location / ".revisions" / f".{uuid.uuid4().hex}-{millis_of(revision)}"
+    @contextmanager
+    def _temporary(self, revision: str) -> Iterator[Path]:
+        """Yield where the files of a revision may lie for a while: beside the state, where they are linked."""
+        below = self._location / ".revisions"
+        if isinstance(below, Path):
+            below.mkdir(parents=True, exist_ok=True)
+        # What comes from a bucket is copied, wherever it goes.
+        with tempfile.TemporaryDirectory(prefix=".", dir=below if isinstance(below, Path) else None) as directory:
+            yield Path(directory) / str(millis_of(revision))
 
 
 def _files(directory: Path) -> Iterator[tuple[str, bytes]]:

@@ -16,6 +16,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spdist.engine.places import ObjectPlace
 from spdist.engine.state import Positions
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.realtime import RealtimePlan
@@ -59,9 +60,16 @@ def runtime_of(
     Raises
     ------
     EngineError
-        `mode` is ``real-time``, and the instance is not for it.
+        `mode` is ``real-time``, and the instance is not for it, or the state is in a bucket.
     """
     mode = mode or host.config.spark.mode
+    if isinstance(host.state_location, ObjectPlace):
+        if mode == "real-time":
+            where = "Spark keeps how far it has read in a directory, and the state's location is a bucket"
+            raise EngineError(
+                f"group {assignment.name} cannot run in real time: {where}", hint="set spark.mode to auto"
+            )
+        mode = "micro-batch"
     plan = planned(assignment, mode, host.config.script.python_enabled)
     if plan is None:
         return GroupRuntime(assignment, host, owner)

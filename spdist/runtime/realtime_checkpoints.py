@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spdist.engine.layout import assignment_hash, kept_assignment, write_assignment
-from spdist.engine.state import Positions, state_directory, sync_directory
+from spdist.engine.places import Place, names_in, sync_directory
+from spdist.engine.state import Positions, state_directory
 from spdist.errors import EngineError, StateError
 from spdist.planning.native import Obstacle
 from spdist.planning.realtime import RealtimePlan, realtime_plan
@@ -106,14 +107,15 @@ class Checkpoints:
 
     Parameters
     ----------
-    location : Path
-        Below which the states of all instances are.
+    location : Place
+        Below which the states of all instances are. In a bucket there are no checkpoints: Spark writes to directories.
     name : str
         Of the instance.
     """
 
-    def __init__(self, location: Path, name: str) -> None:
-        self._directory = state_directory(location / ".checkpoints", name)
+    def __init__(self, location: Place, name: str) -> None:
+        place = state_directory(location / ".checkpoints", name)
+        self._directory = place if isinstance(place, Path) else None
 
     def newest(self) -> Checkpoint | None:
         """Return the one that counts.
@@ -123,7 +125,9 @@ class Checkpoints:
         StateError
             It is damaged.
         """
-        names = [path.name for path in self._directory.iterdir()] if self._directory.exists() else []
+        if self._directory is None:
+            return None
+        names = names_in(self._directory)
         found = self._directory / max((name for name in names if _NAME.fullmatch(name)), default="")
         assignment = kept_assignment(found) if found != self._directory else None
         if assignment is None:
@@ -132,6 +136,7 @@ class Checkpoints:
 
     def begin(self, assignment: Assignment, starting: str) -> Checkpoint:
         """Make a new one the one that counts."""
+        assert self._directory is not None, "in a bucket nothing runs in real time"
         before = self.newest()
         number = int(before.directory.name) + 1 if before is not None else 1
         made = self._directory / f".{uuid.uuid4().hex}.tmp"
@@ -146,7 +151,8 @@ class Checkpoints:
 
     def forget(self) -> None:
         """Let none count any more: the state knows how far it was."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def ended(host: SparkHost, found: Checkpoint, after: Assignment) -> Positions:

@@ -12,13 +12,11 @@ lays it out as it is to be. What was published since then is published again und
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from spdist.engine.cuts import Cut, together
 from spdist.engine.layout import (
@@ -31,13 +29,14 @@ from spdist.engine.layout import (
     kept_assignment,
     move_to,
 )
+from spdist.engine.places import Place, copy_file, create_file, remove_tree
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.planning.topology import Assignment, shard_names
 from spdist.transports.base import Transport
 from spdist.transports.undone import Undone
 
-__all__ = ["WentBack", "is_revision", "millis_of", "put_back", "take"]
+__all__ = ["WentBack", "delete_revision", "is_kept", "is_revision", "millis_of", "put_back", "take"]
 
 MANIFEST = "manifest.json"
 
@@ -86,12 +85,29 @@ def is_revision(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def is_kept(revision: Place) -> bool:
+    """Tell whether a revision is there, whole."""
+    return (revision / MANIFEST).exists()
+
+
+def delete_revision(revision: Place) -> None:
+    """Delete the files of a revision; from the first moment on it is none.
+
+    Raises
+    ------
+    OSError
+        It cannot be deleted.
+    """
+    (revision / MANIFEST).unlink(missing_ok=True)
+    remove_tree(revision, whole=True)
+
+
 def millis_of(revision: str) -> int:
     """Return when a revision was taken, ms since epoch."""
     return int(revision.partition("__")[0])
 
 
-def take(location: Path, instance: str, revision: str, target: Path) -> None:
+def take(location: Place, instance: str, revision: str, target: Place) -> None:
     """Make `target` a directory with everything that the present state of `instance` is loaded from.
 
     Parameters
@@ -100,8 +116,8 @@ def take(location: Path, instance: str, revision: str, target: Path) -> None:
         Below which the states of all instances are.
     instance, revision : str
         What is taken, and its name.
-    target : path
-        Where; on the same file system, since files are linked.
+    target : path or Place
+        Where; files are linked on the same file system, and copied elsewhere.
 
     Raises
     ------
@@ -110,11 +126,12 @@ def take(location: Path, instance: str, revision: str, target: Path) -> None:
     """
     whole = state_directory(location, instance)
     for _ in range(_ATTEMPTS):
-        temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
+        # Of what lies in a bucket, nothing counts before the manifest does; a directory gets its name when it is whole.
+        temporary = target.parent / f".{uuid.uuid4().hex}.tmp" if isinstance(target, Path) else target
         try:
             temporary.mkdir(parents=True)
             layout = current_layout(whole)
-            shards = [Path(place).name if layout.count > 1 else "." for place in layout.places]
+            shards = [PurePosixPath(place).name if layout.count > 1 else "." for place in layout.places]
             taken = [
                 (shard, _take(store, temporary / shard)) for shard, store in zip(shards, layout.stores, strict=True)
             ]
@@ -127,23 +144,26 @@ def take(location: Path, instance: str, revision: str, target: Path) -> None:
                 "shards": shards,
                 "layout": layout.name,
             }
-            os.link(layout.directory / ASSIGNMENT, temporary / ASSIGNMENT)
-            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-            temporary.rename(target)
+            copy_file(layout.directory / ASSIGNMENT, temporary / ASSIGNMENT)
+            create_file(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
+            if isinstance(temporary, Path) and isinstance(target, Path):
+                temporary.rename(target)
         except FileNotFoundError:  # the group took a snapshot and deleted what came before it
+            remove_tree(temporary)
             continue
-        except OSError as error:
+        except BaseException as error:
+            remove_tree(temporary)
+            if not isinstance(error, OSError):
+                raise
             raise StateError(
                 f"revision {revision} of {instance} cannot be written: {error}",
-                hint=f"{location} needs space and must be on a file system with hard links",
+                hint=f"{location} needs space, and must be a bucket or on a file system with hard links",
             ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         return
     raise StateError(f"the state of {instance} changes too fast to keep it", hint="try again")
 
 
-def put_back(location: Path, instance: str, source: Path, undone: Sequence[Undone] = ()) -> WentBack:
+def put_back(location: Place, instance: str, source: Place, undone: Sequence[Undone] = ()) -> WentBack:
     """Let `instance` go back to the revision in the directory `source`; a group that runs is fenced.
 
     Parameters
@@ -196,7 +216,7 @@ def put_back(location: Path, instance: str, source: Path, undone: Sequence[Undon
             return went_back
 
 
-def _went_back(now: Layout, source: Path, shards: list[str], made_by: Assignment) -> WentBack:
+def _went_back(now: Layout, source: Place, shards: list[str], made_by: Assignment) -> WentBack:
     """Return from where on is undone what the shards have published, those of the revision and those of now."""
     cuts = [found[1] for shard in shards if (found := StateStore(source / shard).newest_cut()) is not None]
     if len(cuts) < len(shards):  # of an older version: nobody can tell
@@ -209,12 +229,12 @@ def _went_back(now: Layout, source: Path, shards: list[str], made_by: Assignment
     return WentBack(names, frozenset(published))
 
 
-def _put_back_into(layout: Layout, source: Path, shards: list[str], instance: str, undone: Sequence[Undone]) -> None:
+def _put_back_into(layout: Layout, source: Place, shards: list[str], instance: str, undone: Sequence[Undone]) -> None:
     for shard, store in zip(shards, layout.stores, strict=True):
         _put_back(store, source / shard, instance, undone)
 
 
-def _put_back(store: StateStore, source: Path, instance: str, undone: Sequence[Undone]) -> None:
+def _put_back(store: StateStore, source: Place, instance: str, undone: Sequence[Undone]) -> None:
     stored = StateStore(source)
     earlier, cut = stored.last(), stored.newest_cut()
     if earlier is None:
@@ -231,20 +251,20 @@ def _put_back(store: StateStore, source: Path, instance: str, undone: Sequence[U
         try:
             store.append(mark)
         except FencedError:  # the running group was faster; try with the next number
-            shutil.rmtree(base)
+            remove_tree(base)
             continue
         if cut is not None:
             store.save_cut(number, cut[1])
         return
 
 
-def _take(store: StateStore, target: Path) -> Segment:
+def _take(store: StateStore, target: Place) -> Segment:
     """Link everything into `target` that the newest state is loaded from; return its last segment."""
     last, cut = store.last(), store.newest_cut()
     if last is None:
         raise StateError(f"there is no state in {store.directory} yet", hint="wait until the group has run a batch")
     target.mkdir(exist_ok=True)
-    files: list[Path] = []
+    files: list[Place] = []
     if cut is not None:
         last = store.segment(cut[0])
         files.append(store.path("cut", cut[0]))
@@ -258,14 +278,14 @@ def _take(store: StateStore, target: Path) -> Segment:
     # A snapshot may stand for the last segment; that one is needed all the same: it knows where reading goes on.
     files += [store.path("segment", number) for number in range(min(first, last.number), last.number + 1)]
     for file in files:
-        os.link(file, target / file.name)
+        copy_file(file, target / file.name)
     return last
 
 
-def _check_manifest(revision: Path, instance: str) -> tuple[list[str], str]:
+def _check_manifest(revision: Place, instance: str) -> tuple[list[str], str]:
     """Return where in a revision the states of the shards are, and the name of the layout they had."""
     try:
-        manifest = json.loads((revision / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((revision / MANIFEST).read_bytes())
         known = manifest["format"] == _FORMAT and manifest["instance"] == instance
         shards = manifest.get("shards", ["."])
         places = ["."] if len(shards) == 1 else [f"shard-{n + 1}-of-{len(shards)}" for n in range(len(shards))]

@@ -17,7 +17,6 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spdist.engine.layout import (
@@ -31,6 +30,7 @@ from spdist.engine.layout import (
     move_to,
     open_layout,
 )
+from spdist.engine.places import Place
 from spdist.engine.state import Positions, later, state_directory
 from spdist.errors import FencedError, SiddhiAppError, StateError
 from spdist.planning.origin import Begin
@@ -67,11 +67,11 @@ class InstanceState:
     ----------
     assignment : Assignment
         The instance.
-    location : Path
+    location : Place
         Below which the states of all instances are.
     """
 
-    def __init__(self, assignment: Assignment, location: Path) -> None:
+    def __init__(self, assignment: Assignment, location: Place) -> None:
         self.assignment = assignment
         self._location = location
         self._whole = state_directory(location, assignment.name)
@@ -84,14 +84,9 @@ class InstanceState:
         self.changes: tuple[ElementChange, ...] = ()
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> Place:
         """Where the state is, whatever its layout."""
         return self._whole
-
-    @property
-    def directories(self) -> list[Path]:
-        """Where the shards' states are that were taken over; none before."""
-        return [] if self._layout is None else [store.directory for store in self._layout.stores]
 
     def positions(self) -> Positions:
         """Return where the state goes on: in each partition where the shard does that is furthest behind."""
@@ -320,12 +315,12 @@ def between(positions: Sequence[Positions], read: Read) -> tuple[Positions, list
     return furthest, records
 
 
-def ended_at(whole: Path, update: str, places: Set[tuple[str, int]]) -> Positions:
+def ended_at(whole: Place, update: str, places: Set[tuple[str, int]]) -> Positions:
     """Return where the instance in directory `whole` has ended in some partitions, and see to it that it is so.
 
     Parameters
     ----------
-    whole : Path
+    whole : Place
         Where its state is.
     update : str
         Name of the update: what the instance does in a life that began with it does not count.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 
+from spdist.engine.places import Place, replace_file
 from spdist.engine.state import Positions
 from spdist.errors import StateError, TransportError, TransportUnavailableError
 from spdist.planning.topology import AssignedInput
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Transport
-from spdist.transports.outlet_file import replace_file
 from spdist.transports.topics import check_offset, replaced
 
 __all__ = ["cause_of", "check_identities", "check_topics"]
@@ -49,13 +48,13 @@ def cause_of(error: BaseException, states: Iterable[InstanceState], transport: T
 
 
 def check_identities(
-    directory: Path, inputs: tuple[AssignedInput, ...], positions: Positions, transport: Transport
+    directory: Place, inputs: tuple[AssignedInput, ...], positions: Positions, transport: Transport
 ) -> None:
     """See that the topics of an instance are those that it has read, and remember those that are new.
 
     Parameters
     ----------
-    directory : Path
+    directory : Place
         Of the instance's state.
     inputs : tuple of AssignedInput
         What it reads through `transport`.
@@ -90,7 +89,7 @@ def check_identities(
         _write(directory / _FILE, found)
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Place) -> dict[str, str]:
     try:
         stored = json.loads(path.read_bytes())
         return {str(topic): str(identity) for topic, identity in stored["topics"].items()}
@@ -103,9 +102,8 @@ def _read(path: Path) -> dict[str, str]:
         ) from error
 
 
-def _write(path: Path, topics: dict[str, str]) -> None:
+def _write(path: Place, topics: dict[str, str]) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, json.dumps({"format": 1, "topics": topics}, sort_keys=True).encode())
     except OSError as error:
-        raise StateError(f"{path} cannot be written: {error.strerror}") from error
+        raise StateError(f"{path} cannot be written: {error}") from error

@@ -16,6 +16,7 @@ __all__ = [
     "ID_HEADER",
     "KEEPS_EVENTS",
     "KEPT_ERRORS",
+    "ORIGIN_HEADER",
     "Deliveries",
     "Delivery",
     "Outbox",
@@ -30,6 +31,8 @@ KEEPS_EVENTS = ("STREAM", "STORE")
 EVENT_BITS = 20
 #: The header in which a message bears the id of its delivery: who must not see one twice drops repeats by it.
 ID_HEADER = "spdist-id"
+#: Over HTTP, the header that says within what these ids count: a life of the sender's state, a sink, a destination.
+ORIGIN_HEADER = "spdist-origin"
 #: The kind of deliveries that are no sink's: entries of the error store, see `spdist.transports.errors`.
 KEPT_ERRORS = "errors"
 

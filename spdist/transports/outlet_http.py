@@ -1,6 +1,7 @@
 """``@sink(type='http')``: a request for each payload, one after the other on a connection that is kept.
 
-The header ``spdist-id`` is the same when a delivery is sent again after a failure, so that the receiver can tell.
+The header ``spdist-id`` is the same when a delivery is sent again after a failure, so that the receiver can tell. It
+counts within ``spdist-origin``; deliveries of one origin come in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spdist.config.allowed import SECRET, Allowed
 from spdist.errors import TransportError
 from spdist.language.transport_names import SECRETS
 from spdist.mapping.templates import Filled
-from spdist.transports.delivery import ID_HEADER, Delivery
+from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
@@ -49,6 +50,8 @@ class HttpOutlet:
         Those for logins, and ``headers``, may name secrets: ``${secret:NAME}``.
     allowed : Allowed
         The secrets and files that the app may refer to.
+    origin : str
+        Name of the state whose outputs are sent.
 
     Raises
     ------
@@ -56,7 +59,8 @@ class HttpOutlet:
         An option is missing or wrong.
     """
 
-    def __init__(self, options: Mapping[str, str], allowed: Allowed | None = None) -> None:
+    def __init__(self, options: Mapping[str, str], allowed: Allowed | None = None, origin: str = "") -> None:
+        self._origin = origin
         self._read = read = Options(options, "the @sink of type 'http'", allowed=allowed or Allowed())
         address = read.needed("publisher.url", "http://localhost:8080/events")
         if not isinstance(address, Filled) and not re.match(r"https?://[^/]", address):
@@ -97,7 +101,8 @@ class HttpOutlet:
 
     def _request(self, delivery: Delivery) -> httpx.Response:
         options = delivery.options
-        headers = httpx.Headers({ID_HEADER: _ascii(delivery.id)})
+        origin = f"{self._origin}.{delivery.sink}.{delivery.destination}"
+        headers = httpx.Headers({ID_HEADER: _ascii(delivery.id), ORIGIN_HEADER: origin})
         for name, value in _headers(self._read, options.get("headers", "")):
             headers[name] = value
         url = options["publisher.url"]

@@ -87,6 +87,8 @@ class Surroundings:
         Told why sending waits, and None when it goes on.
     allowed : Allowed
         The secrets and files that the app may refer to.
+    origin : str
+        Name of the state whose outputs are sent: one that begins anew, whose ids do too, has another.
     """
 
     app: str
@@ -96,6 +98,7 @@ class Surroundings:
     stopped: Callable[[], bool] = lambda: False
     waiting: Callable[[str | None], None] = lambda _why: None
     allowed: Allowed = field(default_factory=Allowed)
+    origin: str = ""
 
     def go_on(self) -> None:
         """Raise TransportError where sending is to end."""
@@ -137,7 +140,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
     if kind == "http":
         from spdist.transports.outlet_http import HttpOutlet
 
-        return HttpOutlet(options, around.allowed)
+        return HttpOutlet(options, around.allowed, around.origin)
     if kind == "file":
         from spdist.transports.outlet_file import FileOutlet
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ import pytest
 
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.engine.local import run
+from spdist.engine.places import names_in, place_of
 from spdist.language.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Topology
@@ -32,7 +34,7 @@ from spdist.transports.base import Transport
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
 from tests.faults.results import Results
-from tests.runtime.host_settings import transports_in
+from tests.runtime.host_settings import STATES, transports_in
 from tests.runtime.wire_apps import Wired, five_groups
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +172,28 @@ def test_five_groups_that_are_killed_again_and_again_lose_and_double_nothing(
     tmp_path: Path, wire: tuple[str, str], nodes: Nodes, topics: Transport, eventually: Callable[..., object]
 ) -> None:
     survive(five_groups(EVENTS), 2, tmp_path, wire[0], nodes, topics, eventually)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", ["log"], indirect=True)
+def test_with_state_in_a_bucket_nothing_is_lost_and_nothing_is_there_twice(
+    tmp_path: Path,
+    wire: tuple[str, str],
+    object_store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    topics: Transport,
+    eventually: Callable[..., object],
+) -> None:
+    place = f"{object_store}/{uuid.uuid4().hex}"
+    monkeypatch.setenv(STATES, place)
+    nodes = Nodes(tmp_path, *wire)  # after the variable is set, which they inherit
+    try:
+        survive(chain(EVENTS), 2, tmp_path, wire[0], nodes, topics, eventually)
+    finally:
+        nodes.kill_all()
+    assert any(name.startswith("Killed-") for name in names_in(place_of(place)))
+    assert not (tmp_path / "the states").exists()
 
 
 def survive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from spdist.config.sections import (
     Transports,
 )
 
+#: Environment variable that names another place of the states, for processes that tests start: a bucket.
+STATES = "SPDIST_TESTED_STATES"
+
 
 @dataclass(frozen=True)
 class HostSettings:
@@ -35,7 +39,7 @@ def settings_in(root: Path, transports: Transports | None = None, **spark: Any) 
     return HostSettings(
         spark=Spark(**{"driver_memory": "512m", "tick_interval_ms": 100, "optimize_for": "start"} | spark),
         transports=transports or Transports(log=Log(directory=root / "the topics")),
-        state_persistence=StatePersistence(location=root / "the states"),
+        state_persistence=StatePersistence(os.environ.get(STATES) or root / "the states", local=root / "local"),
         files=Files((root,)),
     )
 

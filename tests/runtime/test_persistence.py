@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from spdist.engine.cuts import Cut
+from spdist.engine.places import remove_tree
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.state import StateStore, state_directory
 from spdist.errors import FencedError, NotFoundError, StateError
@@ -191,7 +191,7 @@ def test_a_revision_that_cannot_be_deleted_is_told(
 def test_a_revision_is_complete_in_itself(location: Path, persistence: FileSystemPersistenceStore) -> None:
     Group(location, "one", snapshot_every=2).run(7)
     persistence.save(NAME, "1000__App")
-    shutil.rmtree(state_directory(location, NAME))
+    remove_tree(state_directory(location, NAME))
     persistence.restore(NAME, "1000__App")
     group = Group(location, "two")
     group.run(1)

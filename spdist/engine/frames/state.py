@@ -20,7 +20,8 @@ from urllib.parse import quote
 
 from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan
-from spdist.engine.state import Segment, StateStore, create_file
+from spdist.engine.places import create_file
+from spdist.engine.state import Segment, StateStore
 from spdist.errors import EngineError, StateError
 from spdist.language.format import format_app
 from spdist.language.parser import parse
