@@ -77,7 +77,7 @@ class FrameApp:
         self._started = False
         #: So many events are delivered before what comes out of them goes on: fewer where each causes much.
         self._pace = _FIRST_EVENTS
-        #: Up to when the events of all shards bring the clock, ms.
+        #: When the last of the events of all shards is that are not refused, ms.
         self._reach: int | None = None
         #: The timestamps of the events that are being delivered as columns.
         self._times: Any = None
@@ -89,8 +89,8 @@ class FrameApp:
         """The app's time, ms; None before its first event."""
         return self.hosted.clock if self._started else None
 
-    def expect(self, begin: int, reach: int) -> None:
-        """Begin where the events of all shards do, unless it has begun; they bring the clock to `reach`, ms."""
+    def expect(self, begin: int, reach: int | None) -> None:
+        """Begin where the events of all shards do, unless it has begun; the last one that counts is at `reach`, ms."""
         self._start(begin)
         self._reach = reach
 
@@ -112,13 +112,15 @@ class FrameApp:
         due = numpy.maximum.accumulate(numpy.maximum(times, self.hosted.clock))
         parts = self._parts(batch, times, due)
         ahead = numpy.diff(due, prepend=self.hosted.clock)
-        if int(ahead.max()) > self._most_jump_ms:
+        late = any(part.stamps is not None for part in parts.values())
+        # Late events of several streams, too: each fires what is due by its own time, and not by the clock.
+        if int(ahead.max()) > self._most_jump_ms or (late and len(parts) > 1):
             self._one_by_one(parts, times)
         elif not self._as_columns(parts, times):
             self._in_a_row(parts, times, due)
 
     def pass_time(self, to_ms: int | None = None) -> Iterator[Any]:
-        """Let time pass to where the events of all shards bring the clock, or to `to_ms`, and yield what comes out."""
+        """Let time pass to the last event of all shards, or to `to_ms`, and yield what comes out."""
         until = self._reach if to_ms is None else to_ms
         if until is not None:
             self.hosted.advance(until)
@@ -146,8 +148,7 @@ class FrameApp:
     # ---------------------------------------------------------------------------------------------------- delivering
     def _as_columns(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
         """Deliver events as columns, where what reads their streams can do with those; tells whether it has."""
-        late = any(part.stamps is not None for part in parts.values())
-        if (late and len(parts) > 1) or not self.hosted.takes_parts(parts):
+        if not self.hosted.takes_parts(parts):
             return False
         self._times = times
         return self.hosted.deliver_parts(parts)
@@ -162,7 +163,7 @@ class FrameApp:
         self.hosted.deliver_mixed(streams, iter(times.tolist()), due.tolist(), rows, lambda move: move)
 
     def _one_by_one(self, parts: Mapping[str, StreamPart], times: Any) -> None:
-        """Deliver events of which some may be refused, as they lie too far ahead of the clock."""
+        """Deliver events of which some are late, or may be refused as they lie too far ahead of the clock."""
         streams, rows = _mixed(parts, len(times))
         for stream, time, row in zip(streams, times.tolist(), rows, strict=True):
             if time - self.hosted.clock > self._most_jump_ms and self._reach is not None:

@@ -74,16 +74,16 @@ class FrameIsland(Island):
         frames, given, made = self._frames, list(records), list[Any]()
         begins, ends = ([one.clock for one in given if one.partition == place] for place in (_BEGINS, _ENDS))
         intervals = covered(begins, ends)
-        end = reach(intervals, frames.clock, most_jump_ms(frames.checked)) if intervals else None
-        if end is not None:
+        if intervals:
+            end = reach(intervals, frames.clock, most_jump_ms(frames.checked))
             frames.expect(intervals[0][0], end)
         for record in given:
             if record.partition == _EVENTS:
                 with pa.ipc.open_stream(record.value) as reader:
                     for batch in reader:
                         made += frames.process(batch)
-        if end is not None:
-            made += frames.pass_time(end)
+        if intervals:
+            made += frames.pass_time()
         return made
 
     def snapshot(self) -> bytes:

@@ -66,7 +66,10 @@ def covered(begins: Iterable[int], ends: Iterable[int]) -> Intervals:
 
 
 def reach(intervals: Intervals, clock: int | None, most_ms: int) -> int | None:
-    """Return up to when events bring a clock, ms; what lies behind a gap that is too long does not move it.
+    """Return the time of the last event that is not refused, ms; None where all are.
+
+    What lies behind a gap that is too long does not move the clock. Where all events are late, what is returned is older
+    than the clock: the timers that are due until then fire, and no others, as where one shard has all events.
 
     Parameters
     ----------
@@ -77,10 +80,11 @@ def reach(intervals: Intervals, clock: int | None, most_ms: int) -> int | None:
     most_ms : int
         How far ahead of the clock an event may lie, ms.
     """
+    last = None
     for begin, end in sorted(intervals):
         if clock is None:
             clock = begin
         if begin - clock > most_ms:
             break
-        clock = max(clock, end)
-    return clock
+        last, clock = end, max(clock, end)
+    return last

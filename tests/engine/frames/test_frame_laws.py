@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -90,7 +91,6 @@ def test_a_stream_gives_what_virtual_time_gives_however_it_is_cut_repeated_and_r
 
 
 DAY_MS = 86_400_000
-GAPS = [0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS]
 JUMPY = """@app:playback
 @OnError(action='STREAM') define stream A (id string, v int);
 define stream B (id string, v int);
@@ -102,7 +102,9 @@ end;
 
 @laws
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 1, 1_000, 200 * DAY_MS, 400 * DAY_MS]), st.integers(0, 9)), max_size=20),
+    st.lists(
+        st.tuples(st.sampled_from([0, 1, 1_000, -3_000, 200 * DAY_MS, 400 * DAY_MS]), st.integers(0, 9)), max_size=20
+    ),
     st.integers(1, 4),
     _draws,
     st.lists(st.integers(0, 20), max_size=3),
@@ -114,7 +116,6 @@ def test_shards_refuse_what_lies_too_far_ahead_of_the_clock_of_all(
     draw: random.Random,
     cuts: list[int],
 ) -> None:
-    # Late rows are in the other laws: with jumps of months besides, several shards may decide differently (README).
     rows: list[Given] = []
     for n, (gap, v) in enumerate(steps):
         rows.append((v % 2, max(0, rows[-1][1] + gap) if rows else 0, n, (f"k{v % 3}", v)))
@@ -127,3 +128,19 @@ def test_shards_refuse_what_lies_too_far_ahead_of_the_clock_of_all(
     checked = check(parse(JUMPY), catalog(), JUMPY)
     agree(came(plan, batches), sent(checked, parts, names), shards)
     agree(came(plan, run_as_batch(plan, rows, draw)), sent(checked, [rows], names), shards)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 4])
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_waits_since_a_late_row_does_not_end_with_its_micro_batch(
+    tmp_path: Path, shards: int, others: int
+) -> None:
+    late = 200 * DAY_MS - 3_000
+    begins: list[Given] = [(0, 0, 0, ("k0", 0)), (0, 200 * DAY_MS, 1, ("k0", 0))]
+    waits: list[Given] = [(others, late, 2, ("k1", 1)), (0, late, 3, ("k2", 2))]
+    ends: list[Given] = [(0, late + 2_000, 4, ("k0", 3))]
+    plan = planned(JUMPY, STREAMS, ("Out", "!A"), shards)
+    query = Query(plan, tmp_path / "query", random.Random(1))
+    made = [[(row[0], ts) for ts, row in came(plan, query.micro_batch(part))["Out"]] for part in (begins, waits, ends)]
+    assert made[:2] == [[("k0", 2_000)], []]
+    assert ("k2", late + 2_000) in made[2]
