@@ -34,7 +34,8 @@ def test_sections_may_be_written_inside_of_one_another(load: Load) -> None:
     config = load(siddhi.format("python.enabled: true"))
     assert config.script.python_enabled
     assert [note.partition(": ")[2].partition(": not used: ")[0] for note in others_told(config)] == [
-        "siddhi.extensions, siddhi.properties",
+        "siddhi.properties.a",
+        "siddhi.extensions",
         "siddhi.refs",
     ]
     with pytest.raises(ConfigError, match=r"siddhi\.script\.python\.enable is not a key"):
