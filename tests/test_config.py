@@ -496,26 +496,3 @@ def test_a_path_that_leads_nowhere_says_what_is_wanted_and_from_where_it_counts(
         load_config(Path("nowhere/deployment.yaml"))
     assert "cannot read nowhere/deployment.yaml: No such file or directory" in str(caught.value)
     assert f"the directory that holds it; a relative path counts from {Path.cwd()}" in str(caught.value)
-
-
-# ------------------------------------------------------------------------------------------------- several active nodes
-def test_the_shard_of_a_node_has_its_name_or_that_of_its_managers(load: Load) -> None:
-    assert (load().shard_id, load().properties.partition_by_id) == ("n1", False)
-    named = load("siddhi.properties: {partitionById: true, shardId: 7}")
-    allowed = allowed_of(named)
-    assert (allowed.shard_id, allowed.partition_by_id) == ("7", True)
-    assert load(environment={"SPDIST__PROPERTIES__SHARD_ID": "x"}).shard_id == "x"
-    with pytest.raises(ConfigError, match=r"did you mean siddhi\.properties\.partitionById\?"):
-        load("siddhi.properties: {partitonById: true}")
-
-
-def test_a_group_takes_its_shard_from_worker_to_worker() -> None:
-    workers = [load_config(ROOT / "conf/worker", environment={**NODE, "SPDIST_NODE_ID": id}) for id in ("a", "b")]
-    assert [worker.shard_id for worker in workers] == ["sp", "sp"]
-
-
-def test_an_app_alone_has_the_shard_that_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "deployment.yaml"
-    file.write_text("siddhi: {properties: {shardId: left}}\n")
-    assert allowed_of(load_alone(file)).shard_id == "left"
-    assert allowed_of(load_alone(directory=tmp_path)).shard_id == ""

@@ -9,6 +9,7 @@ Source: io.siddhi.core.util.parser.AggregationParser (names of tables and column
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -179,11 +180,15 @@ class StoredBuckets:
         self._database.write(insert(table), rows)
 
     def _shown(self, row: Row) -> dict[str, Any]:
-        """Return a row as parameters; texts that no database holds are shown as null."""
-        return {
-            name: None if isinstance(value, str) and not storable(value) else value
-            for name, value in zip(self._names, row, strict=True)
-        }
+        """Return a row as parameters; values that the database does not hold are shown as null."""
+        finite = self._database.dialect in ("mysql", "mariadb")
+
+        def shown(value: Any) -> Any:
+            if isinstance(value, str):
+                return value if storable(value) else None
+            return None if finite and isinstance(value, float) and not math.isfinite(value) else value
+
+        return {name: shown(value) for name, value in zip(self._names, row, strict=True)}
 
     def settled(self, done: bool) -> None:
         """Forget what was not written."""

@@ -33,7 +33,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from spdist.errors import StoreError
 from spdist.operators.junction import ObserverFailed
@@ -302,7 +302,7 @@ class Database:
                         table.create(connection)
                         connection.commit()
                         return
-                    except (IntegrityError, ProgrammingError):  # another one created it at the same moment
+                    except DBAPIError:  # another one created it at the same moment
                         if attempt == 2:
                             raise
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from spdist.operators.stores import Batch
 from spdist.stores.engines import open_engine
 from spdist.stores.opening import Stores
 from spdist.stores.settings import DatabaseSettings
+from tests.cluster.databases import CHOSEN, SERVERS
 
 STORE = "@store(type='rdbms', datasource='DB')"
 TEXT = f"""define stream S (k string, n int, at long);
@@ -67,6 +70,16 @@ class Node:
 
 
 Start = Callable[..., Node]
+
+#: MariaDB is the system's, and only there where it is asked for: ``SPDIST_TEST_DATABASE=mariadb``.
+SERVER = CHOSEN if CHOSEN == "mariadb" else "postgresql"
+
+
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param(SERVER, marks=pytest.mark.services)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    kind: str = request.param
+    return SERVERS.database(kind, tmp_path) if kind == SERVER else f"{kind}:///{tmp_path / 'tables.db'}"
 
 
 @pytest.fixture
@@ -143,6 +156,22 @@ def test_what_is_read_in_a_batch_is_what_it_has_added(node: Start) -> None:
     assert one.told == [(0, "x", 70), (0, "x", 71)]
 
 
+def test_nodes_run_side_by_side(node: Start, database_url: str) -> None:
+    """None waits for another for long, and none is in the way of another, also while they make the tables."""
+    if database_url.startswith("duckdb"):
+        pytest.skip("a file of DuckDB is open in one process at a time")
+
+    def run(shard: str) -> Node:
+        one = node(shard)
+        for number in range(15):
+            one.batch(number, *(event(number * 300 + n, 1, f"k{n}") for n in range(10)))
+        return one
+
+    with ThreadPoolExecutor(3) as pool:
+        nodes = list(pool.map(run, "abc"))
+    assert [one.total() for one in nodes] == [3 * 15 * 10] * 3
+
+
 def test_outside_of_batches_each_change_is_durable(node: Start) -> None:
     one, two = node("1"), node("2")
     one.app.send_batch("S", [1000, 1100], [("x", 10, 0), ("x", 20, 0)])
@@ -163,6 +192,18 @@ def test_shards_together_are_what_one_node_has(node: Start, text: str) -> None:
         nodes[number * 7 % 5 % 3].batch(number, (number * 182_500, row))
     for per in ("seconds", "minutes", "hours"):
         assert Counter(alone.query(ALL.format(per)).rows) == nodes[0].rows(per) == nodes[1].rows(per), per
+
+
+def test_values_that_no_database_holds_are_merged_all_the_same(node: Start) -> None:
+    text = """define stream S (k string, v double);
+    @store(type='rdbms', datasource='DB') @PartitionById
+    define aggregation A from S select k, max(v) as high, v as latest
+    group by k aggregate every sec;"""
+    one, two = node("1", text), node("2", text)
+    one.batch(1, (1000, ("\0", math.inf)), (1000, (None, 1.5)))
+    two.batch(1, (1000, ("\0", -math.inf)), (1001, ("null", math.nan)))
+    rows = sorted(two.app.query("from A within 0L, 9000L per 'seconds' select k, high").rows, key=str)
+    assert rows == [("\0", math.inf), ("null", 1.5)]
 
 
 def test_handlers_work_before_it(node: Start) -> None:
