@@ -151,9 +151,9 @@ class BucketPlan:
     # What is selected.
 
     def _keeps_time(self, expression: ast.Expression) -> bool:
-        """Tell whether a value must be that of the latest event; results of functions are those of the last to come."""
+        """Tell whether a value must be the latest event's; results of functions are the last to come, unless it is shared."""
         if isinstance(expression, ast.FunctionCall):
-            return self.by is None and not self.is_base(expression)
+            return self.shared and not self.is_base(expression)
         return not (isinstance(expression, ast.Variable) and self._position(expression) in self.group)
 
     def _output(self, position: int, item: ast.SelectItem) -> str:
