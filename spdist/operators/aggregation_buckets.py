@@ -151,7 +151,7 @@ class BucketPlan:
     # What is selected.
 
     def _keeps_time(self, expression: ast.Expression) -> bool:
-        """Tell whether a value must be the latest event's; results of functions are the last to come, unless it is shared."""
+        """Tell whether a value must be the latest event's; results of functions are the last to come, unless shared."""
         if isinstance(expression, ast.FunctionCall):
             return self.shared and not self.is_base(expression)
         return not (isinstance(expression, ast.Variable) and self._position(expression) in self.group)
