@@ -161,14 +161,14 @@ def test_nodes_run_side_by_side(node: Start, database_url: str) -> None:
     if database_url.startswith("duckdb"):
         pytest.skip("a file of DuckDB is open in one process at a time")
 
-    def run(shard: str) -> Node:
+    def batches(shard: str) -> Node:
         one = node(shard)
         for number in range(15):
             one.batch(number, *(event(number * 300 + n, 1, f"k{n}") for n in range(10)))
         return one
 
     with ThreadPoolExecutor(3) as pool:
-        nodes = list(pool.map(run, "abc"))
+        nodes = list(pool.map(batches, "abc"))
     assert [one.total() for one in nodes] == [3 * 15 * 10] * 3
 
 
@@ -234,11 +234,7 @@ def test_a_table_without_the_column_tells_how_to_add_it(node: Start, database_ur
         node("1")
     head, *statements = str(refused.value.hint).splitlines()
     assert head == "Add it; the rows that are there become those of this node, '1':"
-    engine = open_engine(database_url, "", "", timeout_ms=10_000, purpose="stores", embedded=True)
-    with engine.begin() as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
-    engine.dispose()
+    run(database_url, statements)
     one, two = node("1", log="new"), node("2")
     two.batch(1, event(63_000, 40))
     one.batch(1, event(63_500, 0))
@@ -247,6 +243,36 @@ def test_a_table_without_the_column_tells_how_to_add_it(node: Start, database_ur
     two.app.stop()
     with pytest.raises(StoreError, match="has the column SHARD_ID: several nodes write it"):
         node("1", plain)
+
+
+def test_a_state_of_before_goes_on_in_a_shard(node: Start, database_url: str) -> None:
+    """The property is set, and the column added, between two lives; seconds that were open are in no table before."""
+    plain = TEXT.replace("@PartitionById", "@purge(enable='false')")
+    old = node("1", plain)
+    old.batch(1, event(1000, 10), event(61_000, 20, "y"), event(62_000, 7))
+    kept, log = old.app.snapshot(), old.log
+    old.app.stop()
+    with pytest.raises(StoreError) as refused:
+        node("1", plain, partition_by_id=True)
+    run(database_url, str(refused.value.hint).splitlines()[1:])
+    one, two = node("1", plain, log, partition_by_id=True), node("2", plain, partition_by_id=True)
+    one.app.restore(kept)
+    two.batch(1, event(62_500, 40))
+    one.batch(2, event(62_600, 0))
+    assert one.rows() == two.rows() == Counter([
+        (0, "x", 57, 57 // 4, 0, 40, 4, 4, 0),
+        (0, "y", 20, 20, 20, 20, 1, 1, 20),
+    ])  # fmt: skip
+    assert [each.total(per) for each in (one, two) for per in ("seconds", "minutes")] == [77] * 4
+
+
+def run(database_url: str, statements: list[str]) -> None:
+    """What an operator does with the statements that an error prints."""
+    engine = open_engine(database_url, "", "", timeout_ms=10_000, purpose="stores", embedded=True)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
 
 
 def test_two_nodes_of_one_shard_are_noticed(node: Start) -> None:
