@@ -53,6 +53,8 @@ class ShardedBuckets(StoredBuckets):
         self._changes: Changes | None = None
         self._log = secrets.token_hex(16)
         self._claimed = False
+        #: What was read in the batch since it last wrote: level, range and key → rows.
+        self._known: dict[tuple[Any, ...], list[tuple[int, bytes]]] = {}
         super().__init__(id, durations, schema, table, database)
         self._owners = sql_table(
             "spdist_shards",
@@ -160,19 +162,31 @@ class ShardedBuckets(StoredBuckets):
                 self._own()
                 for level, start, groups in changes.changes():
                     self._keep(level, start, groups)
+        if self._put or self._removed:
+            self._known.clear()
         super().flush()
 
     def settled(self, done: bool) -> None:
         """Forget what was not written."""
         super().settled(done)
+        self._known.clear()
         self._claimed = self._claimed and done
 
     def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, bytes]]:
-        """Return start and state of the groups of all shards; see `spdist.operators.stores.ShardStore`."""
-        return guarded(lambda: self._found(level, start, end, *key))
+        """Return start and state of the groups of all shards; within a batch asked for once, until it writes."""
 
-    def _found(self, level: int, start: int, end: int, *key: Any) -> list[tuple[int, bytes]]:
-        self._database.flush()
+        def rows() -> list[tuple[int, bytes]]:
+            self._database.flush()
+            if self._database.batch is None:
+                return self._read(level, start, end, *key)
+            asked = (level, start, end, *key)
+            if asked not in self._known:
+                self._known[asked] = self._read(*asked)
+            return self._known[asked]
+
+        return guarded(rows)
+
+    def _read(self, level: int, start: int, end: int, *key: Any) -> list[tuple[int, bytes]]:
         table, parameters = self._tables[level], {"first": max(start, -(2**63)), "end": min(end, 2**63 - 1)}
         time, group = table.c[self._time], table.c[self._key]
         query = select(time, table.c[self._state]).order_by(time, table.c[self._shard], group)

@@ -21,6 +21,7 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.stores import Batch
+from spdist.stores.bucket_shards import ShardedBuckets
 from spdist.stores.engines import open_engine
 from spdist.stores.opening import Stores
 from spdist.stores.settings import DatabaseSettings
@@ -161,6 +162,20 @@ def test_what_is_read_in_a_batch_is_what_it_has_added(node: Start) -> None:
     two.batch(1, event(1500, 40))
     one.batch(1, event(1000, 30), (1000, ("x",)), event(1000, 1), (1000, ("x",)), (1000, ("y",)))
     assert one.told == [(0, "x", 70), (0, "x", 71)]
+
+
+def test_a_batch_asks_the_database_once_for_what_it_has_not_changed(
+    node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = node("1"), node("2")
+    two.batch(1, event(1500, 40))
+    read, asked = ShardedBuckets._read, []
+    monkeypatch.setattr(ShardedBuckets, "_read", lambda *given: asked.append(given) or read(*given))
+    one.batch(1, *[(2000, ("x",))] * 5, event(2000, 1), *[(2000, ("x",))] * 5)
+    two.batch(2, event(2500, 2))
+    one.batch(2, (3000, ("x",)))
+    assert [total for _, _, total in one.told] == [40] * 5 + [41] * 5 + [43]
+    assert len(asked) == 3
 
 
 def test_nodes_run_side_by_side(node: Start) -> None:
