@@ -103,24 +103,19 @@ def whole_slots(plan: BucketPlan, start: int, slots: list[Any]) -> list[Any]:
     return [start, *slots] if plan.timed and len(slots) < len(plan.slots) else slots
 
 
-def merge_shards(
-    contents: Iterable[tuple[int, bytes]], plan: BucketPlan, merge: Callable[[Groups, Groups], None]
-) -> dict[int, Groups]:
-    """Merge the rows of shards into buckets; in the order given, which all nodes must have the same.
+def merge_shards(rows: Iterable[tuple[int, str, Groups]], merge: Callable[[Groups, Groups], None]) -> dict[int, Groups]:
+    """Merge the rows of shards into buckets, in the order of the shards, so that all nodes come to the same.
 
     Parameters
     ----------
-    contents : iterable
-        The start of a bucket and the state of a group.
-    plan : BucketPlan
-        Of the aggregation.
+    rows : iterable
+        The start of a bucket, the name of a shard, and groups that it has there.
     merge : Callable
-        Adds groups to groups.
+        Adds groups to groups, which stay apart.
     """
     merged: dict[int, Groups] = {}
-    for start, content in contents:
-        key, slots = decode(content)
-        merge(merged.setdefault(start, {}), {key: whole_slots(plan, start, slots)})
+    for start, _, groups in sorted(rows, key=lambda row: row[:2]):
+        merge(merged.setdefault(start, {}), groups)
     return merged
 
 
@@ -187,11 +182,8 @@ class ShardRows:
             changed.setdefault(at, {}).update(keys)
         self._owed = {}
         row = of.buckets.row
-        for level in range(len(of.durations)):
-            wanted: dict[int, dict[Any, None]] = {}
-            for at, keys in changed.items():
-                wanted.setdefault(of.bucket[level](at)[0], {}).update(keys)
-            for start, groups in whole_groups(wanted, level, of.bucket[level], of).items():
+        for level, bucket in enumerate(of.bucket):
+            for start, groups in whole_groups(_by_start(changed, bucket), level, bucket, of).items():
                 yield level, start, [(key, row(start, slots), encode([key, slots])) for key, slots in groups.items()]
 
     def around(self, flow: Flow) -> Flow:
@@ -246,7 +238,31 @@ class ShardRows:
 
     def rows(self, level: int, start: int, end: int, *key: Any) -> list[Found]:
         """Return the groups of all shards in buckets that begin in a range, or only that of a key, as they are read."""
-        of = self._aggregation
-        merged = merge_shards(self._store.found(level, start, end, *key), of.plan, of.buckets.merge)
+        of, mine = self._aggregation, self._store.shard
+        changed = self._unwritten(level, start, end, *key)
+        found = [(at, mine, groups) for at, groups in changed.items()]
+        for at, shard, content in self._store.found(level, start, end, *key):
+            group, slots = decode(content)
+            if shard != mine or group not in changed.get(at, ()):
+                found.append((at, shard, {group: whole_slots(of.plan, at, slots)}))
+        merged = merge_shards(found, of.buckets.merge)
         rows = [(at, *group) for at in sorted(merged) for group in merged[at].items()]
         return of.order.read(of.order.closed(rows, len(rows)), lambda: len(rows))
+
+    def _unwritten(self, level: int, start: int, end: int, *key: Any) -> dict[int, Groups]:
+        """Return what has changed and is not written yet, as `rows`; it stays to be written."""
+        of = self._aggregation
+        self._collect()
+        changed: dict[int, dict[Any, None]] = self._changed
+        if key:
+            changed = {at: dict.fromkeys(key) for at, keys in changed.items() if key[0] in keys}
+        wanted = {at: keys for at, keys in _by_start(changed, of.bucket[level]).items() if start <= at < end}
+        return whole_groups(wanted, level, of.bucket[level], of)
+
+
+def _by_start(changed: Mapping[int, Mapping[Any, None]], bucket: Bucket) -> dict[int, dict[Any, None]]:
+    """Return keys by the start of the bucket of one duration, given by that of the finest one."""
+    found: dict[int, dict[Any, None]] = {}
+    for at, keys in changed.items():
+        found.setdefault(bucket(at)[0], {}).update(keys)
+    return found

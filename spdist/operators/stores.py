@@ -215,7 +215,7 @@ class ShardStore(BucketStore, Protocol):
     shard: str
 
     def follow(self, changes: Changes) -> None:
-        """Have `changes` asked for what is to be written: with each batch, and before anything is read."""
+        """Have `changes` asked for what is to be written with each batch."""
         ...
 
     def changed(self) -> None:
@@ -226,10 +226,10 @@ class ShardStore(BucketStore, Protocol):
         """Write the shard that the state was of before, though the node's settings name another; warns."""
         ...
 
-    def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, bytes]]:
-        """Return start and state of the groups of all shards in buckets that begin in a range, or only of a key.
+    def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, str, bytes]]:
+        """Return start, shard and state of the groups in buckets that begin in a range, or only of a key.
 
-        They are in the order of the buckets, in one bucket in that of the shards.
+        They are those that were written: what this node has changed since then is not asked for.
         """
         ...
 

@@ -54,7 +54,7 @@ class ShardedBuckets(StoredBuckets):
         self._log = secrets.token_hex(16)
         self._claimed = False
         #: What was read in the batch since it last wrote: level, range and key → rows.
-        self._known: dict[tuple[Any, ...], list[tuple[int, bytes]]] = {}
+        self._known: dict[tuple[Any, ...], list[tuple[int, str, bytes]]] = {}
         super().__init__(id, durations, schema, table, database)
         self._owners = sql_table(
             "spdist_shards",
@@ -172,11 +172,12 @@ class ShardedBuckets(StoredBuckets):
         self._known.clear()
         self._claimed = self._claimed and done
 
-    def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, bytes]]:
-        """Return start and state of the groups of all shards; within a batch asked for once, until it writes."""
+    def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, str, bytes]]:
+        """Return start, shard and state of the groups that were written; within a batch asked for once."""
 
-        def rows() -> list[tuple[int, bytes]]:
-            self._database.flush()
+        def rows() -> list[tuple[int, str, bytes]]:
+            if self._removed:
+                self._database.flush()
             if self._database.batch is None:
                 return self._read(level, start, end, *key)
             asked = (level, start, end, *key)
@@ -186,11 +187,11 @@ class ShardedBuckets(StoredBuckets):
 
         return guarded(rows)
 
-    def _read(self, level: int, start: int, end: int, *key: Any) -> list[tuple[int, bytes]]:
+    def _read(self, level: int, start: int, end: int, *key: Any) -> list[tuple[int, str, bytes]]:
         table, parameters = self._tables[level], {"first": max(start, -(2**63)), "end": min(end, 2**63 - 1)}
-        time, group = table.c[self._time], table.c[self._key]
-        query = select(time, table.c[self._state]).order_by(time, table.c[self._shard], group)
+        time, group, shard = (table.c[name] for name in (self._time, self._key, self._shard))
+        query = select(time, shard, table.c[self._state]).order_by(time, shard, group)
         query = query.where(time >= bindparam("first", type_=BigInteger), time < bindparam("end", type_=BigInteger))
         if key:
             query = query.where(group == digest_of(*key))
-        return [(at, bytes(state)) for at, state in self._database.read(query, parameters)]
+        return [(at, whose, bytes(state)) for at, whose, state in self._database.read(query, parameters)]
