@@ -60,7 +60,8 @@ class Aggregation:
     zone : str
         The time zone of hours, days, months and years.
     outside : BucketStore, optional
-        Keeps closed buckets as well (``@Store``): an aggregation that begins without state goes on from there.
+        Keeps closed buckets as well (``@Store``): an aggregation that begins without state goes on from there. A
+        `ShardStore` keeps open ones, too, of several nodes, and is what is read.
 
     State
     -----

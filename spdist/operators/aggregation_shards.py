@@ -32,9 +32,6 @@ class _Sharded(Protocol):
     """What is kept in shards: an aggregation."""
 
     @property
-    def id(self) -> str: ...
-
-    @property
     def durations(self) -> tuple[str, ...]: ...
 
     @property
