@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from spdist.config import load_config
+from spdist.config.allowed import allowed_of
+from spdist.config.alone import load_alone
 from spdist.errors import ConfigError
-from tests.test_config import LEAST, Load, load, others_told
+from tests.test_config import LEAST, NODE, ROOT, Load, load, others_told
 
 __all__ = ["load"]
 
@@ -34,7 +36,8 @@ def test_sections_may_be_written_inside_of_one_another(load: Load) -> None:
     config = load(siddhi.format("python.enabled: true"))
     assert config.script.python_enabled
     assert [note.partition(": ")[2].partition(": not used: ")[0] for note in others_told(config)] == [
-        "siddhi.extensions, siddhi.properties",
+        "siddhi.properties.a",
+        "siddhi.extensions",
         "siddhi.refs",
     ]
     with pytest.raises(ConfigError, match=r"siddhi\.script\.python\.enable is not a key"):
@@ -63,3 +66,26 @@ def test_both_spellings_of_a_url_at_once_are_refused(load: Load) -> None:
         load(
             "wso2.datasources: {dataSources: [{name: A, url: 'sqlite:///a', definition: {configuration: {jdbcUrl: 'sqlite:///b'}}}]}"
         )
+
+
+# ------------------------------------------------------------------------------------------------- several active nodes
+def test_the_shard_of_a_node_has_its_name_or_that_of_its_managers(load: Load) -> None:
+    assert (load().shard_id, load().properties.partition_by_id) == ("n1", False)
+    named = load("siddhi.properties: {partitionById: true, shardId: 7}")
+    allowed = allowed_of(named)
+    assert (allowed.shard_id, allowed.partition_by_id) == ("7", True)
+    assert load(environment={"SPDIST__PROPERTIES__SHARD_ID": "x"}).shard_id == "x"
+    with pytest.raises(ConfigError, match=r"did you mean siddhi\.properties\.partitionById\?"):
+        load("siddhi.properties: {partitonById: true}")
+
+
+def test_a_group_takes_its_shard_from_worker_to_worker() -> None:
+    workers = [load_config(ROOT / "conf/worker", environment={**NODE, "SPDIST_NODE_ID": id}) for id in ("a", "b")]
+    assert [worker.shard_id for worker in workers] == ["sp", "sp"]
+
+
+def test_an_app_alone_has_the_shard_that_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text("siddhi: {properties: {shardId: left}}\n")
+    assert allowed_of(load_alone(file)).shard_id == "left"
+    assert allowed_of(load_alone(directory=tmp_path)).shard_id == ""

@@ -34,6 +34,7 @@ from spdist.config.sections import (
     ResourceManager,
     Script,
     Secrets,
+    SiddhiProperties,
     Spark,
     StatePersistence,
     Transports,
@@ -60,8 +61,8 @@ class Config:
     ----------
     path : Path
         The file they come from.
-    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, limits, \
-    logging, accepted
+    carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, \
+    properties, limits, logging, accepted
         Its sections; see `spdist.config.sections`.
     datasources : mapping of str to Datasource
         The databases by name.
@@ -84,6 +85,7 @@ class Config:
     script: Script = field(default_factory=Script)
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)
+    properties: SiddhiProperties = field(default_factory=SiddhiProperties)
     limits: Limits = field(default_factory=Limits)
     logging: Logging = field(default_factory=Logging)
     accepted: Accepted = field(default_factory=Accepted)
@@ -100,6 +102,17 @@ class Config:
     def port(self) -> int:
         """The port that `listener` opens: its own plus ``wso2.carbon.ports.offset``; 0 lets the system choose."""
         return self.listener.port + self.carbon.ports_offset if self.listener.port else 0
+
+    @property
+    def shard_id(self) -> str:
+        """The name of this node's shard of aggregations that several nodes keep in one database.
+
+        Without ``shardId`` it is ``wso2.carbon.id``; under managers, where a group moves from worker to worker and its
+        shard with it, the managers' ``cluster.config.groupId``.
+        """
+        return self.properties.shard_id or (
+            self.cluster.group_id if self.deployment.resource_managers else self.carbon.id
+        )
 
     @property
     def has_first_user(self) -> bool:

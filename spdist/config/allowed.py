@@ -16,10 +16,10 @@ from typing import Protocol
 
 from spdist.config.datasources import Datasource, Pool
 from spdist.config.kinds import Secret
-from spdist.config.sections import Files, Secrets, StatePersistence, Transports
+from spdist.config.sections import Files, Secrets, SiddhiProperties, StatePersistence, Transports
 from spdist.errors import ConfigError
 
-__all__ = ["PRIVATE_SUFFIX", "SECRET", "Allowed", "NamedDatabase", "NotAllowed", "allowed_of"]
+__all__ = ["PRIVATE_SUFFIX", "SECRET", "Allowed", "NamedDatabase", "NotAllowed", "Sections", "allowed_of"]
 
 #: How an app refers to a secret.
 SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_.\-]*)\}")
@@ -57,19 +57,39 @@ class Sections(Protocol):
     """The sections of a node's settings that matter here."""
 
     @property
-    def secrets(self) -> Secrets: ...
+    def secrets(self) -> Secrets:
+        """Section ``siddhi.secrets``: the secrets that apps may name."""
+        ...
 
     @property
-    def files(self) -> Files: ...
+    def files(self) -> Files:
+        """Section ``siddhi.files``: the directories that apps may use."""
+        ...
 
     @property
-    def transports(self) -> Transports: ...
+    def transports(self) -> Transports:
+        """Section ``transports``: where the topics are."""
+        ...
 
     @property
-    def state_persistence(self) -> StatePersistence: ...
+    def state_persistence(self) -> StatePersistence:
+        """Section ``state.persistence``: where the state is."""
+        ...
 
     @property
-    def datasources(self) -> Mapping[str, Datasource]: ...
+    def datasources(self) -> Mapping[str, Datasource]:
+        """Section ``wso2.datasources``: the databases that apps may name."""
+        ...
+
+    @property
+    def properties(self) -> SiddhiProperties:
+        """Section ``siddhi.properties``: whether aggregations have shards."""
+        ...
+
+    @property
+    def shard_id(self) -> str:
+        """The name of this node's shard of them; empty where it has none."""
+        ...
 
 
 class NotAllowed(ValueError):
@@ -106,6 +126,10 @@ class Allowed:
         Tables of databases that are spdist's own, besides those whose names begin with ``spdist_``.
     private : str
         The file of `for_tasks` in which the secrets and passwords are, where they are not here.
+    partition_by_id : bool
+        Whether all aggregations in databases have a shard for each node.
+    shard_id : str
+        The name of this node's shard; empty where it has none.
     """
 
     directories: tuple[Path, ...] = ()
@@ -114,6 +138,8 @@ class Allowed:
     datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     private: str = ""
+    partition_by_id: bool = False
+    shard_id: str = ""
 
     # ------------------------------------------------------------------------------------------------------- secrets
     def expand(self, written: str) -> str:
@@ -213,4 +239,6 @@ def allowed_of(settings: Sections) -> Allowed:
         secrets=settings.secrets.by_name,
         datasources=settings.datasources,
         tables=(settings.state_persistence.table,),
+        partition_by_id=settings.properties.partition_by_id,
+        shard_id=settings.shard_id,
     )

@@ -17,6 +17,7 @@ from spdist.config.sections import (
     Log,
     Script,
     Secrets,
+    SiddhiProperties,
     Spark,
     StatePersistence,
     Transports,
@@ -33,6 +34,7 @@ _USED = (
     "script",
     "secrets",
     "files",
+    "properties",
     "auth",
     "datasource_list",
 )
@@ -53,9 +55,15 @@ class AloneConfig:
     script: Script
     secrets: Secrets
     files: Files
+    properties: SiddhiProperties
     auth: Auth
     datasources: Mapping[str, Datasource]
     notes: tuple[str, ...] = ()
+
+    @property
+    def shard_id(self) -> str:
+        """As `spdist.config.Config.shard_id`: only ``shardId`` names it here, since an app alone has no node."""
+        return self.properties.shard_id
 
 
 def load_alone(

@@ -54,6 +54,7 @@ __all__ = [
     "Role",
     "Script",
     "Secrets",
+    "SiddhiProperties",
     "Spark",
     "StatePersistence",
     "Transports",
@@ -405,6 +406,18 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
+class SiddhiProperties:
+    """``siddhi.properties``: how several nodes share aggregations that are kept in a database.
+
+    With `partition_by_id` every such aggregation has a shard for each node, as one with ``@PartitionById`` has in any
+    case. `shard_id` is the name of this node's shard; where it is empty see `spdist.config.Config.shard_id`.
+    """
+
+    partition_by_id: bool = setting("partitionById", boolean, False)
+    shard_id: str = setting("shardId", text, "")
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """``siddhi.limits`` (ours): how large an app may be that is deployed; a manager's settings count.
 
@@ -445,6 +458,7 @@ SECTIONS: dict[str, tuple[str, type]] = {
     "script": ("siddhi.script", Script),
     "secrets": ("siddhi.secrets", Secrets),
     "files": ("siddhi.files", Files),
+    "properties": ("siddhi.properties", SiddhiProperties),
     "limits": ("siddhi.limits", Limits),
     "logging": ("logging", Logging),
 }

@@ -6,11 +6,13 @@ that mean nothing here in `spdist.config.ignored`.
 
 from __future__ import annotations
 
+import difflib
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from spdist.config.ignored import IGNORED
 from spdist.config.kinds import PASSWORD_IN_URL
 from spdist.config.source import Node
 
@@ -23,6 +25,8 @@ _DEPLOYMENT = "deployment.config"
 _KAFKA = ("bootstrapURLs", "zooKeeperConfig", "zooKeeperURLs")
 _NATS = ("natsServerUrl", "clusterId")
 _CREATOR = "appCreatorClass"
+#: Keys of ``siddhi.properties`` that are used.
+_SHARED = ("partitionById", "shardId")
 #: H2 in a file of its own process: WSO2's default.
 _H2_FILE = re.compile(r"jdbc:h2:(?:file:|nio:)?(?!mem:|tcp:|ssl:|zip:)([^;]+)(?:;.*)?")
 _JDBC_OPTIONS = re.compile(r"(jdbc:(?:mysql|mariadb|postgresql):[^?]*)\?.*")
@@ -42,7 +46,7 @@ def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
         Is told a sentence for each change that somebody may have to know.
     """
     found = dict(sections)
-    for step in (_own_id, _transports, _databases, _one_database):
+    for step in (_own_id, _transports, _databases, _one_database, _properties):
         step(found, tell)
     return found
 
@@ -74,6 +78,18 @@ def _own_id(sections: Sections, tell: Tell) -> None:
         own = f"{_SHIPPED_ID}-{host}-{port}"
         sections["wso2.carbon"] = replace(carbon, content={**_mapping(carbon), "id": replace(given, content=own)})
         tell(f"{given.origin}: wso2.carbon.id is {_SHIPPED_ID}, as on every node: this one is {own}")
+
+
+def _properties(sections: Sections, tell: Tell) -> None:
+    """Leave out of ``siddhi.properties`` what other extensions read; what only looks like one of ours is a slip."""
+    section = sections.get("siddhi.properties")
+    given = _mapping(section)
+    others = [name for name in given if name not in _SHARED and not difflib.get_close_matches(name, _SHARED)]
+    if section is not None and others:
+        rest = {name: node for name, node in given.items() if name not in others}
+        sections["siddhi.properties"] = replace(section, content=rest)
+        reason = IGNORED["siddhi.extensions"]
+        tell(f"{given[others[0]].origin}: siddhi.properties.{', '.join(others)}: not used: {reason}")
 
 
 # ----------------------------------------------------------------------------------------------- between the groups

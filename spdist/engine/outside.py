@@ -20,10 +20,11 @@ def outside_stores(checked: CheckedApp, allowed: Allowed | None = None) -> Outsi
     checked : CheckedApp
         The app.
     allowed : Allowed, optional
-        The secrets, databases and files that the app may refer to; by default files below the working directory.
+        The secrets, databases and files that the app may refer to, and the shard that is its own; by default files
+        below the working directory, and the shard ``local``: an app in virtual time is on no node.
     """
     if not any(ast.find_annotations(definition.annotations, "Store") for definition in checked.app.definitions):
         return None
     from spdist.stores.opening import open_stores
 
-    return open_stores(allowed if allowed is not None else Allowed((Path.cwd(),)))
+    return open_stores(allowed if allowed is not None else Allowed((Path.cwd(),), shard_id="local"))

@@ -17,7 +17,6 @@ import tempfile
 import threading
 import warnings
 import zipfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,9 +25,8 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spdist.config.allowed import Allowed, allowed_of
-from spdist.config.datasources import Datasource
-from spdist.config.sections import Files, Log, Script, Secrets, Spark, StatePersistence, Transports
+from spdist.config.allowed import Allowed, Sections, allowed_of
+from spdist.config.sections import Log, Script, Spark, StatePersistence, Transports
 from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
 from spdist.engine.places import Place, place_of
@@ -111,7 +109,7 @@ _QUIET = (
 )
 
 
-class HostSettings(Protocol):
+class HostSettings(Sections, Protocol):
     """The sections of a node's settings that matter here; `spdist.config.Config` has them all."""
 
     @property
@@ -120,33 +118,8 @@ class HostSettings(Protocol):
         ...
 
     @property
-    def transports(self) -> Transports:
-        """Section ``transports``: where the topics are."""
-        ...
-
-    @property
-    def state_persistence(self) -> StatePersistence:
-        """Section ``state.persistence``: where the state is."""
-        ...
-
-    @property
     def script(self) -> Script:
         """Section ``siddhi.script``: whether functions that apps define are run."""
-        ...
-
-    @property
-    def datasources(self) -> Mapping[str, Datasource]:
-        """Section ``wso2.datasources``: the databases that apps may name."""
-        ...
-
-    @property
-    def secrets(self) -> Secrets:
-        """Section ``siddhi.secrets``: the secrets that apps may name."""
-        ...
-
-    @property
-    def files(self) -> Files:
-        """Section ``siddhi.files``: the directories that apps may use."""
         ...
 
 

@@ -20,6 +20,7 @@ ANNOTATIONS: Final[dict[str, tuple[str, ...]]] = {
     "info": ("name",),
     "map": ("type",),
     "OnError": ("action",),
+    "PartitionById": ("enable",),
     "payload": (),
     "primaryKey": (),
     "purge": ("enable", "interval", "idle.period"),
@@ -50,6 +51,7 @@ VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("store", "type"): ("duckdb", "rdbms"),
     ("map", "type"): tuple(kind for kind in MAPPINGS if kind not in ("avro", "binary", "protobuf", "wso2event")),
     ("distribution", "strategy"): STRATEGIES,
+    ("partitionbyid", "enable"): ("false", "true"),
     ("onerror", "action"): ("LOG", "STORE", "STREAM"),
     ("sink", "on.error"): ("LOG", "RETRY", "STORE", "STREAM", "WAIT"),
 }

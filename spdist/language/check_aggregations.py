@@ -55,7 +55,7 @@ def check_aggregation(names: Names, definition: ast.AggregationDefinition) -> No
     if single is None or select is None:
         return
     _check_tables(names, definition, durations)
-    purging = _annotations(names, definition, durations)
+    purging, by_id = _annotations(names, definition, durations), _by_id(names, definition)
     scope = _scope(names, single)
     fields = None if scope is None else _selected(names, definition, select, scope)
     if scope is None or fields is None:
@@ -64,7 +64,7 @@ def check_aggregation(names: Names, definition: ast.AggregationDefinition) -> No
     output = Schema((_TIMESTAMP, *fields.fields))
     written = names.written_out(definition)
     select = names.written_out(select)
-    checked = CheckedAggregation(definition.name, written, select, scope, output, durations, purging)
+    checked = CheckedAggregation(definition.name, written, select, scope, output, durations, purging, by_id)
     names.aggregations[definition.name] = output
     names.aggregated[definition.name] = checked
 
@@ -187,11 +187,23 @@ def _check_stores(names: Names, definition: ast.AggregationDefinition) -> None:
     for key in ast.find_annotations(definition.annotations, "PrimaryKey"):
         hint = "Its buckets are found by their time and group."
         names.refuse(SiddhiTypeError, "An aggregation takes no '@PrimaryKey'", key.span, hint)
-    for word, what in (("persistedAggregation", "in a database"), ("PartitionById", "by several nodes")):
-        for annotation in ast.find_annotations(definition.annotations, word):
-            if (annotation.get("enable") or "true").lower() == "true":
-                hint = f"Leave out '@{annotation.name}', or write enable='false'."
-                names.refuse(UnsupportedFeatureError, f"Aggregations are not computed {what}", annotation.span, hint)
+    for annotation in ast.find_annotations(definition.annotations, "persistedAggregation"):
+        if (annotation.get("enable") or "true").lower() == "true":
+            hint = f"Leave out '@{annotation.name}', or write enable='false'."
+            message = "Aggregations are not computed in a database"
+            names.refuse(UnsupportedFeatureError, message, annotation.span, hint)
+
+
+def _by_id(names: Names, definition: ast.AggregationDefinition) -> bool:
+    """Return whether ``@PartitionById`` is there and not switched off."""
+    enabled = False
+    for annotation in ast.find_annotations(definition.annotations, "PartitionById"):
+        written = (annotation.get("enable") or "true").lower()
+        if written not in ("true", "false"):
+            message = f"'enable' of '@{annotation.name}' is '{annotation.get('enable')}'"
+            names.refuse(SiddhiTypeError, message, annotation.span, "It is 'true' or 'false'.")
+        enabled = written == "true"
+    return enabled
 
 
 def _purging(purge: ast.Annotation, durations: tuple[str, ...]) -> PurgeSetting:

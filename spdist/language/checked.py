@@ -103,6 +103,8 @@ class CheckedAggregation:
         From the finest to the coarsest.
     purging : PurgeSetting
         What ``@purge`` says.
+    by_id : bool
+        Whether ``@PartitionById`` asks for a shard of each node.
     """
 
     id: str
@@ -112,6 +114,7 @@ class CheckedAggregation:
     output: Schema
     durations: tuple[str, ...]
     purging: PurgeSetting
+    by_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from spdist.operators.aggregation_columns import ByStart, GroupColumns, find_at,
 from spdist.operators.aggregation_order import Found, GroupOrder
 from spdist.operators.aggregation_purge import Purge
 from spdist.operators.aggregation_runs import AggregationRuns
+from spdist.operators.aggregation_shards import ShardRows, whole_slots
 from spdist.operators.aggregation_time import Calendar, granularity, time_range
 from spdist.operators.base import ALWAYS, Arrival, Row
 from spdist.operators.codec import decode, encode
@@ -29,7 +30,7 @@ from spdist.operators.finding import INDEXABLE
 from spdist.operators.handlers import Flow, plan_handlers
 from spdist.operators.junction import LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.plans import Place
-from spdist.operators.stores import BucketStore, Index
+from spdist.operators.stores import BucketStore, Index, ShardStore
 
 __all__ = ["Aggregation", "AggregationView"]
 
@@ -59,7 +60,8 @@ class Aggregation:
     zone : str
         The time zone of hours, days, months and years.
     outside : BucketStore, optional
-        Keeps closed buckets as well (``@Store``): an aggregation that begins without state goes on from there.
+        Keeps closed buckets as well (``@Store``): an aggregation that begins without state goes on from there. A
+        `ShardStore` keeps open ones, too, of several nodes, and is what is read.
 
     State
     -----
@@ -90,13 +92,16 @@ class Aggregation:
         self.clock = place.clock
         calendar = Calendar(zone)
         self.bucket: list[Callable[[int], tuple[int, int]]] = [calendar.bucket(d) for d in checked.durations]
-        self.plan = BucketPlan(checked, catalog)
+        self.plan = BucketPlan(checked, catalog, shared=isinstance(outside, ShardStore))
         self.by_time = self.plan.by is not None
         self.order = GroupOrder(self.plan.group_types, self.by_time)
         self.purging = checked.purging
         self._outside = outside
         self._begin()
-        self.buckets = self.plan.make(self.clock, self.roll, self._enter)
+        touched: dict[Any, None] = {}
+        self.buckets = self.plan.make(self.clock, self.roll, self._enter, touched)
+        #: Where several nodes keep it: what this one writes, and all read.
+        self.shard = ShardRows(self, outside, touched) if isinstance(outside, ShardStore) else None
         self.purge = Purge(self, calendar, place.timer((rank, 1), lambda due: self.purge.run(due)))
         single = checked.definition.input
         assert single is not None
@@ -110,6 +115,9 @@ class Aggregation:
             runs, loop = self.runs, self.buckets.loop
             flow = Flow(*runs.receivers(flow.one, flow.many))
             self.loop = lambda drive: runs.around(loop(drive))
+        if self.shard is not None:
+            flow = self.shard.around(flow)
+            self.loop = None if self.loop is None else self.shard.around_loop(self.loop)
         for stage in reversed(handlers):
             flow = stage.before(flow, self.clock)
         self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {stream: (flow.one, flow.many)}
@@ -135,7 +143,8 @@ class Aggregation:
     def _load(self, stored: list[dict[int, list[bytes]]]) -> None:
         """Go on from closed buckets: what is not in a closed bucket of the next duration is open there."""
         for level, buckets in enumerate(stored):
-            self.closed[level] = {at: dict(map(decode, states)) for at, states in sorted(buckets.items())}
+            for at, states in sorted(buckets.items()):
+                self.closed[level][at] = {key: whole_slots(self.plan, at, slots) for key, slots in map(decode, states)}
         if not self.closed[0]:
             return
         newest = max(self.closed[0])
@@ -145,21 +154,23 @@ class Aggregation:
                 began = self.bucket[level](at)[0]
                 if began not in self.closed[level]:
                     self.merge(self.open[level], began, plain(groups))
+            if self.shard is not None:
+                self.shard.owe(level)
         if not self.by_time:
             self.open[0].setdefault(self.starts[0], {})
         self.changed()
 
     def _keep(self, level: int, start: int, changed: Groups) -> None:
-        """Have the groups of a closed bucket kept outside."""
-        if self._outside is not None:
+        """Have the groups of a closed bucket kept outside; a shard has them from when they changed."""
+        if self._outside is not None and self.shard is None:
             closed, row = plain_at(self.closed[level], start), self.buckets.row
             kept = [(key, row(start, closed[key]), encode([key, closed[key]])) for key in changed]
             self._outside.put(level, start, kept)
 
-    def removed(self, level: int, start: int) -> None:
-        """Take note that a closed bucket was purged."""
+    def removed(self, level: int, before: int) -> None:
+        """Take note that the closed buckets that begin before a time were purged."""
         if self._outside is not None:
-            self._outside.remove(level, start)
+            self._outside.remove(level, before)
 
     # Buckets.
 
@@ -189,6 +200,8 @@ class Aggregation:
     def changed(self) -> None:
         """Have events that come one by one find the open buckets, and when they end."""
         groups = None if self.by_time else self.open[0].get(self.starts[0])
+        if self.shard is not None and not self.by_time:
+            self.shard.enter(self.starts[0])
         self.buckets.reset(self.ends[0], None if isinstance(groups, GroupColumns) else groups)
 
     def _close(self, level: int) -> None:
@@ -222,6 +235,8 @@ class Aggregation:
 
     def _enter(self, time: int) -> tuple[int, int, Groups]:
         start, end = self.bucket[0](time)
+        if self.shard is not None:
+            self.shard.enter(start)
         return start, end, plain_at(self.open[0], start)
 
     # Reading.
@@ -258,7 +273,7 @@ class Aggregation:
         if self.runs is not None:
             state[2], state[3], keys = self.runs.snapshot(self.open, self.closed)
             state += [keys] if keys else []
-        return state
+        return state if self.shard is None else [*state, self.shard.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot.
@@ -270,6 +285,8 @@ class Aggregation:
         """
         self.starts, self.ends, self.open, self.closed, purge, *keys = state
         self.purge.restore(purge)
+        if self.shard is not None:
+            self.shard.restore(keys.pop() if keys and isinstance(keys[0], str) else None)
         if self.runs is not None:
             self.runs.restore(keys[0] if keys else [], self.open, self.closed)
         elif keys:
@@ -329,7 +346,7 @@ class AggregationView:
     def contents(self) -> Iterable[Arrival]:
         """Yield the rows, each with the start of its bucket as timestamp; see `spdist.operators.aggregation_order`."""
         row = self.aggregation.buckets.row
-        for start, _, slots in self._found(plain_of):
+        for start, _, slots in self._all():
             yield start, row(start, slots)
 
     def index(self, attributes: tuple[int, ...]) -> Index | None:
@@ -347,11 +364,18 @@ class AggregationView:
         if of.runs is not None:
             of.runs.look_up()
         first = of.plan.shown[of.plan.group[0]]
-        for start, _, slots in self._found(lambda buckets, start: find_at(buckets, start, key)):
+        for start, _, slots in self._all(key):
             row = of.buckets.row(start, slots)
             # The group of null has the key 'null'.
             if len(of.plan.group) > 1 or row[first] is not None:
                 yield start, row
+
+    def _all(self, *key: Any) -> list[Found]:
+        """Return the groups in the range, or only that of a key."""
+        shard = self.aggregation.shard
+        if shard is not None:
+            return shard.rows(self.level, *self.range, *key)
+        return self._found((lambda buckets, start: find_at(buckets, start, *key)) if key else plain_of)
 
     def _found(self, chosen: Callable[[ByStart, int], Groups]) -> list[Found]:
         """Return those of the groups in the range that are chosen, in the order in which they are read."""

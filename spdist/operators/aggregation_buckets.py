@@ -88,6 +88,9 @@ class BucketPlan:
         The definition with what its names mean.
     catalog : Catalog
         Signatures.
+    shared : bool
+        Whether buckets are one of several shards: then the keys of what changes are told, and values of the latest
+        event keep their time (the clock's, without ``aggregate by``).
 
     Attributes
     ----------
@@ -95,11 +98,14 @@ class BucketPlan:
         Positions of the ``group by`` attributes in the input's rows.
     shown : dict of int to int
         Where a group's attribute stands in the rows that are read: position in the input → in the output.
+    timed : bool
+        Whether the first slot is the time of the latest event.
     """
 
-    def __init__(self, checked: CheckedAggregation, catalog: Catalog) -> None:
+    def __init__(self, checked: CheckedAggregation, catalog: Catalog, shared: bool = False) -> None:
         self.checked = checked
         self.catalog = catalog
+        self.shared = shared
         self.scope = checked.scope
         self.select = checked.select
         self.bindings = Bindings()
@@ -113,8 +119,8 @@ class BucketPlan:
         if self._parses_time:
             assert by is not None
             self.by = self._column(by)
-        self._timed = by is not None and any(self._keeps_time(item.expression) for item in self.select.items)
-        if self._timed:
+        self.timed = (shared or by is not None) and any(self._keeps_time(item.expression) for item in self.select.items)
+        if self.timed:
             self._slot("time", self.by)
         self.frame = Frame()
         self.outputs = [self._output(position, item) for position, item in enumerate(self.select.items, 1)]
@@ -145,9 +151,9 @@ class BucketPlan:
     # What is selected.
 
     def _keeps_time(self, expression: ast.Expression) -> bool:
-        """Tell whether a value must be that of the latest event; results of functions are those of the last to come."""
+        """Tell whether a value must be the latest event's; results of functions are the last to come, unless shared."""
         if isinstance(expression, ast.FunctionCall):
-            return False
+            return self.shared and not self.is_base(expression)
         return not (isinstance(expression, ast.Variable) and self._position(expression) in self.group)
 
     def _output(self, position: int, item: ast.SelectItem) -> str:
@@ -193,7 +199,11 @@ class BucketPlan:
     # The source.
 
     def make(
-        self, clock: VirtualClock, roll: Callable[[int], None], enter: Callable[[int], tuple[int, int, Groups]]
+        self,
+        clock: VirtualClock,
+        roll: Callable[[int], None],
+        enter: Callable[[int], tuple[int, int, Groups]],
+        touched: dict[Any, None],
     ) -> Buckets:
         """Return the functions for one running aggregation.
 
@@ -205,16 +215,18 @@ class BucketPlan:
             Closes the buckets that have ended at a time; calls ``reset``.
         enter : Callable
             From a time that is aggregated by to start and end of its bucket, and the bucket's groups.
+        touched : dict
+            Where buckets are shared, gets the keys of the groups that change.
         """
         lines = [
-            "def make(clock, roll, enter):",
+            "def make(clock, roll, enter, touched):",
             "    low = high = 0",
             "    end = -(1 << 63)",
             "    groups = None",
             *indent(self._functions()),
             "    return one, many, loop, reset, merge, row",
         ]
-        made = build(f"{self.checked.id} buckets", lines, self.bindings.names)["make"](clock, roll, enter)
+        made = build(f"{self.checked.id} buckets", lines, self.bindings.names)["make"](clock, roll, enter, touched)
         return Buckets(*made)
 
     def _functions(self) -> list[str]:
@@ -282,7 +294,7 @@ class BucketPlan:
         if self.by is not None:
             time = frame.local(f"row[{self.by}]", f"a{self.by}")
             lines += [*frame.assignments(), f"if not low <= {time} < high:", f"    low, high, groups = enter({time})"]
-        lines += [*self._key(frame), "g = groups.get(key)"]
+        lines += [*self._key(frame), *(["touched[key] = None"] if self.shared else []), "g = groups.get(key)"]
         values = [self._first(slot, frame) for slot in self.slots]
         changing = self._adding(frame)
         return [
@@ -305,6 +317,8 @@ class BucketPlan:
         """Return source of a slot's value after its first event."""
         if slot.kind == "count":
             return "1"
+        if slot.column < 0:
+            return "clock.now"
         name = frame.local(f"row[{slot.column}]", f"a{slot.column}")
         return f"{{{self._member(name, slot.type)}}}" if slot.kind == "set" else name
 
@@ -322,6 +336,9 @@ class BucketPlan:
             if slot.kind == "count":
                 lines.append(f"{target} += 1")
                 continue
+            if slot.column < 0:
+                latest.append(f"{target} = clock.now")
+                continue
             name = frame.local(f"row[{slot.column}]", f"a{slot.column}")
             if slot.kind in ("time", "last", "group"):
                 # Null and 'null' are one group, called by its latest event.
@@ -329,24 +346,11 @@ class BucketPlan:
             elif slot.kind == "set":
                 lines.append(f"{target}.add({self._member(name, slot.type)})")
             else:
-                lines += self._folding(slot, target, name)
-        if latest and self._timed:
-            time = self.slots.index(_Slot("time", -1 if self.by is None else self.by))
+                lines += _folding(slot, target, name, self.bindings)
+        if latest and self.timed and self.by is not None:
+            time = self.slots.index(_Slot("time", self.by))
             latest = [f"if a{self.by} >= g[{time}]:", *indent(latest)]
         return [*latest, *lines]
-
-    def _folding(self, slot: _Slot, target: str, value: str) -> list[str]:
-        """Return what adds a value, or a base value, to a sum, a minimum or a maximum; null changes nothing."""
-        lines = [f"if {value} is not None:", f"    v = {target}"]
-        if slot.kind == "sum":
-            total = f"v + {value}"
-            if slot.type not in _REALS:
-                wrap = self.bindings.bind(numbers.wrap64, "wrap64")
-                limits = f"{numbers.LONG_MIN} <= (t := v + {value}) <= {numbers.LONG_MAX}"
-                total = f"t if {limits} else {wrap}(t)"
-            return [*lines, f"    {target} = {value} if v is None else ({total})"]
-        worse = ">" if slot.kind == "min" else "<"
-        return [*lines, f"    if v is None or v {worse} {value}:", f"        {target} = {value}"]
 
     def _merging(self) -> list[str]:
         """Return what adds the slots ``b`` to the slots ``g``."""
@@ -360,8 +364,8 @@ class BucketPlan:
             elif slot.kind == "set":
                 lines.append(f"{target} |= {other}")
             elif slot.kind != "group":
-                lines += [f"x = {other}", *self._folding(slot, target, "x")]
-        if latest and self._timed:
+                lines += [f"x = {other}", *_folding(slot, target, "x", self.bindings)]
+        if latest and self.timed:
             time = self.slots.index(_Slot("time", -1 if self.by is None else self.by))
             latest = [f"if b[{time}] >= g[{time}]:", *indent(latest)]
         return [*latest, *lines]
@@ -369,6 +373,20 @@ class BucketPlan:
     def _copying(self) -> list[str]:
         sets = [position for position, slot in enumerate(self.slots) if slot.kind == "set"]
         return ["target[key] = g = b[:]", *(f"g[{position}] = set(b[{position}])" for position in sets)]
+
+
+def _folding(slot: _Slot, target: str, value: str, bindings: Bindings) -> list[str]:
+    """Return what adds a value, or a base value, to a sum, a minimum or a maximum; null changes nothing."""
+    lines = [f"if {value} is not None:", f"    v = {target}"]
+    if slot.kind == "sum":
+        total = f"v + {value}"
+        if slot.type not in _REALS:
+            wrap = bindings.bind(numbers.wrap64, "wrap64")
+            limits = f"{numbers.LONG_MIN} <= (t := v + {value}) <= {numbers.LONG_MAX}"
+            total = f"t if {limits} else {wrap}(t)"
+        return [*lines, f"    {target} = {value} if v is None else ({total})"]
+    worse = ">" if slot.kind == "min" else "<"
+    return [*lines, f"    if v is None or v {worse} {value}:", f"        {target} = {value}"]
 
 
 class _SlotReader(RowReader):

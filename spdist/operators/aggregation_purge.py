@@ -31,7 +31,7 @@ class _Purged(Protocol):
 
     def settled_until(self) -> int: ...
 
-    def removed(self, level: int, start: int) -> None: ...
+    def removed(self, level: int, before: int) -> None: ...
 
 
 class Purge:
@@ -115,9 +115,11 @@ class Purge:
                     return
             if wanted:
                 self._most[level] = self.most(level)
-                for start in [start for start in of.closed[level] if start < now - kept]:
+                gone = [start for start in of.closed[level] if start < now - kept]
+                for start in gone:
                     del of.closed[level][start]
-                    of.removed(level, start)
+                if gone:
+                    of.removed(level, now - kept)
 
     def _is_kept_coarser(self, level: int, start: int) -> bool:
         of = self.aggregation

@@ -17,10 +17,12 @@ from spdist.operators.pushing import Test
 __all__ = [
     "Batch",
     "BucketStore",
+    "Changes",
     "Index",
     "KeptStore",
     "OutsideStores",
     "Searchable",
+    "ShardStore",
     "Store",
     "TableStore",
     "Target",
@@ -181,8 +183,54 @@ class BucketStore(Protocol):
         """Keep groups of a bucket, in place of what they had: their key, the row that is read, and the state."""
         ...
 
-    def remove(self, level: int, start: int) -> None:
-        """Remove a bucket."""
+    def remove(self, level: int, before: int) -> None:
+        """Remove the buckets that begin before a time, ms; of all shards, where there are several."""
+        ...
+
+
+class Changes(Protocol):
+    """What of an aggregation has changed since it was written (`spdist.operators.aggregation_shards.ShardRows`)."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything has."""
+        ...
+
+    def changes(self) -> Iterable[tuple[int, int, list[tuple[Any, Row, bytes]]]]:
+        """Yield duration, start of the bucket and groups, as `BucketStore.put` takes them; they count as written."""
+        ...
+
+    def forget(self) -> None:
+        """Have all count as written."""
+        ...
+
+
+@runtime_checkable
+class ShardStore(BucketStore, Protocol):
+    """Where several nodes keep one aggregation, each in a shard of its own; `load` returns that of this one.
+
+    Buckets that are open are kept as well. Rows of a shard are replaced as a whole.
+    """
+
+    shard: str
+
+    def follow(self, changes: Changes) -> None:
+        """Have `changes` asked for what is to be written with each batch."""
+        ...
+
+    def changed(self) -> None:
+        """Take note that something has changed: outside of batches it is durable at once."""
+        ...
+
+    def go_on(self, shard: str) -> None:
+        """Write the shard that the state was of before, though the node's settings name another; warns."""
+        ...
+
+    def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, str, bytes]]:
+        """Return start, shard and state of the groups in buckets that begin in a range, or only of a key.
+
+        They are those that were written: what this node has changed since then is not asked for.
+        """
         ...
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.config.datasources import Datasource
-from spdist.config.sections import Files, Log, Script, Secrets, Spark, StatePersistence, Transports
+from spdist.config.sections import Files, Log, Script, Secrets, SiddhiProperties, Spark, StatePersistence, Transports
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.session import SparkHost
 from spdist.errors import QueryFailedError
@@ -52,6 +52,8 @@ class _Settings:
     datasources: Mapping[str, Datasource] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)
+    properties: SiddhiProperties = field(default_factory=SiddhiProperties)
+    shard_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,14 @@ Source: io.siddhi.core.util.parser.AggregationParser (names of tables and column
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, LargeBinary, String, Table, Text, bindparam, delete, insert, select
+from sqlalchemy import BigInteger, Column, LargeBinary, Select, String, Table, Text, bindparam, delete, insert, select
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
+from spdist.errors import StoreError
 from spdist.language.types import Schema, Type
 from spdist.operators import codec
 from spdist.operators.base import Row
@@ -22,14 +24,21 @@ from spdist.stores.baselines import Baseline
 from spdist.stores.columns import column_type, folded, sql_table, storable
 from spdist.stores.database import Database, guarded
 
-__all__ = ["StoredBuckets", "bucket_tables"]
+__all__ = ["SHARD", "StoredBuckets", "bucket_tables", "digest_of"]
 
 _KEY, _STATE = "SPDIST_KEY", "SPDIST_STATE"
+#: The column of tables that several nodes write, each its own rows.
+SHARD = "SHARD_ID"
 
 
 def bucket_tables(table: str, durations: Sequence[str]) -> list[str]:
     """Return the names of the tables of an aggregation, one for each duration; `table` is what they begin with."""
     return [f"{table}_{duration.upper()}S" for duration in durations]
+
+
+def digest_of(key: Any) -> str:
+    """Return the key of a group as the tables have it."""
+    return hashlib.sha256(codec.encode(key)).hexdigest()
 
 
 class StoredBuckets:
@@ -62,19 +71,32 @@ class StoredBuckets:
         )
         self._tables = [self._table(name, schema) for name in bucket_tables(table, durations)]
         self._put: dict[tuple[int, int, str], tuple[Row, bytes]] = {}
-        self._removed: dict[tuple[int, int], None] = {}
+        #: Of each duration, before when buckets are removed.
+        self._removed: dict[int, int] = {}
         for each in self._tables:
             database.create(each)
+        self._check([each for each in self._tables if folded(SHARD, database.dialect) in database.columns(each)])
         database.members.append(self)
 
+    def _check(self, sharded: list[Table]) -> None:
+        """Check that those of the tables have a column for shards that are to have one."""
+        for table in sharded:
+            message = f"the table {table.name} in {self._database.name} has the column {SHARD}: several nodes write it"
+            hint = "Set siddhi.properties.partitionById: true, write '@PartitionById', or give it another table.name."
+            raise StoreError(message, hint=hint)
+
     def _table(self, name: str, schema: Schema) -> Table:
+        columns = self._columns(schema)
+        return sql_table(name, columns, [[self._time, self._key]], dialect=self._database.dialect)
+
+    def _columns(self, schema: Schema) -> list[Column[Any]]:
         text = Text().with_variant(LONGTEXT(collation="utf8mb4_bin"), "mysql", "mariadb")
         columns: list[Column[Any]] = [Column(self._time, BigInteger, nullable=False)]
         for column, kind in list(zip(self._names, schema.types, strict=True))[1:]:
             columns.append(Column(column, text if kind is Type.STRING else column_type(kind)))
         columns.append(Column(self._key, String(64), nullable=False))
         columns.append(Column(self._state, LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb"), nullable=False))
-        return sql_table(name, columns, [[self._time, self._key]], dialect=self._database.dialect)
+        return columns
 
     def load(self) -> list[dict[int, list[bytes]]]:
         """Return the states of the groups in each closed bucket, by start, for each duration.
@@ -96,36 +118,42 @@ class StoredBuckets:
             return buckets
         kept: list[bytes] = []
         for level, table in enumerate(self._tables):
-            query = select(table.c[self._time], table.c[self._state]).order_by(table.c[self._time])
-            for start, state in self._database.read(query):
+            for start, state in self._database.read(self._stored(table)):
                 buckets[level].setdefault(start, []).append(bytes(state))
                 kept.append(codec.encode([level, start, bytes(state)]))
         if batch is not None and kept:
             self._baseline.keep(batch.log, kept)
         return buckets
 
+    def _stored(self, table: Table) -> Select[Any]:
+        """Return the query for start and state of all that is there of ours."""
+        return select(table.c[self._time], table.c[self._state]).order_by(table.c[self._time])
+
     def put(self, level: int, start: int, groups: Sequence[tuple[Any, Row, bytes]]) -> None:
         """Keep groups of a bucket: their key, the row that is read, and the state."""
         if self._skips():
             return
-        for key, row, state in groups:
-            digest = hashlib.sha256(codec.encode(key)).hexdigest()
-            self._put[level, start, digest] = (row, state)
-        self._changed()
+        self._keep(level, start, groups)
+        self.changed()
 
-    def remove(self, level: int, start: int) -> None:
-        """Remove a bucket."""
+    def _keep(self, level: int, start: int, groups: Sequence[tuple[Any, Row, bytes]]) -> None:
+        for key, row, state in groups:
+            self._put[level, start, digest_of(key)] = (row, state)
+
+    def remove(self, level: int, before: int) -> None:
+        """Remove the buckets that begin before a time."""
         if self._skips():
             return
-        self._removed[level, start] = None
-        for place in [place for place in self._put if place[:2] == (level, start)]:
+        self._removed[level] = before
+        for place in [place for place in self._put if place[0] == level and place[1] < before]:
             del self._put[place]
-        self._changed()
+        self.changed()
 
     def _skips(self) -> bool:
         return guarded(lambda: self._database.replaying)
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Take note that something has changed: outside of batches it is durable at once."""
         guarded(self._database.changed)
 
     def flush(self) -> None:
@@ -133,24 +161,34 @@ class StoredBuckets:
         removed, self._removed = self._removed, {}
         put, self._put = self._put, {}
         for level, table in enumerate(self._tables):
-            time, key = table.c[self._time], table.c[self._key]
-            gone = [{"at": start} for of, start in removed if of == level]
-            self._database.write(delete(table).where(time == bindparam("at", type_=BigInteger)), gone)
-            mine = [(start, digest, row, state) for (of, start, digest), (row, state) in put.items() if of == level]
-            old = delete(table).where(time == bindparam("at", type_=BigInteger), key == bindparam("of", type_=String))
-            self._database.write(old, [{"at": start, "of": digest} for start, digest, _, _ in mine])
+            if level in removed:
+                time = table.c[self._time] < bindparam("before", type_=BigInteger)
+                self._database.write(delete(table).where(time), [{"before": removed[level]}])
             rows = [
                 {**self._shown(row), self._time: start, self._key: digest, self._state: state}
-                for start, digest, row, state in mine
+                for (of, start, digest), (row, state) in put.items()
+                if of == level
             ]
-            self._database.write(insert(table), rows)
+            if rows:
+                self._replace(table, rows)
+
+    def _replace(self, table: Table, rows: list[dict[str, Any]]) -> None:
+        """Put rows in the place of those with the same bucket and group."""
+        time, key = table.c[self._time], table.c[self._key]
+        old = delete(table).where(time == bindparam("at", type_=BigInteger), key == bindparam("of", type_=String))
+        self._database.write(old, [{"at": row[self._time], "of": row[self._key]} for row in rows])
+        self._database.write(insert(table), rows)
 
     def _shown(self, row: Row) -> dict[str, Any]:
-        """Return a row as parameters; texts that no database holds are shown as null."""
-        return {
-            name: None if isinstance(value, str) and not storable(value) else value
-            for name, value in zip(self._names, row, strict=True)
-        }
+        """Return a row as parameters; values that the database does not hold are shown as null."""
+        finite = self._database.dialect in ("mysql", "mariadb")
+
+        def shown(value: Any) -> Any:
+            if isinstance(value, str):
+                return value if storable(value) else None
+            return None if finite and isinstance(value, float) and not math.isfinite(value) else value
+
+        return {name: shown(value) for name, value in zip(self._names, row, strict=True)}
 
     def settled(self, done: bool) -> None:
         """Forget what was not written."""

@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
 )
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
 from sqlalchemy.types import TypeEngine
 
@@ -30,7 +31,16 @@ from spdist.language.types import Schema, Type
 from spdist.operators import codec
 from spdist.operators.base import Row
 
-__all__ = ["DEFAULT_LENGTH", "Columns", "column_type", "sql_table"]
+__all__ = [
+    "DEFAULT_LENGTH",
+    "Columns",
+    "column_type",
+    "folded",
+    "insertion",
+    "sql_table",
+    "storable",
+    "upsert",
+]
 
 #: Of a string, in characters, where ``field.length`` says nothing else.
 DEFAULT_LENGTH = 254
@@ -71,6 +81,21 @@ def sql_table(
     for number, parts in enumerate(indexes):
         Index(f"{bare}_index_{number}"[:60], *(table.c[part] for part in parts))
     return table
+
+
+def insertion(table: Table, dialect: str) -> Any:
+    """Return an insertion as the database has it that knows more than standard SQL; not for MySQL."""
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+
+
+def upsert(table: Table, key: Sequence[str], rest: Sequence[str], dialect: str) -> Any:
+    """Return an insertion of rows where one that has the same values in the columns `key` gets those of `rest`."""
+    if dialect in ("mysql", "mariadb"):
+        new = mysql.insert(table)
+        return new.on_duplicate_key_update({name: new.inserted[name] for name in rest})
+    made = insertion(table, dialect)
+    where_key = [table.c[name] for name in key]
+    return made.on_conflict_do_update(index_elements=where_key, set_={name: made.excluded[name] for name in rest})
 
 
 def folded(name: str, dialect: str) -> str:

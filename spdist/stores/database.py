@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 import tenacity
 from sqlalchemy import (
     BigInteger,
+    ClauseElement,
     Column,
     Connection,
     Engine,
@@ -28,10 +29,11 @@ from sqlalchemy import (
     Table,
     insert,
     inspect,
+    literal_column,
     select,
     update,
 )
-from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from spdist.errors import StoreError
 from spdist.operators.junction import ObserverFailed
@@ -300,9 +302,29 @@ class Database:
                         table.create(connection)
                         connection.commit()
                         return
-                    except (IntegrityError, ProgrammingError):  # another one created it at the same moment
+                    except DBAPIError:  # another one created it at the same moment
                         if attempt == 2:
                             raise
+
+    def columns(self, table: Table) -> frozenset[str]:
+        """Return the names of the columns that a table has in the database.
+
+        Raises
+        ------
+        StoreError
+            The database cannot be reached, or has no such table.
+        """
+        with self._refusals("describe the table"), self._connected() as connection:
+            return frozenset(connection.execute(select(literal_column("*")).select_from(table).limit(0)).keys())
+
+    def written(self, element: ClauseElement) -> str:
+        """Return a part of a statement as this database writes it."""
+        return str(element.compile(dialect=self._engine.dialect))
+
+    def quoted(self, named: str | Table) -> str:
+        """Return a name as this database writes it; that of a table with its schema."""
+        preparer = self._engine.dialect.identifier_preparer
+        return preparer.format_table(named) if isinstance(named, Table) else preparer.quote(named)
 
     def _connection(self) -> Connection:
         """Return the connection of the transaction that writes."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spdist.config.allowed import Allowed
+from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.stores import Batch, BucketStore, TableStore
 from spdist.operators.table import keyed_attributes
-from spdist.stores.buckets import StoredBuckets, bucket_tables
+from spdist.spans import Span
+from spdist.stores.bucket_shards import ShardedBuckets
+from spdist.stores.buckets import SHARD, StoredBuckets, bucket_tables
 from spdist.stores.cache import RowCache
-from spdist.stores.columns import Columns
+from spdist.stores.columns import DEFAULT_LENGTH, Columns, storable
 from spdist.stores.database import Database
 from spdist.stores.engines import open_engine
 from spdist.stores.settings import DatabaseSettings, StoreSettings, check_table_name, store_settings
@@ -72,8 +75,26 @@ class Stores:
         if store is not None:
             for name in bucket_tables(settings.table, aggregation.durations):
                 check_table_name(name, self._allowed, store)
-        database = self._database(settings.database)
-        return StoredBuckets(aggregation.id, aggregation.durations, aggregation.output, settings.table, database)
+        place = (aggregation.id, aggregation.durations, aggregation.output, settings.table)
+        if not (aggregation.by_id or self._allowed.partition_by_id):
+            return StoredBuckets(*place, self._database(settings.database))
+        span = (store or aggregation.definition).span
+        self._check_shard(aggregation, span)
+        return ShardedBuckets(*place, self._database(settings.database), self._allowed.shard_id)
+
+    def _check_shard(self, aggregation: CheckedAggregation, span: Span | None) -> None:
+        shard = self._allowed.shard_id
+        if not shard:
+            message = f"Configuration 'shardId' not provided for @partitionById of aggregation '{aggregation.id}'"
+            hint = "Set siddhi.properties.shardId in deployment.yaml, to another name on each node."
+            raise AppValidationError(message, span=span, hint=hint)
+        if len(shard) > DEFAULT_LENGTH or not storable(shard):
+            hint = f"It is text of at most {DEFAULT_LENGTH} characters."
+            raise AppValidationError(f"The shardId of this node is no name: {shard!r:.80}", span=span, hint=hint)
+        taken = next((name for name in aggregation.output.names if name.upper() == SHARD), None)
+        if taken is not None:
+            message = f"'{taken}' is the column in which tables of several nodes keep whose row it is"
+            raise AppValidationError(message, span=span, hint="Select it under another name.")
 
     def _settings(self, annotations: tuple[ast.Annotation, ...], name: str, schema: Schema) -> StoreSettings | None:
         stores = ast.find_annotations(annotations, "Store")

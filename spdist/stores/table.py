@@ -12,13 +12,12 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from spdist.operators.base import Arrival, Row
 from spdist.operators.pushing import Test
 from spdist.operators.stores import Index
 from spdist.stores.cache import RowCache
-from spdist.stores.columns import Columns
+from spdist.stores.columns import Columns, insertion, upsert
 from spdist.stores.conditions import asked, parameter, where
 from spdist.stores.database import Database, guarded
 
@@ -274,23 +273,12 @@ class StoredTable:
         table, names = self._columns.table, self._columns.names
         if not rest or not self.key:
             return self._unless_there()
-        if self._database.dialect in ("mysql", "mariadb"):
-            new = mysql.insert(table)
-            return new.on_duplicate_key_update({names[p]: new.inserted[names[p]] for p in rest})
-        made = self._insertion()
-        where_key = [table.c[names[p]] for p in self.key]
-        return made.on_conflict_do_update(
-            index_elements=where_key, set_={names[p]: made.excluded[names[p]] for p in rest}
-        )
+        return upsert(table, [names[p] for p in self.key], [names[p] for p in rest], self._database.dialect)
 
     def _unless_there(self) -> Any:
         if self._database.dialect in ("mysql", "mariadb"):
             return insert(self._columns.table).prefix_with("IGNORE")
-        return self._insertion().on_conflict_do_nothing()
-
-    def _insertion(self) -> Any:
-        kind = sqlite if self._database.dialect == "sqlite" else postgresql
-        return kind.insert(self._columns.table)
+        return insertion(self._columns.table, self._database.dialect).on_conflict_do_nothing()
 
     # ------------------------------------------------------------------------------------------------ without a key
     def _remove(self, rows: Sequence[Row]) -> None:

@@ -15,6 +15,7 @@ from spdist.config.sections import (
     Nats,
     Script,
     Secrets,
+    SiddhiProperties,
     Spark,
     StatePersistence,
     Transports,
@@ -33,6 +34,8 @@ class HostSettings:
     datasources: dict[str, Datasource] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)
+    properties: SiddhiProperties = field(default_factory=SiddhiProperties)
+    shard_id: str = ""
 
 
 def settings_in(root: Path, transports: Transports | None = None, **spark: Any) -> HostSettings:

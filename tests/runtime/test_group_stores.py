@@ -29,6 +29,12 @@ APP = """@app:name('Stored') @app:playback define stream S (k string, n long);
 SCHEMA = Schema.of([("k", "string"), ("n", "long")])
 
 
+SHARED = """@app:name('Shared') @app:playback define stream S (k string, n long);
+@store(type='rdbms', datasource='SHOP') @PartitionById
+define aggregation A from S select k, sum(n) as total group by k aggregate every sec...hour;
+"""
+
+
 def totals(count: int) -> dict[str, int]:
     return {f"k{key}": sum(n for n in range(count) if n % 3 == key) for key in range(3)}
 
@@ -64,3 +70,26 @@ def test_a_table_is_changed_once_by_each_event(tmp_path: Path, eventually: Calla
         assert connection.execute("SELECT count(*) FROM spdist_applied").fetchone() == (1,)
     last = {row[0]: row[1] for _, row in read_events(log, "Stored.Out", SCHEMA)}
     assert last == totals(60)
+
+
+@pytest.mark.spark
+def test_a_group_that_moves_takes_its_shard_along(tmp_path: Path, eventually: Callable[..., object]) -> None:
+    """Its first worker is killed; the next one, whose settings name another shard, counts nothing twice."""
+    database = tmp_path / "shop.db"
+    sources = {"SHOP": Datasource("SHOP", f"sqlite:///{database}")}
+    (work,) = plan(parse(SHARED)).assignments()
+    (topic,) = [assigned.topic for assigned in work.inputs]
+    for start, shard in enumerate(("first", "second")):
+        with SparkHost(replace(settings_in(tmp_path), datasources=sources, shard_id=shard)) as host:
+            log = LogTransport(host.log_directory)
+            log.ensure(topic, 1)
+            feed = Feed(log, topic, SCHEMA)
+            for n in range(30 * start, 30 * start + 30):
+                feed.send([(1000 + n, (f"k{n % 3}", n))])
+            group = GroupRuntime(work, host, "worker-1")
+            _run(group, 30 * start + 1, 1059 if start == 1 else None, eventually)
+    with sqlite3.connect(database) as connection:
+        for per in ("SECONDS", "MINUTES", "HOURS"):
+            rows = connection.execute(f'SELECT k, total, SHARD_ID FROM "A_{per}"').fetchall()
+            assert {row[0]: row[1] for row in rows} == totals(60)
+            assert [row[2] for row in rows] == ["first"] * 3
