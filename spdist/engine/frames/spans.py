@@ -68,8 +68,8 @@ def covered(begins: Iterable[int], ends: Iterable[int]) -> Intervals:
 def reach(intervals: Intervals, clock: int | None, most_ms: int) -> int | None:
     """Return the time of the last event that is not refused, ms; None where all are.
 
-    What lies behind a gap that is too long does not move the clock. Where all events are late, what is returned is older
-    than the clock: the timers that are due until then fire, and no others, as where one shard has all events.
+    What lies behind a gap that is too long does not move the clock. Where all events are late, this is older than the
+    clock: the timers that are due until then fire, and no others, as where one shard has all events.
 
     Parameters
     ----------
