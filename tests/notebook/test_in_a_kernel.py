@@ -32,8 +32,12 @@ class Done:
     """What came of a cell: its status, what it printed or raised, and the forms of what it showed."""
 
     status: str
-    text: str
+    raw: str
     shown: list[dict[str, str]]
+
+    @property
+    def text(self) -> str:
+        return _ANSI.sub("", self.raw)
 
 
 class Kernel:
@@ -54,7 +58,7 @@ class Kernel:
                 printed.extend(content["traceback"])
 
         reply = self._client.execute_interactive(code, output_hook=keep, timeout=60)
-        return Done(reply["content"]["status"], _ANSI.sub("", "".join(printed)), shown)
+        return Done(reply["content"]["status"], "".join(printed), shown)
 
     def complete(self, code: str) -> list[dict[str, Any]]:
         reply = self._client.complete(code, reply=True, timeout=60)
@@ -111,6 +115,8 @@ def test_all_errors_are_shown_with_carets_in_the_lines_of_the_cell_and_the_cell_
     assert "(line 3, column 8)\nfrom S[b > 1] select c insert into Out;\n       ^" in done.text
     assert "(line 3, column 22)" in done.text
     assert "Traceback" not in done.text
+    assert "\x1b[35mfrom\x1b[0m S[b > " in done.raw, "the line is in colours of the theme"
+    assert "\x1b[31m^\x1b[0m" in done.raw
     assert kernel.run("broken").status == "error", "nothing is kept of it"
 
 
