@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from jupyter_client.manager import start_new_kernel
 
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
+from spdist.errors import StateError
 from spdist.look import JSON_MIME
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
 
@@ -44,7 +46,7 @@ class Kernel:
     def __init__(self, client: BlockingKernelClient) -> None:
         self._client = client
 
-    def run(self, code: str) -> Done:
+    def run(self, code: str, meanwhile: Callable[[dict[str, Any]], None] = lambda shown: None) -> Done:
         printed: list[str] = []
         shown: list[dict[str, str]] = []
 
@@ -54,6 +56,7 @@ class Kernel:
                 printed.append(content["text"])
             elif message["msg_type"] in ("display_data", "execute_result"):
                 shown.append(content["data"])
+                meanwhile(content["data"])
             elif message["msg_type"] == "error":
                 printed.extend(content["traceback"])
 
@@ -85,12 +88,17 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 @pytest.fixture(scope="module")
-def cluster(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
+def spark() -> FakeSpark:
+    return FakeSpark()
+
+
+@pytest.fixture(scope="module")
+def cluster(kernel: Kernel, spark: FakeSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
     """A manager with a worker whose groups need no Spark, and the kernel's variable ``cluster``."""
     home = tmp_path_factory.mktemp("home")
     manager = Manager(manager_config(home))
     manager.start()
-    worker = Worker(worker_config(home, [manager.url]), launcher=FakeSpark())
+    worker = Worker(worker_config(home, [manager.url]), launcher=spark)
     worker.start()
     assert kernel.run(f"cluster = spdist.connect({manager.url!r})").status == "ok"
     yield manager
@@ -156,7 +164,7 @@ def test_an_app_is_deployed_fed_and_followed(kernel: Kernel, cluster: Manager, e
     eventually(cluster.leads, "it leads")
     done = kernel.run(f"%%siddhi rooms --deploy\n{APP.replace('Cold Rooms', 'ColdRooms')}")
     assert done.status == "ok", done.text
-    assert kernel.run("deployment").shown[0]["text/plain"].startswith("ColdRooms (version 1)")
+    assert "ColdRooms (version 1): RUNNING" in done.shown[-1]["text/plain"], "the cell has waited"
     assert kernel.run("deployment.feed('Readings').send(recorded)").status == "ok"
     frame = kernel.run("tailed = %siddhi tail Readings -n 1\ntailed")
     assert frame.status == "ok", frame.text
@@ -170,6 +178,43 @@ def test_an_app_is_deployed_fed_and_followed(kernel: Kernel, cluster: Manager, e
     assert "manager-1" in kernel.run("%siddhi status").shown[0]["text/plain"]
     unknown = kernel.run("%siddhi tail Alerts --app Nothing")
     assert (unknown.status, "Nothing" in unknown.text) == ("error", True)
+
+
+def test_a_cell_waits_for_what_it_deploys_and_can_be_interrupted(
+    kernel: Kernel, cluster: Manager, spark: FakeSpark, eventually: Callable[..., Any]
+) -> None:
+    eventually(cluster.leads, "it leads")
+    pid = int(kernel.run("import os; print(os.getpid())").text)
+
+    def interrupt(shown: dict[str, Any]) -> None:
+        if "Slow: 0 of 1" in shown["text/plain"]:  # the line that says how far it is
+            os.kill(pid, signal.SIGINT)
+
+    def deploy(name: str, more: str = "") -> Done:
+        return kernel.run(f"%%siddhi rooms --deploy {more}\n{APP.replace('Cold Rooms', name)}", interrupt)
+
+    spark.ready.clear()
+    try:
+        done = deploy("Slow")
+        assert done.status == "error"
+        assert done.text.splitlines() == [
+            "NotebookError [SP0800]: interrupted while 'Slow' is being deployed; that goes on",
+            "Hint: deployment.wait() waits again, deployment.undeploy() takes it back",
+        ]
+        done = deploy("Slower", "--no-wait")
+        assert (done.status, kernel.run("print(deployment.name)").text.strip()) == ("ok", "Slower")
+        assert "RUNNING" not in done.shown[-1]["text/plain"]
+    finally:
+        spark.ready.set()
+    assert kernel.run("deployment.wait().undeploy()").status == "ok"
+    spark.problem = StateError("the disk is full")
+    try:
+        done = deploy("Broken")
+    finally:
+        spark.problem = None
+    assert done.status == "error"
+    assert "app Broken has failed" in done.text
+    assert "the disk is full" in done.text
 
 
 def test_lists_and_checks_and_help(kernel: Kernel) -> None:
