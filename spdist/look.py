@@ -21,6 +21,7 @@ __all__ = [
     "Listing",
     "Markup",
     "Shown",
+    "bar_html",
     "bytes_text",
     "cell_text",
     "coloured_ansi",
@@ -263,6 +264,16 @@ def note_html(text: str) -> str:
 def details_html(summary: str, html: str, *, opened: bool = False) -> str:
     """Return `html`, which is taken as it is, folded away under a line of text."""
     return f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>{html}</details>"
+
+
+def bar_html(share: float, text: str) -> str:
+    """Return a bar that is filled by a `share` between 0 and 1, with `text` behind it."""
+    filled = f'<div style="width:{100 * min(max(share, 0), 1):.1f}%;height:100%;background:{STATE_COLOURS["RUNNING"]}">'
+    empty = "background:color-mix(in srgb,currentColor 20%,transparent)"
+    return (
+        f'<div style="display:flex;align-items:center;gap:10px"><div style="width:14em;height:8px;border-radius:4px;'
+        f'overflow:hidden;{empty}">{filled}</div></div><span>{escape(text)}</span></div>'
+    )
 
 
 @runtime_checkable

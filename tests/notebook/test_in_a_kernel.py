@@ -36,6 +36,8 @@ class Done:
     status: str
     raw: str
     shown: list[dict[str, str]]
+    #: what was shown and changed later, in order
+    updates: list[dict[str, str]]
 
     @property
     def text(self) -> str:
@@ -49,9 +51,12 @@ class Kernel:
     def run(self, code: str, meanwhile: Callable[[dict[str, Any]], None] = lambda shown: None) -> Done:
         printed: list[str] = []
         shown: list[dict[str, str]] = []
+        updates: list[dict[str, str]] = []
 
         def keep(message: dict[str, Any]) -> None:
             content = message["content"]
+            if content.get("transient"):
+                updates.append(content["data"])
             if message["msg_type"] == "stream":
                 printed.append(content["text"])
             elif message["msg_type"] in ("display_data", "execute_result"):
@@ -61,7 +66,7 @@ class Kernel:
                 printed.extend(content["traceback"])
 
         reply = self._client.execute_interactive(code, output_hook=keep, timeout=60)
-        return Done(reply["content"]["status"], "".join(printed), shown)
+        return Done(reply["content"]["status"], "".join(printed), shown, updates)
 
     def complete(self, code: str) -> list[dict[str, Any]]:
         reply = self._client.complete(code, reply=True, timeout=60)
@@ -145,6 +150,23 @@ def test_a_run_on_variables_keeps_and_shows_its_results(kernel: Kernel) -> None:
     assert "cellar" in str(done.shown[-1])
     wrong = kernel.run(f"%%siddhi rooms --run Readings=recrded\n{APP}")
     assert (wrong.status, "Did you mean 'recorded'?" in wrong.text, wrong.shown) == ("error", True, [])
+
+
+def test_a_long_run_shows_a_bar_in_one_output_that_is_updated(kernel: Kernel) -> None:
+    kernel.run("import spdist.progress\nspdist.progress._FIRST_S = spdist.progress._EVERY_S = 0.0")
+    kernel.run("many = [(n, ('attic', 20.0)) for n in range(5000)]")
+    kernel.run("plain = Cold_Rooms.replace(\"@sink(type='embedded', topic='ColdRooms.Alerts')\", '')")
+    run = "quiet = spdist.run(plain, {'Readings': many}, progress=False)"
+    silent = kernel.run(run)
+    assert (silent.shown, silent.text) == ([], "")
+    done = kernel.run(run.replace(", progress=False", ""))
+    kernel.run("spdist.progress._FIRST_S = 1.0")
+    first, *later = done.updates
+    assert first["text/plain"].startswith("2,000 of 5,000 events, ")
+    assert "width:40.0%" in first["text/html"]
+    assert "5,000 events in " in later[-1]["text/plain"]
+    assert (len(done.shown), done.text) == (1, "")
+    assert kernel.run("spdist.run(plain, {'Readings': many});").updates == []
 
 
 def test_plan_and_explain_are_shown(kernel: Kernel) -> None:
