@@ -1,8 +1,8 @@
 """``make ledger``: writes LEDGER.md, which says of every feature of SiddhiQL whether it runs, and where it deviates.
 
 Nothing in it is claimed: each feature of ``features.toml`` stands there with an app that is built, each name of an
-extension is looked up, and each deviation of ``deviations.jsonl`` is a case with what Siddhi does and what spdist does. In those of ``kept.jsonl``
-both do what a plain computation does not.
+extension is looked up, and each deviation of ``deviations.jsonl`` is a case with what Siddhi does and what spdist does.
+In those of ``kept.jsonl`` both do what a plain computation does not.
 """
 
 from __future__ import annotations
