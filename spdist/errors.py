@@ -7,17 +7,17 @@ The code of a class is part of the product: it is what scripts match on and what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any, ClassVar, Self
 
-from spdist.spans import Span
+from spdist.spans import Paint, Span
 
 __all__ = [
     "AppValidationError", "BusyError", "ChannelError", "ClockJumpError", "ClusterError", "ClusterUnreachableError",
     "ConfigError", "ConflictError", "ConflictingStrategiesError", "DeploymentTimeoutError", "DistInPartitionError",
     "DuplicateAnnotationError", "DuplicateDefinitionError", "EngineError", "EventsLostWarning", "FeedbackError",
-    "FencedError",
-    "InnerGroupPartitionError", "MappingError", "NoWorkersError", "NotFoundError", "NotLeaderError", "NotebookError",
-    "OnDemandQueryError", "ParallelAggregationError", "ParallelJoinError", "ParallelMismatchError",
+    "FencedError", "InnerGroupPartitionError", "MappingError", "NoWorkersError", "NotFoundError", "NotLeaderError",
+    "NotebookError", "OnDemandQueryError", "ParallelAggregationError", "ParallelJoinError", "ParallelMismatchError",
     "ParallelPatternError", "ParallelTableError", "ParallelWindowError", "ParallelWindowQueryError",
     "PartitionKeyError", "PlannerBusyError", "PlanningError", "QueryFailedError", "RemoteError",
     "RepeatedPartitionError", "ScheduleError", "ServiceError", "SharedTableError", "SharedWindowError",
@@ -54,6 +54,8 @@ class SpdistError(Exception):
     code: ClassVar[str] = "SP0000"
     #: True where the same call may succeed later without anyone changing anything.
     retryable: ClassVar[bool] = False
+    #: From a line of an app and from its carets to ANSI colours, and from the line to HTML: set by `spdist.language`.
+    paints: ClassVar[tuple[Paint, Paint, Paint]] = (str, str, escape)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -71,14 +73,18 @@ class SpdistError(Exception):
         self.text = text
 
     def __str__(self) -> str:
-        parts = [self.message]
-        if self.span is not None:
-            parts[0] = f"{self.message} (line {self.span.line}, column {self.span.column})"
-            if self.text is not None:
-                parts.append(self.span.excerpt(self.text))
-        if self.hint:
-            parts.append(f"Hint: {self.hint}")
-        return "\n".join(parts)
+        return self.shown()
+
+    def shown(self, words: Paint = str, line: Paint = str, carets: Paint = str) -> str:
+        """Return the message, the line of the app with carets below, and the hint, each as these functions write it."""
+        parts = [self._headline(words, line, carets)]
+        if span := self.span:
+            parts[0] += words(f" (line {span.line}, column {span.column})")
+            parts += [] if self.text is None else [span.excerpt(self.text, line, carets)]
+        return "\n".join([*parts, words(f"Hint: {self.hint}")] if self.hint else parts)
+
+    def _headline(self, words: Paint, *_: Paint) -> str:
+        return words(self.message)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that crosses the wire: ``code, type, message`` and, where known, ``line, column, hint``."""
@@ -90,8 +96,8 @@ class SpdistError(Exception):
         return out
 
     def _render_traceback_(self) -> list[str]:
-        """Jupyter calls this: people see the sentence, not our stack."""
-        return [f"{type(self).__name__} [{self.code}]: {self}"]
+        """Jupyter calls this: people see the sentence, not our stack; the line of the app in colours of the theme."""
+        return [f"{type(self).__name__} [{self.code}]: {self.shown(str, *self.paints[:2])}"]
 
 
 _CODES[SpdistError.code] = SpdistError
@@ -109,24 +115,26 @@ class SiddhiAppError(SpdistError, ValueError):
     def __init__(self, message: str, *, errors: tuple[SiddhiAppError, ...] = (), **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
         self.errors: tuple[SiddhiAppError, ...] = errors or (self,)
+        self.message = self._headline(str)
 
     @classmethod
     def of_all(cls, headline: str, errors: Sequence[SiddhiAppError]) -> Self:
         """Return the error that stands for all of `errors`, and lists them below its headline."""
-        return cls(_listed(headline, errors), errors=tuple(errors))
+        return cls(headline, errors=tuple(errors))
 
     def show_in(self, text: str) -> Self:
         """Have this error, and all that it stands for, show their lines of the app's text; return it."""
         self.text = text
         for one in self.errors:
             one.text = text
-        if self.errors != (self,):
-            self.message = _listed(self.message.splitlines()[0], self.errors)
+        self.message = self._headline(str)
         return self
 
-
-def _listed(headline: str, errors: Sequence[SiddhiAppError]) -> str:
-    return "\n".join([headline, *(f"{number}. {error}" for number, error in enumerate(errors, 1))])
+    def _headline(self, words: Paint, *others: Paint) -> str:
+        if self in self.errors:
+            return words(self.message)
+        lines = (f"{number}. {one.shown(words, *others)}" for number, one in enumerate(self.errors, 1))
+        return "\n".join([words(self.message.partition("\n")[0]), *lines])
 
 
 class SiddhiSyntaxError(SiddhiAppError):

@@ -175,6 +175,7 @@ def run(
     time: str | Mapping[str, str] | None = None,
     time_unit: TimeUnit | None = None,
     scripts: bool | None = None,
+    progress: bool | None = None,
 ) -> Result:
     """Run an app on recorded events in virtual time: here, at once, without Spark and without waiting.
 
@@ -202,6 +203,9 @@ def run(
     scripts : bool, optional
         Whether the app may define functions in Python, which may do whatever this process may; by default what
         `spdist.extension.allow_scripts` said, else not.
+    progress : bool, optional
+        Whether a bar says how far it is, where that takes more than a second; by default in notebooks and in terminals
+        (standard error), with True also elsewhere, as a line every 10 s.
 
     Returns
     -------
@@ -231,11 +235,14 @@ def run(
     [(1700006400000, (20,))]
     """
     from spdist.frames import instant, read_streams
+    from spdist.progress import ProgressBar
     from spdist.result import run_recorded
 
     checked = check(app, scripts=scripts)
     given = read_streams(events, checked.streams, time, time_unit)
-    result = run_recorded(checked, given, None if until is None else instant(until))
+    end = None if until is None else instant(until)
+    with ProgressBar(sum(map(len, given.values())), "events", progress) as bar:
+        result = run_recorded(checked, given, end, bar.show)
     if result.problem:
         warnings.warn(result.problem, EventsLostWarning, stacklevel=2)
     return result

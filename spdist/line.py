@@ -37,12 +37,12 @@ class Line:
         self._said_s = 0.0
         self._handle: Any = None
 
-    def show(self, text: str) -> None:
-        """Put `text` in the place of what the line said."""
+    def show(self, text: str, html: str | None = None) -> None:
+        """Put `text` in the place of what the line said; where a notebook shows it, as `html`, if there is that."""
         if text == self._said:
             return
         if running_kernel() is not None:
-            self._display({"text/plain": text})
+            self._display({"text/plain": text} if html is None else {"text/plain": text, "text/html": html})
         elif (stream := self._stream or sys.stdout).isatty():
             text = text[: shutil.get_terminal_size().columns - 1]  # what is wrapped cannot be rewritten
             self._write(stream, f"\r{text:<{len(self._said or '')}}")

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from spdist.spans import Paint
 
 __all__ = [
     "JSON_MIME",
@@ -19,8 +21,11 @@ __all__ = [
     "Listing",
     "Markup",
     "Shown",
+    "bar_html",
     "bytes_text",
     "cell_text",
+    "coloured_ansi",
+    "coloured_span",
     "details_html",
     "duration_text",
     "headline_html",
@@ -46,6 +51,18 @@ STATE_COLOURS = {
     "UNREACHABLE": "#bc4c00",
     "FAILED": "#e5484d",
     "LOST": "#e5484d",
+}
+
+#: Colours of SiddhiQL by what a word is: as HTML, mixed with the colour of the page's text, and the number of ANSI's.
+_CODE_COLOURS = {
+    "keyword": ("#7c3aed", 35),
+    "type": ("#0e7490", 36),
+    "function": ("#2563eb", 34),
+    "string": ("#2da44e", 32),
+    "number": ("#bf8700", 33),
+    "mark": ("#bc4c00", 36),
+    "comment": ("#8b949e", 90),
+    "wrong": ("#e5484d", 31),
 }
 
 #: The type of the data that programs read. Not ``application/json``: JupyterLab would show that instead of the HTML.
@@ -249,9 +266,52 @@ def details_html(summary: str, html: str, *, opened: bool = False) -> str:
     return f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>{html}</details>"
 
 
+def bar_html(share: float, text: str) -> str:
+    """Return a bar that is filled by a `share` between 0 and 1, with `text` behind it."""
+    filled = f'<div style="width:{100 * min(max(share, 0), 1):.1f}%;height:100%;background:{STATE_COLOURS["RUNNING"]}">'
+    empty = "background:color-mix(in srgb,currentColor 20%,transparent)"
+    return (
+        f'<div style="display:flex;align-items:center;gap:10px"><div style="width:14em;height:8px;border-radius:4px;'
+        f'overflow:hidden;{empty}">{filled}</div></div><span>{escape(text)}</span></div>'
+    )
+
+
+@runtime_checkable
+class _Painted(Protocol):
+    """An error that can show its line of an app in colours: `spdist.errors.SpdistError`."""
+
+    paints: tuple[Paint, Paint, Paint]
+
+    def shown(self, words: Paint, line: Paint, carets: Paint) -> str: ...
+
+
 def problem_html(error: Exception | str) -> str:
-    """Return an error as people should see it: what, where, and what to do."""
-    return f'<pre style="white-space:pre-wrap{state_style("FAILED")}">{escape(str(error))}</pre>'
+    """Return an error as people should see it: what, where with the line of the app in colours, and what to do."""
+    red = state_style("FAILED").removeprefix(";")
+
+    def words(text: str) -> str:
+        return f'<span style="{red}">{escape(text)}</span>'
+
+    told = error.shown(words, error.paints[2], words) if isinstance(error, _Painted) else words(str(error))
+    return f'<pre style="white-space:pre-wrap;color:inherit">{told}</pre>'
+
+
+# --- code
+def coloured_span(text: str, role: str) -> str:
+    """Return a piece of SiddhiQL as HTML in the colour of its role, if it has one; everything is escaped.
+
+    >>> coloured_span("a < b", "")
+    'a &lt; b'
+    """
+    colour = _CODE_COLOURS.get(role, ("",))[0]
+    style = f"color:{colour};color:color-mix(in srgb,{colour} 70%,currentColor)" if colour else ""
+    return f'<span style="{style}">{escape(text)}</span>' if style else escape(text)
+
+
+def coloured_ansi(text: str, role: str) -> str:
+    """Return a piece of SiddhiQL with the ANSI colour of its role."""
+    number = _CODE_COLOURS.get(role, ("", 0))[1]
+    return f"\x1b[{number}m{text}\x1b[0m" if number else text
 
 
 class Shown:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
-__all__ = ["Span"]
+__all__ = ["Paint", "Span"]
+
+#: From a text to the same in colours, or as HTML.
+Paint: TypeAlias = Callable[[str], str]
 
 #: How much of a line an error shows, and how much of that stands before the place, where the line is longer.
 _EXCERPT_WIDTH = 160
@@ -27,10 +32,11 @@ class Span:
     start: int = 0
     end: int = 0
 
-    def excerpt(self, text: str) -> str:
+    def excerpt(self, text: str, paint: Paint = str, mark: Paint = str) -> str:
         """Return the line of `text` this span begins on, with a caret line under the marked part, or its first word.
 
-        Of a line longer than 160 characters, only what stands around the place; ``…`` stands for the rest.
+        Of a line longer than 160 characters, only what stands around the place; ``…`` stands for the rest. `paint`
+        colours the line, `mark` the carets.
         """
         begin = self._line_start(text)
         skipped = max(0, self.column - 1 - _BEFORE_CARET) if self.column > _EXCERPT_WIDTH else 0
@@ -42,7 +48,7 @@ class Span:
             last = word.end()
         carets = "^" * max(1, min(last, _EXCERPT_WIDTH) - at)
         front, behind = "…" if skipped else "", "…" if len(row) > _EXCERPT_WIDTH else ""
-        return f"{front}{shown}{behind}\n".replace("\t", " ") + " " * (at + len(front)) + carets
+        return f"{front}{paint(shown.replace(chr(9), ' '))}{behind}\n{' ' * (at + len(front))}{mark(carets)}"
 
     def _line_start(self, text: str) -> int:
         """Return the offset of the line: from the offset of the place, where that is known, without reading `text`."""

@@ -20,7 +20,7 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from spdist.engine.causes import BUDGET, explain
 from spdist.engine.evidence import Evidence
@@ -29,7 +29,7 @@ from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.engine.same import same_values
 from spdist.engine.stepping import Moment, Stepper
-from spdist.errors import NotFoundError, SiddhiTypeError
+from spdist.errors import NotFoundError, SiddhiTypeError, StateError
 from spdist.extension import catalog
 from spdist.frames import to_row
 from spdist.history import SHOWN, Seen, clock_text, history_table
@@ -79,6 +79,7 @@ class VirtualApp(Shown):
         #: None before the app has started.
         self._recorder: Recorder | None = None
         self._scripts = scripts
+        self._closed = False
         self._app = self._made(self.checked)
         if start is not None or not self.checked.playback:
             self._recorder = Recorder(self.checked, start or 0)
@@ -101,6 +102,14 @@ class VirtualApp(Shown):
                 self._recorder.came(stream, timestamp, row, sent is not None)
 
         return see
+
+    @property
+    def _live(self) -> LocalApp:
+        if self._closed:
+            raise StateError(
+                f"{self.checked.name} is closed", hint="make a new VirtualApp; what came out is still here"
+            )
+        return self._app
 
     @property
     def clock(self) -> int:
@@ -136,10 +145,10 @@ class VirtualApp(Shown):
         self, stream: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]], at: int | None = None
     ) -> None:
         """Send several events at once, as one chunk: of those an aggregating query puts out the last result only."""
-        schema = self._schema(stream)
+        schema = _schema_of(self.checked, stream)
         made = [to_row(values, schema, stream) for values in rows]
         time = self.clock if at is None else at
-        if not self._app.jumps.is_too_far(time):
+        if not self._live.jumps.is_too_far(time):
             self.advance(to=time)
         assert self._recorder is not None
         self._recorder.sent(stream, time, made, self.clock)
@@ -166,17 +175,18 @@ class VirtualApp(Shown):
         if by is not None:
             to = self.clock + (_duration(by) if isinstance(by, str) else by)
         assert to is not None
+        app = self._live
         if self._recorder is None:
             self._recorder = Recorder(self.checked, to)
-        self._app.advance(to)
+        app.advance(to)
 
     def snapshot(self) -> bytes:
         """Return the app's whole state."""
-        return self._app.snapshot()
+        return self._live.snapshot()
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
-        self._app.restore(state)
+        self._live.restore(state)
         self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
 
     def update(self, text: str) -> ElementChanges:
@@ -200,18 +210,33 @@ class VirtualApp(Shown):
             The text is wrong; the app stays as it is.
         """
         checked = check(parse(text), catalog(self._scripts), text)
-        state = self._app.snapshot()
+        state = self._live.snapshot()
         self._app.stop()
         self.checked, self._app = checked, self._made(checked)
         changes = self._app.carry_over(state)
         self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
         return ElementChanges(changes)
 
+    def close(self) -> None:
+        """Let go of databases and of the in-memory broker, as the end of ``with VirtualApp(…) as app:`` does.
+
+        What came out, and why, can still be asked. A second call does nothing.
+        """
+        if not self._closed:
+            self._closed = True
+            self._app.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     # What a test looks at.
 
     def rows(self, stream: str) -> list[Row]:
         """Return the rows that came out on a stream so far, without those that were sent to it."""
-        self._schema(stream)
+        _schema_of(self.checked, stream)
         return [seen.row for seen in self.history if seen.stream == stream and not seen.sent]
 
     def take(self, stream: str) -> list[Row]:
@@ -235,7 +260,7 @@ class VirtualApp(Shown):
         found = self.take(stream)
         expected = [tuple(row) for row in rows]
         if len(found) != len(expected) or not all(map(same_values, expected, found)):
-            raise AssertionError(_difference(stream, self._schema(stream), expected, found))
+            raise AssertionError(_difference(stream, _schema_of(self.checked, stream), expected, found))
 
     def expect_nothing(self, stream: str) -> None:
         """Assert that nothing came out on a stream since the last time one asked."""
@@ -244,7 +269,7 @@ class VirtualApp(Shown):
 
     def query(self, text: str) -> list[Row]:
         """Return the rows of an on-demand query, such as ``from Stock on price > 5.0 select name``."""
-        rows: list[Row] = self._app.query(text).rows
+        rows: list[Row] = self._live.query(text).rows
         if self._recorder is not None and parse_on_demand(text).output is not None:
             self._recorder.wrote(text, self.clock)
         return rows
@@ -283,7 +308,7 @@ class VirtualApp(Shown):
         >>> [cause.row for cause in app.explain("Out", (5,)).causes]
         [(2,), (3,)]
         """
-        self._schema(stream)
+        _schema_of(self.checked, stream)
         log = self._log()
         assert self._recorder is not None
         number, expected = self._recorder.find(stream, which)
@@ -309,30 +334,29 @@ class VirtualApp(Shown):
         """How many events were lost because a query failed on them."""
         return self._app.failures.count
 
-    def _schema(self, stream: str) -> Schema:
-        schema = self.checked.streams.get(stream)
-        if schema is None:
-            raise undefined("stream", stream, None, self.checked.streams)
-        return schema
-
     # How it shows itself.
 
     def __repr__(self) -> str:
-        return f"VirtualApp({self._headline()})"
+        return f"VirtualApp({_headline(self)})"
 
     def __str__(self) -> str:
-        return table_text(*self._table(), title=self._headline())
+        return table_text(*history_table(self.history[-SHOWN:], self.checked.streams), title=_headline(self))
 
     def _repr_html_(self) -> str:
-        return table_html(*self._table(), caption=self._headline())
+        return table_html(*history_table(self.history[-SHOWN:], self.checked.streams), caption=_headline(self))
 
-    def _headline(self) -> str:
-        left_out = len(self.history) - SHOWN
-        last = f", the last {SHOWN:,} of {len(self.history):,} events" if left_out > 0 else ""
-        return f"{self.checked.name} at {clock_text(self.clock)}, {number_of(self.lost, 'event')} lost{last}"
 
-    def _table(self) -> tuple[list[str], list[list[object]]]:
-        return history_table(self.history[-SHOWN:], self.checked.streams)
+def _headline(app: VirtualApp) -> str:
+    left_out = len(app.history) - SHOWN
+    last = f", the last {SHOWN:,} of {len(app.history):,} events" if left_out > 0 else ""
+    return f"{app.checked.name} at {clock_text(app.clock)}, {number_of(app.lost, 'event')} lost{last}"
+
+
+def _schema_of(checked: CheckedApp, stream: str) -> Schema:
+    schema = checked.streams.get(stream)
+    if schema is None:
+        raise undefined("stream", stream, None, checked.streams)
+    return schema
 
 
 def _duration(text: str) -> int:

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+import spdist
+from spdist.errors import SpdistError
 from spdist.look import (
     JSON_MIME,
     STATE_COLOURS,
@@ -98,6 +100,20 @@ def test_texts_are_escaped() -> None:
     ):
         assert "<img" not in html
         assert "&lt;img" in html
+
+
+def test_an_error_of_an_app_has_its_line_in_colours_and_escaped() -> None:
+    with pytest.raises(SpdistError) as caught:
+        spdist.check("define stream S (a int);\nfrom S[a > '<b>'] select c insert into O; -- <script>")
+    error = caught.value
+    html = ElementTree.fromstring(problem_html(error))
+    assert "".join(html.itertext()) == str(error), "the text is the same, with all of it escaped"
+    styles = {part.text: part.get("style", "") for part in html}
+    assert {"from", "'<b>'", "-- <script>", "^^^^^^^^^"} <= set(styles)
+    assert len({styles[part] for part in ("from", "'<b>'", "-- <script>", "^^^^^^^^^")}) == 4
+    for style in styles.values():
+        assert re.match(r"color:#\w{6};color:color-mix\(in srgb,#\w{6} \d+%,currentColor\)", style), "on any theme"
+    assert "color:inherit" in html.get("style", ""), "what has no colour has that of the page"
 
 
 def test_the_html_needs_nothing_from_outside_and_no_style_sheet() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
-from spdist.errors import MappingError, SiddhiTypeError, UndefinedNameError
+from spdist.errors import MappingError, SiddhiTypeError, StateError, UndefinedNameError
 from spdist.testing import Seen, VirtualApp
 
 SILENCE = """
@@ -128,6 +130,60 @@ def test_it_shows_itself_as_text_and_as_a_table() -> None:
     ]
     assert "&lt;b&gt;" in app._repr_html_()
     assert "<b>" not in app._repr_html_()
+
+
+STORED = """
+define stream S (k string, v int);
+@Store(type='duckdb', path='kept.duckdb') @PrimaryKey('k') define table T (k string, v int);
+from S select k, v update or insert into T set T.v = v on T.k == k;
+"""
+
+
+def test_a_closed_app_has_let_go_of_its_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened() -> list[str]:
+        return [file.path for file in psutil.Process().open_files() if "kept.duckdb" in file.path]
+
+    monkeypatch.chdir(tmp_path)
+    with VirtualApp(STORED) as app:
+        app.send("S", "a", 1)
+        assert opened()
+    assert not opened()
+    app.close()
+    with VirtualApp(STORED) as again:
+        assert again.query("from T select k, v") == [("a", 1)]
+
+
+def test_a_closed_app_is_looked_at_and_not_used() -> None:
+    app = VirtualApp(TOTAL)
+    app.send("S", "a", 1)
+    app.close()
+    app.close()
+    app.expect("Out", ("a", 1.0))
+    assert [cause.row for cause in app.explain("Out").causes] == [("a", 1.0)]
+    assert "Out" in str(app)
+    clock = app.clock
+    for use in (
+        lambda: app.send("S", "b", 1),
+        lambda: app.advance(by=1),
+        lambda: app.query("from Out select k"),
+        lambda: app.update(TOTAL),
+        lambda: app.restore(b""),
+        app.snapshot,
+    ):
+        with pytest.raises(StateError, match="is closed"):
+            use()
+    assert (app.clock, len(app.history)) == (clock, 2)
+    closed = VirtualApp("@app:playback " + TOTAL)
+    closed.close()
+    with pytest.raises(StateError, match="is closed"):
+        closed.send("S", "b", 1, at=5)
+
+
+def test_an_app_is_closed_where_its_test_fails() -> None:
+    with pytest.raises(AssertionError), VirtualApp(TOTAL) as app:
+        app.expect("Out", ("a", 1.0))
+    with pytest.raises(StateError, match="is closed"):
+        app.send("S", "a", 1)
 
 
 def test_a_test_takes_milliseconds() -> None:

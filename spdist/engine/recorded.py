@@ -15,8 +15,8 @@ __all__ = ["Recording", "collected", "play", "written_streams"]
 
 Row = tuple[Any, ...]
 
-#: Events after which it is told how far it is.
-_TOGETHER = 20_000
+#: Events after which it is told how far it is: few, so that apps that are slow do not keep silent for long.
+_TOGETHER = 2_000
 #: Events of one stream in a row for which a batch costs more than it saves.
 _FEW = 64
 

@@ -1,1 +1,26 @@
 """SiddhiQL: text to syntax tree and back, and what an app means before anything runs."""
+
+from __future__ import annotations
+
+from spdist.errors import SpdistError
+from spdist.look import coloured_ansi
+
+
+def _ansi(line: str) -> str:
+    from spdist.language.lexer import coloured_line
+
+    return coloured_line(line)
+
+
+def _carets(carets: str) -> str:
+    return coloured_ansi(carets, "wrong")
+
+
+def _html(line: str) -> str:
+    from spdist.language.lexer import styled_line
+
+    return styled_line(line)
+
+
+# Errors show lines of an app; Pygments is loaded only where somebody sees them in colours.
+SpdistError.paints = (_ansi, _carets, _html)

@@ -19,8 +19,9 @@ from spdist.language import ast
 from spdist.language.check_ranges import check_range
 from spdist.language.expressions import located, resolve_call
 from spdist.language.names import Names
-from spdist.language.scope import Scope, Source, pattern_elements, unknown_extension
+from spdist.language.scope import Scope, Source, pattern_elements
 from spdist.language.types import Schema
+from spdist.language.unknown import unknown_extension
 
 __all__ = ["check_filters", "check_window", "input_scope"]
 
@@ -124,10 +125,7 @@ def check_filters(
 def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Source) -> Source | None:
     resolver = names.catalog.stream_functions.get(call.id)
     if resolver is None:
-        error = unknown_extension("stream function", call.id, call.span, names.catalog.stream_functions)
-        if call.id in names.catalog.windows:
-            error.hint = f"A window is written #window.{call.id}(…)."
-        names.report(error)
+        names.report(unknown_extension("stream function", call.id, call.span, names.catalog))
         return None
     call = names.with_arguments(call, Scope((source,)))
     types, expressions, errors = resolve_call(call, scope, names.catalog)
@@ -154,7 +152,7 @@ def check_window(names: Names, call: ast.FunctionCall, scope: Scope) -> None:
     types, expressions, errors = resolve_call(call, scope, names.catalog)
     names.report(*errors)
     if resolver is None:
-        names.report(unknown_extension("window", call.id, call.span, names.catalog.windows))
+        names.report(unknown_extension("window", call.id, call.span, names.catalog))
     elif types is not None:
         try:
             resolver(types, expressions)

@@ -17,8 +17,9 @@ from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAp
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.format_expressions import format_expression
-from spdist.language.scope import Scope, undefined, unknown_extension
+from spdist.language.scope import Scope, undefined
 from spdist.language.types import Type
+from spdist.language.unknown import unknown_extension
 
 __all__ = [
     "MOST_ERRORS",
@@ -163,8 +164,7 @@ class _Typing:
         types, expressions = self.arguments(call)
         resolver = self._catalog.functions.get(call.id) or self._catalog.aggregators.get(call.id)
         if resolver is None:
-            known = (*self._catalog.functions, *self._catalog.aggregators)
-            self.errors.append(unknown_extension("function or aggregator", call.id, call.span, known))
+            self.errors.append(unknown_extension("function or aggregator", call.id, call.span, self._catalog))
             return None
         if types is None:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["OPERATORS", "STATEMENTS", "TYPES", "UNITS", "WINDOWS"]
+__all__ = ["FUNCTIONS", "OPERATORS", "STATEMENTS", "TYPES", "UNITS", "WINDOWS"]
 
 TYPES: Mapping[str, str] = {
     "bigint": "long",
@@ -60,4 +60,27 @@ WINDOWS: Mapping[str, str] = {
     "rows": "A window of a number of events is #window.length(100), or #window.lengthBatch(100) batch by batch.",
     "sessionwindow": "It is called #window.session(5 sec, key).",
     "global": "Without a window a query aggregates all events since it began.",
+}
+
+_NOW = "The time of the event is eventTimestamp(), that of the clock currentTimeMillis(), both in ms."
+FUNCTIONS: Mapping[str, str] = {
+    "average": "It is called avg(…).",
+    "mean": "It is called avg(…).",
+    "std": "It is called stdDev(…).",
+    "stddev_pop": "It is called stdDev(…).",
+    "stdev": "It is called stdDev(…).",
+    "count_distinct": "It is called distinctCount(…).",
+    "if": "It is written ifThenElse(condition, a, b).",
+    "iff": "It is written ifThenElse(condition, a, b).",
+    "case": "It is written ifThenElse(condition, a, b), one inside the other.",
+    "ifnull": "It is written coalesce(a, b).",
+    "nvl": "It is written coalesce(a, b).",
+    "len": "It is called str:length(…).",
+    "lcase": "It is called str:lower(…).",
+    "ucase": "It is called str:upper(…).",
+    "substring": "It is called str:substr(…).",
+    "to_string": "It is written convert(a, 'string').",
+    "tostring": "It is written convert(a, 'string').",
+    "now": _NOW,
+    "current_timestamp": _NOW,
 }

@@ -22,8 +22,9 @@ from pygments.token import (
 )
 
 from spdist.language.tokens import Token, keywords, tokens
+from spdist.look import coloured_ansi, coloured_span
 
-__all__ = ["SiddhiLexer", "coloured_html", "coloured_lines"]
+__all__ = ["SiddhiLexer", "coloured_html", "coloured_line", "coloured_lines", "styled_line"]
 
 _KINDS: dict[str, Any] = {
     "magic": Comment.Preproc,
@@ -46,6 +47,17 @@ _TERMINALS: dict[str, Any] = {
     "_IN": Operator.Word,
     "_IS": Operator.Word,
 }
+_ROLES = (
+    (Comment, "comment"),
+    (String, "string"),
+    (Number, "number"),
+    (Keyword.Constant, "number"),
+    (Keyword.Type, "type"),
+    (Keyword, "keyword"),
+    (Operator.Word, "keyword"),
+    (Name.Function, "function"),
+    (Name.Decorator, "mark"),
+)
 #: Terminals behind which a name is defined, also one with brackets behind it.
 _DEFINING = ("_STREAM", "_TABLE", "_WINDOW", "_TRIGGER", "_FUNCTION", "_AGGREGATION")
 #: Keywords that an opening bracket may follow; any other word in front of one is a function.
@@ -90,6 +102,21 @@ def coloured_lines(text: str) -> list[str]:
     """Return the same line by line, each of them complete."""
     html: str = highlight(text, SiddhiLexer(stripnl=False), HtmlFormatter(nowrap=True))
     return html.removesuffix("\n").split("\n")
+
+
+def coloured_line(line: str) -> str:
+    """Return one line of an app with ANSI colours, which notebooks and terminals show by their themes."""
+    return "".join(coloured_ansi(text, _role(kind)) for _, kind, text in SiddhiLexer().get_tokens_unprocessed(line))
+
+
+def styled_line(line: str) -> str:
+    """Return one line of an app as HTML that brings its colours with it, for light and dark pages; it is escaped."""
+    return "".join(coloured_span(text, _role(kind)) for _, kind, text in SiddhiLexer().get_tokens_unprocessed(line))
+
+
+def _role(kind: Any) -> str:
+    """Return the role in the look's colours of a type of token; nothing for what has none."""
+    return next((role for parent, role in _ROLES if kind in parent), "")
 
 
 def _type(found: list[Token], at: int) -> Any:

@@ -13,12 +13,11 @@ from spdist.errors import (
     Span,
     UndefinedAttributeError,
     UndefinedNameError,
-    UnknownExtensionError,
 )
-from spdist.language import ast, foreign
+from spdist.language import ast
 from spdist.language.types import Schema, Type
 
-__all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined", "unknown_extension"]
+__all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined"]
 
 _FIRST = ast.EventIndex(0)
 #: How many names a hint shows.
@@ -319,9 +318,3 @@ def _definition_hint(what: str, name: str, known: Sequence[str], *, writing: boo
         return f"{there[0].upper()}{there[1:]}."
     forms = " or ".join(f"define {kind} {name.lstrip('#!')} (a int, b string)" for kind in kinds)
     return f"Define it in front of the queries: {forms}; {there}."
-
-
-def unknown_extension(what: str, id: str, span: Span | None, known: Iterable[str]) -> UnknownExtensionError:
-    """Return the error for a function, window or the like that nobody has registered, with the most similar one."""
-    hint = foreign.WINDOWS.get(id.lower()) if what == "window" else None
-    return UnknownExtensionError(f"There is no {what} '{id}'", span=span, hint=hint or suggestion(id, known))

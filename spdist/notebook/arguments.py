@@ -35,6 +35,8 @@ class CellArguments:
         The variable of the cluster to deploy to; empty for the only one there is; None: nothing is deployed.
     deployment : str
         The variable for the deployment.
+    wait : bool
+        Whether the cell ends when the app runs, or has failed.
     scripts : bool, optional
         True: the app may define functions in Python; None: if `spdist.extension.allow_scripts` said so.
     help : bool
@@ -49,6 +51,7 @@ class CellArguments:
     explain: bool = False
     deploy: str | None = None
     deployment: str = "deployment"
+    wait: bool = True
     scripts: bool | None = None
     help: bool = False
 
@@ -145,8 +148,9 @@ def _cell_parser() -> _Parser:
         const="",
         metavar="CLUSTER",
         type=_variable_or_none,
-        help="deploy it to the cluster in this variable; without one, to the only cluster there is",
+        help="deploy it to the cluster in this variable, by default the only one there is, and wait until it runs",
     )
+    add("--no-wait", action="store_true", help="do not wait until it runs")
     add("--deployment", metavar="VAR", type=_variable, default="deployment", help="its handle's variable (deployment)")
     add("--scripts", action="store_true", help="allow functions in Python, which may do whatever this kernel may")
     return parser
@@ -170,6 +174,8 @@ def cell_arguments(line: str) -> CellArguments:
         _CELL.error(f"two names, '{found.name}' and '{found.named}'")
     if found.run is None and found.until is not None:
         _CELL.error("--until says when a run ends, and there is no --run")
+    if found.deploy is None and found.no_wait:
+        _CELL.error("--no-wait says how to deploy, and there is no --deploy")
     return CellArguments(
         found.named or found.name,
         None if found.run is None else dict(found.run),
@@ -179,6 +185,7 @@ def cell_arguments(line: str) -> CellArguments:
         found.explain,
         found.deploy,
         found.deployment,
+        not found.no_wait,
         found.scripts or None,
         found.help,
     )

@@ -29,6 +29,8 @@ __all__ = ["Magic"]
 
 #: How long one question for events waits, so that an interrupt and the end are noticed.
 _LOOK_S = 1.0
+#: How long a cell waits for what it has deployed.
+_DEPLOY_S = 600.0
 
 
 class Magic:
@@ -64,7 +66,9 @@ class Magic:
         SiddhiAppError
             The app is wrong; the message shows each place.
         NotebookError
-            The first line is wrong.
+            The first line is wrong, or the kernel was interrupted while the app was being deployed.
+        ClusterError
+            It cannot be deployed, or does not run.
         """
         asked = cell_arguments(line)
         if asked.help:
@@ -90,6 +94,8 @@ class Magic:
             deployment = cluster.deploy(app)
             self._deployed = deployment.name
             self._bind(asked.deployment, deployment)
+            if asked.wait:
+                _wait(deployment, asked.deployment)
             _show(deployment)
 
     def _bind(self, variable: str, value: Any) -> None:
@@ -154,6 +160,27 @@ class Magic:
                 for event in page.events:
                     _print(event)
         return None
+
+
+def _wait(deployment: Any, variable: str) -> None:
+    """Return when an app runs; a line tells meanwhile how far it is.
+
+    Raises
+    ------
+    QueryFailedError
+        A group has failed; says why.
+    DeploymentTimeoutError
+        It does not run after ten minutes; says what each group is doing.
+    NotebookError
+        The kernel was interrupted: the cells behind do not run on what is not there yet.
+    """
+    try:
+        deployment.wait(timeout_s=_DEPLOY_S)
+    except KeyboardInterrupt:
+        raise NotebookError(
+            f"interrupted while '{deployment.name}' is being deployed; that goes on",
+            hint=f"{variable}.wait() waits again, {variable}.undeploy() takes it back",
+        ) from None
 
 
 def _only(apps: list[str]) -> str:

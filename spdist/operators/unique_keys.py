@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 from spdist.errors import SiddhiTypeError
 from spdist.functions.numbers import text_of
 from spdist.language.ast import Expression, FunctionCall
-from spdist.language.catalog import Catalog
+from spdist.language.catalog import Catalog, WindowResolver
 from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import Row, WindowSetting
 from spdist.operators.parameters import Parameter
 
-__all__ = ["KEY", "KeyOf", "key_arguments", "key_of", "key_only", "object_of", "resolve_keys"]
+__all__ = ["KEY", "KeyOf", "key_arguments", "key_of", "key_only", "keys_of", "object_of"]
 
 _TYPES = frozenset(Type) - {Type.OBJECT}
 #: The first parameter of most windows of the family.
@@ -25,12 +25,15 @@ KEY = Parameter("unique.key", _TYPES, "either")
 KeyOf: TypeAlias = Callable[[int, Row], Any]
 
 
-def resolve_keys(types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> None:
-    """Check the arguments of a window that takes any number of keys, and nothing else."""
-    if not types or not set(types) <= _TYPES:
-        raise SiddhiTypeError(
-            "it takes keys of any type but object", hint="it is written as unique:ever(key[, key, …])"
-        )
+def keys_of(window: str) -> WindowResolver:
+    """Return the resolver of a window that takes any number of keys, and nothing else."""
+
+    def resolve(types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> None:
+        if not types or not set(types) <= _TYPES:
+            hint = f"it is written as {window}(key[, key, …])"
+            raise SiddhiTypeError("it takes keys of any type but object", hint=hint)
+
+    return resolve
 
 
 def key_only(title: str, call: FunctionCall, scope: Scope, catalog: Catalog) -> MakeArguments:

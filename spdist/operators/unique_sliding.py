@@ -9,7 +9,7 @@ from spdist.extension import window
 from spdist.functions.objects import concurrent_order
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
-from spdist.operators.unique_keys import KEY, key_arguments, key_of, key_only, resolve_keys
+from spdist.operators.unique_keys import KEY, key_arguments, key_of, key_only, keys_of
 
 __all__ = ["UniqueEverWindow", "UniqueFirstWindow", "UniqueLengthWindow", "UniqueTimeWindow"]
 
@@ -55,7 +55,7 @@ class _ByKey(Window):
         self.held, self._order = state, []
 
 
-@window("unique:ever", resolve_keys)
+@window("unique:ever", keys_of("unique:ever"))
 class UniqueEverWindow(_ByKey):
     """Keep the latest event of each key for ever; a new one expires the one before.
 
@@ -81,7 +81,7 @@ class UniqueEverWindow(_ByKey):
         self.emit(chunk)
 
 
-@window("unique:first", resolve_keys)
+@window("unique:first", keys_of("unique:first"))
 class UniqueFirstWindow(_ByKey):
     """Let only the first event of each key pass, and keep it for ever.
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import pytest
 from pygments.lexers import load_lexer_from_file
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
-from spdist.language.lexer import SiddhiLexer, coloured_html, coloured_lines
+from spdist.language.lexer import SiddhiLexer, coloured_html, coloured_line, coloured_lines, styled_line
 from spdist.language.tokens import keywords, tokens
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -117,3 +119,12 @@ def test_each_coloured_line_is_complete() -> None:
         found = coloured_lines(text)
         assert len(found) == len(text.removesuffix("\n").split("\n"))
         assert all(line.count("<span") == line.count("</span>") for line in found)
+
+
+@pytest.mark.parametrize(
+    "line", ["from S#window.time(5 sec)[a <'&'] select <b> insert into O; -- x", "@sink(type='log", "", "\x00 é `a b`"]
+)
+def test_a_line_in_colours_is_that_line(line: str) -> None:
+    assert re.sub(r"\x1b\[\d*m", "", coloured_line(line)) == line
+    assert unescape(re.sub(r"<[^>]*>", "", styled_line(line))) == line
+    assert not line or "\x1b[" in coloured_line(line) or line.startswith("\x00")

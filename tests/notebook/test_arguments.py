@@ -13,9 +13,9 @@ from spdist.notebook.namespace import cluster_in, text_variable, value_of
 
 def test_a_line_with_everything() -> None:
     line = "Shop --run Orders=frame Prices --until 60000 --result out --plan --explain"
-    line += " --deploy here --deployment it --scripts"
+    line += " --deploy here --deployment it --no-wait --scripts"
     expected = CellArguments(
-        "Shop", {"Orders": "frame", "Prices": "Prices"}, 60_000, "out", True, True, "here", "it", True
+        "Shop", {"Orders": "frame", "Prices": "Prices"}, 60_000, "out", True, True, "here", "it", False, True
     )
     assert cell_arguments(line) == expected
     assert cell_arguments("") == CellArguments()
@@ -48,6 +48,7 @@ def test_the_end_of_a_run(text: str, ms: int) -> None:
         ("--run S=a.b", "'a.b' is no name of a variable", "--help"),
         ("--run S --until soon", "'soon' is no time", "--help"),
         ("--until 5", "there is no --run", "--help"),
+        ("--no-wait", "there is no --deploy", "--help"),
         ("A --name B", "two names, 'A' and 'B'", "--help"),
         ("'open", "no closing quotation", "--help"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from jupyter_client.manager import start_new_kernel
 
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
+from spdist.errors import StateError
 from spdist.look import JSON_MIME
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
 
@@ -32,29 +34,39 @@ class Done:
     """What came of a cell: its status, what it printed or raised, and the forms of what it showed."""
 
     status: str
-    text: str
+    raw: str
     shown: list[dict[str, str]]
+    #: what was shown and changed later, in order
+    updates: list[dict[str, str]]
+
+    @property
+    def text(self) -> str:
+        return _ANSI.sub("", self.raw)
 
 
 class Kernel:
     def __init__(self, client: BlockingKernelClient) -> None:
         self._client = client
 
-    def run(self, code: str) -> Done:
+    def run(self, code: str, meanwhile: Callable[[dict[str, Any]], None] = lambda shown: None) -> Done:
         printed: list[str] = []
         shown: list[dict[str, str]] = []
+        updates: list[dict[str, str]] = []
 
         def keep(message: dict[str, Any]) -> None:
             content = message["content"]
+            if content.get("transient"):
+                updates.append(content["data"])
             if message["msg_type"] == "stream":
                 printed.append(content["text"])
             elif message["msg_type"] in ("display_data", "execute_result"):
                 shown.append(content["data"])
+                meanwhile(content["data"])
             elif message["msg_type"] == "error":
                 printed.extend(content["traceback"])
 
         reply = self._client.execute_interactive(code, output_hook=keep, timeout=60)
-        return Done(reply["content"]["status"], _ANSI.sub("", "".join(printed)), shown)
+        return Done(reply["content"]["status"], "".join(printed), shown, updates)
 
     def complete(self, code: str) -> list[dict[str, Any]]:
         reply = self._client.complete(code, reply=True, timeout=60)
@@ -81,12 +93,17 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 @pytest.fixture(scope="module")
-def cluster(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
+def spark() -> FakeSpark:
+    return FakeSpark()
+
+
+@pytest.fixture(scope="module")
+def cluster(kernel: Kernel, spark: FakeSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
     """A manager with a worker whose groups need no Spark, and the kernel's variable ``cluster``."""
     home = tmp_path_factory.mktemp("home")
     manager = Manager(manager_config(home))
     manager.start()
-    worker = Worker(worker_config(home, [manager.url]), launcher=FakeSpark())
+    worker = Worker(worker_config(home, [manager.url]), launcher=spark)
     worker.start()
     assert kernel.run(f"cluster = spdist.connect({manager.url!r})").status == "ok"
     yield manager
@@ -111,6 +128,8 @@ def test_all_errors_are_shown_with_carets_in_the_lines_of_the_cell_and_the_cell_
     assert "(line 3, column 8)\nfrom S[b > 1] select c insert into Out;\n       ^" in done.text
     assert "(line 3, column 22)" in done.text
     assert "Traceback" not in done.text
+    assert "\x1b[35mfrom\x1b[0m S[b > " in done.raw, "the line is in colours of the theme"
+    assert "\x1b[31m^\x1b[0m" in done.raw
     assert kernel.run("broken").status == "error", "nothing is kept of it"
 
 
@@ -133,6 +152,23 @@ def test_a_run_on_variables_keeps_and_shows_its_results(kernel: Kernel) -> None:
     assert (wrong.status, "Did you mean 'recorded'?" in wrong.text, wrong.shown) == ("error", True, [])
 
 
+def test_a_long_run_shows_a_bar_in_one_output_that_is_updated(kernel: Kernel) -> None:
+    kernel.run("import spdist.progress\nspdist.progress._FIRST_S = spdist.progress._EVERY_S = 0.0")
+    kernel.run("many = [(n, ('attic', 20.0)) for n in range(5000)]")
+    kernel.run("plain = Cold_Rooms.replace(\"@sink(type='embedded', topic='ColdRooms.Alerts')\", '')")
+    run = "quiet = spdist.run(plain, {'Readings': many}, progress=False)"
+    silent = kernel.run(run)
+    assert (silent.shown, silent.text) == ([], "")
+    done = kernel.run(run.replace(", progress=False", ""))
+    kernel.run("spdist.progress._FIRST_S = 1.0")
+    first, *later = done.updates
+    assert first["text/plain"].startswith("2,000 of 5,000 events, ")
+    assert "width:40.0%" in first["text/html"]
+    assert "5,000 events in " in later[-1]["text/plain"]
+    assert (len(done.shown), done.text) == (1, "")
+    assert kernel.run("spdist.run(plain, {'Readings': many});").updates == []
+
+
 def test_plan_and_explain_are_shown(kernel: Kernel) -> None:
     done = kernel.run(f"%%siddhi rooms --plan --explain --scripts\n{APP}")
     assert [sorted(form) for form in done.shown[1:]] == [[JSON_MIME, "text/html", "text/plain"]] * 2
@@ -150,7 +186,7 @@ def test_an_app_is_deployed_fed_and_followed(kernel: Kernel, cluster: Manager, e
     eventually(cluster.leads, "it leads")
     done = kernel.run(f"%%siddhi rooms --deploy\n{APP.replace('Cold Rooms', 'ColdRooms')}")
     assert done.status == "ok", done.text
-    assert kernel.run("deployment").shown[0]["text/plain"].startswith("ColdRooms (version 1)")
+    assert "ColdRooms (version 1): RUNNING" in done.shown[-1]["text/plain"], "the cell has waited"
     assert kernel.run("deployment.feed('Readings').send(recorded)").status == "ok"
     frame = kernel.run("tailed = %siddhi tail Readings -n 1\ntailed")
     assert frame.status == "ok", frame.text
@@ -164,6 +200,43 @@ def test_an_app_is_deployed_fed_and_followed(kernel: Kernel, cluster: Manager, e
     assert "manager-1" in kernel.run("%siddhi status").shown[0]["text/plain"]
     unknown = kernel.run("%siddhi tail Alerts --app Nothing")
     assert (unknown.status, "Nothing" in unknown.text) == ("error", True)
+
+
+def test_a_cell_waits_for_what_it_deploys_and_can_be_interrupted(
+    kernel: Kernel, cluster: Manager, spark: FakeSpark, eventually: Callable[..., Any]
+) -> None:
+    eventually(cluster.leads, "it leads")
+    pid = int(kernel.run("import os; print(os.getpid())").text)
+
+    def interrupt(shown: dict[str, Any]) -> None:
+        if "Slow: 0 of 1" in shown["text/plain"]:  # the line that says how far it is
+            os.kill(pid, signal.SIGINT)
+
+    def deploy(name: str, more: str = "") -> Done:
+        return kernel.run(f"%%siddhi rooms --deploy {more}\n{APP.replace('Cold Rooms', name)}", interrupt)
+
+    spark.ready.clear()
+    try:
+        done = deploy("Slow")
+        assert done.status == "error"
+        assert done.text.splitlines() == [
+            "NotebookError [SP0800]: interrupted while 'Slow' is being deployed; that goes on",
+            "Hint: deployment.wait() waits again, deployment.undeploy() takes it back",
+        ]
+        done = deploy("Slower", "--no-wait")
+        assert (done.status, kernel.run("print(deployment.name)").text.strip()) == ("ok", "Slower")
+        assert "RUNNING" not in done.shown[-1]["text/plain"]
+    finally:
+        spark.ready.set()
+    assert kernel.run("deployment.wait().undeploy()").status == "ok"
+    spark.problem = StateError("the disk is full")
+    try:
+        done = deploy("Broken")
+    finally:
+        spark.problem = None
+    assert done.status == "error"
+    assert "app Broken has failed" in done.text
+    assert "the disk is full" in done.text
 
 
 def test_lists_and_checks_and_help(kernel: Kernel) -> None:

@@ -23,7 +23,7 @@ def virtual() -> dict[str, Any]:
 
 
 def test_the_data_is_the_recorded_month(virtual: dict[str, Any]) -> None:
-    departures, events = virtual["departures"], virtual["events"]
+    departures, events = virtual["departures"], virtual["result"].events["Departures"]
     assert len(departures) == len(events) == 27_004
     assert departures["delay"].notna().sum() == 26_483
     local = departures["timestamp"].dt.tz_convert("America/New_York")
@@ -36,6 +36,15 @@ def test_the_data_is_the_recorded_month(virtual: dict[str, Any]) -> None:
 def test_the_month_has_enough_alerts_and_not_too_many(virtual: dict[str, Any]) -> None:
     assert 100 < len(virtual["expected"]) < 500
     assert {row[0] for _, row in virtual["expected"]} > {"EV", "9E", "B6"}
+
+
+def test_an_alert_is_explained_by_departures_of_its_carrier() -> None:
+    why = run_cells("quickstart", stop="cluster-text", days=4)["why"]
+    assert why.minimal
+    assert {one.stream for one in why.causes} == {"Departures"}
+    assert {one.row[0] for one in why.causes} == {why.event.row[0]}
+    assert len(why.causes) >= 10, "only from ten flights on there is an average"
+    assert [one.kind for one in why.intervals] == ["absence"]
 
 
 def test_the_app_has_three_groups_which_share_their_work_in_three_ways(virtual: dict[str, Any]) -> None:
@@ -61,6 +70,6 @@ def test_the_whole_notebook_with_other_parameters(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     outputs = {cell.id: cell.get("outputs", []) for cell in nbformat.read(target, as_version=4).cells}
     assert "alerts are equal to those of the virtual run" in str(outputs["compare"])
-    for drawn in ("plan", "deploy", "placement"):
+    for drawn in ("plan", "why", "deploy", "placement"):
         assert any("text/html" in output.get("data", {}) for output in outputs[drawn]), drawn
     assert any("image/png" in output.get("data", {}) for output in outputs["plot"])

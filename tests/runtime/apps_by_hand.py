@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from spdist.engine.source import control_record
 from spdist.language.types import Schema
 from spdist.planning.levels import levels
 from spdist.planning.topology import Assignment
+from spdist.runtime.commanded import commanded
 from spdist.runtime.kafka_inputs import KafkaReads, reads_before
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.topics import ensure_topics
 from spdist.transports.base import Record, Repeats
+from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, answers_topic, commands_topic, text_row
 from spdist.transports.log import LogTransport
 from spdist.transports.payload import Events, Payload
 from spdist.transports.undone import Undone
@@ -84,7 +87,7 @@ class App:
 
     def deploy(self, text: str, shards: int = 1) -> None:
         """Run `text` from now on, in so many shards."""
-        self.assignments = {one.name: one for one in plan_text(text, shards=shards).assignments()}
+        self.assignments = {one.name: commanded(one) for one in plan_text(text, shards=shards).assignments()}
         ensure_topics(self.topics, list(self.assignments.values()))
         self.start(*self.assignments)
 
@@ -129,6 +132,15 @@ class App:
         value = Payload(schema).encode(Events.of(list(events)))
         self.topics.append([Record(topic, 0, value, len(events), "feed", self._fed)])
         self._fed += len(events)
+
+    def ask(self, name: str, query: str, tick: int) -> list[list[Any]]:
+        """Put a query on demand to a group, run a batch of it at the time `tick`, and return the rows of the answer."""
+        asked = Payload(SCHEMAS[COMMANDS]).encode(Events.of([(0, text_row({"id": tick, "query": query}))]))
+        self.topics.append([Record(commands_topic(name), 0, asked, 1)])
+        self.groups[name].run(tick)
+        answers = (json.loads(text) for (text,) in self.rows(answers_topic(name), SCHEMAS[ANSWERS]))
+        found: list[list[Any]] = next(one["rows"] for one in answers if one["id"] == tick)
+        return found
 
     def rows(self, topic: str, schema: Schema) -> list[tuple[Any, ...]]:
         """Return what a reader sees who drops repeats by their ids."""

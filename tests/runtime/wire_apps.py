@@ -57,4 +57,6 @@ def five_groups(count: int) -> Wired:
 def quickstart(days: int) -> Wired:
     """What the notebook runs: the first days of its month."""
     ran = run_cells("quickstart", "cluster", days=days)
-    return Wired(ran["text"], "Departures", ran["events"], ran["end"], "Alerts", ran["expected"])
+    return Wired(
+        ran["text"], "Departures", list(ran["result"].events["Departures"]), ran["end"], "Alerts", list(ran["expected"])
+    )
