@@ -180,6 +180,13 @@ def test_the_example_of_the_readme_prints_what_it_says(capsys: pytest.CaptureFix
     assert second.startswith("Cold")
 
 
+def test_the_pictures_of_the_readme_are_there_and_all_are_shown() -> None:
+    shown = set(re.findall(r"!\[[^]]*\]\(([^)]+\.png)\)", (ROOT / "README.md").read_text()))
+    there = {str(path.relative_to(ROOT)): path.stat().st_size for path in (ROOT / "docs").rglob("*.png")}
+    assert shown == set(there)
+    assert {name: size for name, size in there.items() if size > 150_000} == {}
+
+
 def test_the_readme_names_what_is_there() -> None:
     text = (ROOT / "README.md").read_text()
     for folder in re.findall(r"^\| `([a-z/]+/)`", text, flags=re.MULTILINE):

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from spdist.engine.contents import Contents
 from spdist.engine.evidence import TONES
+from spdist.engine.recorded import written_streams
 from spdist.engine.stepping import Moment, Stepper
 from spdist.errors import SpdistError
 from spdist.history import clock_text
@@ -233,7 +234,7 @@ class DebugPanel(Panel[DebugView]):
 
         self._play = ipywidgets.Button(description="Play", layout=ipywidgets.Layout(width="auto"))
         self._play.on_click(lambda _: self.play() if self._stop.is_set() else self._stop.set())
-        outputs = [stream for stream in self.stepper.log.checked.streams if not stream.startswith("!")]
+        outputs = [stream for stream in written_streams(self.stepper.log.checked) if not stream.startswith("!")]
         target = ipywidgets.Dropdown(options=outputs, layout=ipywidgets.Layout(width="auto"))
         speed = ipywidgets.FloatLogSlider(value=self._speed, min=-1, max=3, description="steps/s", readout_format=".1f")
         speed.observe(lambda change: setattr(self, "_speed", _valid(change["new"])), "value")

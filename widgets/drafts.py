@@ -85,7 +85,9 @@ def annotated_html(draft: Draft) -> str:
         rows += [_message(error, _carets(error, plain[number - 1])) for error in placed.get(number, ())]
         last = number
     body = "\n".join(rows)
-    return f'<div class="highlight"><pre style="margin:0;overflow-x:auto">{body}</pre></div>'
+    # Notebooks break lines anywhere, and carets stood under other characters then.
+    style = "margin:0;overflow-x:auto;white-space:pre;word-break:normal"
+    return f'<div class="highlight"><pre style="{style}">{body}</pre></div>'
 
 
 def _shown(count: int, placed: Iterable[int]) -> list[int]:
@@ -106,7 +108,7 @@ def _carets(error: SiddhiAppError, line: str) -> str:
 
 
 def _message(error: SiddhiAppError, carets: str) -> str:
-    told = error.message + (f" Hint: {error.hint}" if error.hint else "")
+    told = f"{error.message.removesuffix('.')}. Hint: {error.hint}" if error.hint else error.message
     return f'<span style="white-space:pre-wrap{state_style("FAILED")}">{carets}{escape(told)}</span>'
 
 

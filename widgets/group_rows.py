@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spdist.cluster.overview import GroupStatus
     from widgets.watch import ClusterView
 
-__all__ = ["ORDERS", "GroupRow", "charts_html", "group_rows"]
+__all__ = ["ORDERS", "GroupRow", "charts_html", "group_rows", "unbroken"]
 
 #: Figure → colour, and title with its unit.
 _CURVES = {
@@ -78,7 +78,7 @@ class GroupRow:
         batches = [duration_text(self.figures.batch_ms(share)) for share in (0.5, 0.99)]
         state = [bytes_text(self.metric("stateBytes")), f"{rows:,.0f} rows" if rows else ""]
         return (
-            *(_unbroken(self.group.name), self.group.state, _unbroken(self.group.worker or "-")),
+            *(unbroken(self.group.name), self.group.state, unbroken(self.group.worker or "-")),
             Markup(f'<div style="max-width:24em">{escape(self.group.reason)}</div>' if self.group.reason else ""),
             self._drawn("in_per_s", _rate(last.in_per_s)),
             self._drawn("out_per_s", _rate(last.out_per_s)),
@@ -86,8 +86,8 @@ class GroupRow:
             self._drawn("batch_ms", f"p50 {batches[0]}, p99 {batches[1]}" if batches[0] else ""),
             self._drawn("state_bytes", ", ".join(filter(None, state))),
             *(_count(self.metric(name)) for name in ("eventsIn", "eventsOut")),
-            *(_unbroken(time_text(self.metric("clock"))), bytes_text(self.metric("memoryBytes"))),
-            _unbroken(time_text(self.metric("lastRevision"))),
+            *(unbroken(time_text(self.metric("clock"))), bytes_text(self.metric("memoryBytes"))),
+            unbroken(time_text(self.metric("lastRevision"))),
         )
 
     def curve(self, figure: str) -> Curve:
@@ -98,9 +98,9 @@ class GroupRow:
         """Return a figure with its curve below it; only what is told where there is no curve."""
         curve = self.curve(figure)
         if len(curve.samples) < 2:
-            return told
+            return unbroken(told) if figure == "batch_ms" else told
         # As wide as the curve: notebooks let pictures shrink to nothing.
-        return Markup(f'<div style="min-width:96px">{_unbroken(told or "–")}{sparkline(curve, self.at_s)}</div>')
+        return Markup(f'<div style="min-width:96px">{unbroken(told or "–")}{sparkline(curve, self.at_s)}</div>')
 
 
 _WORST_FIRST = ("FAILED", "UNREACHABLE", "WAITING", "DEPLOYING", "RUNNING")
@@ -138,7 +138,7 @@ def charts_html(row: GroupRow) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;gap:10px 24px">{"".join(drawn)}</div>'
 
 
-def _unbroken(text: str) -> Markup:
+def unbroken(text: str) -> Markup:
     """Return a text that stays on one line."""
     return Markup(f'<div style="white-space:nowrap">{escape(text)}</div>' if text else "")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.look import table_html, table_text, time_text
+from widgets.group_rows import unbroken
 from widgets.panel import ClusterPanel
 from widgets.watch import Cluster
 
@@ -48,7 +49,7 @@ class JournalPanel(ClusterPanel[Entries]):
 
     def html_of(self, view: Entries) -> str:
         """Return a table."""
-        return table_html(_COLUMNS, _rows(view))
+        return table_html(_COLUMNS, [(*map(unbroken, row), message) for *row, message in _rows(view)])
 
 
 def _rows(view: Entries) -> list[tuple[str, ...]]:

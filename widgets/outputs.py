@@ -2,9 +2,10 @@
 
 A panel has two outputs in its cell. The first is the widget, where somebody sits in front of the notebook. The second
 is its **still form**, HTML and text, which is brought up to date under its display id, so that a saved notebook, by
-hand or by papermill, has what the panel said last. Of the two only one is seen: a style in the still form hides it as
-long as the widget is on the page, and hides the words "model not found", which JupyterLab puts in place of a widget
-whose kernel is gone.
+hand or by papermill, has what the panel said last. JupyterLab forgets display ids when its page is loaded again: our
+extension there (``labextension/``) copies what the widget shows into the still form each time a notebook is saved. Of
+the two only one is seen: a style in the still form hides it as long as the widget is on the page, and hides the words
+"model not found", which JupyterLab puts in place of a widget whose kernel is gone.
 """
 
 from __future__ import annotations

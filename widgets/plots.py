@@ -67,7 +67,8 @@ def chart(curve: Curve, now_s: float, marks: Sequence[tuple[str, float]] = ()) -
     """
     (width, height), left, above = _LARGE, 52.0, 18.0
     top, span_s = max([_top(curve), *(value for _, value in marks)]), _span_s(curve, now_s)
-    across = "".join(_mark(name, value, top, _LARGE) for name, value in marks)
+    # Names stand apart from one another, however near their values are.
+    across = "".join(_mark(name, value, top, width - 2 - 30 * at) for at, (name, value) in enumerate(reversed(marks)))
     return Markup(
         f'<svg width="{width + left + 8:.0f}" height="{height + above + 16:.0f}" style="{_WHOLE}">'
         f"<title>{escape(curve.title)}</title>{_text(left, 11, curve.title, bold=True)}"
@@ -136,12 +137,12 @@ def _base(width: float, y: float) -> str:
     return f'<path d="M0 {y:.1f}H{width:.1f}" stroke="currentColor" stroke-opacity="0.25"/>'
 
 
-def _mark(name: str, value: float, top: float, size: tuple[float, float]) -> str:
-    width, height = size
+def _mark(name: str, value: float, top: float, end: float) -> str:
+    width, height = _LARGE
     y = height * (1 - value / top)
     return (
         f'<path d="M0 {y:.1f}H{width:.1f}" stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="3 3"/>'
-        f"{_text(width - 2, y - 2 if y > 12 else y + 10, name, 'end')}"
+        f"{_text(end, y - 2 if y > 12 else y + 10, name, 'end')}"
     )
 
 
@@ -154,6 +155,8 @@ def _text(x: float, y: float, text: str, anchor: str = "start", *, bold: bool = 
 
 
 def _number(value: float) -> str:
+    if value >= 1e6:  # more digits have no room beside a chart
+        return f"{value / 1e6:,.1f} M"
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 

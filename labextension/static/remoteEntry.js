@@ -1,5 +1,7 @@
 /*
  * Colours SiddhiQL in JupyterLab: .siddhi files, cells that begin with %%siddhi, and texts of apps in Python cells.
+ * And saves with a notebook what its panels show: their still forms (see widgets/outputs.py) are brought up to date
+ * under display ids, which JupyterLab forgets when the page is loaded again.
  *
  * This is a federated extension as JupyterLab loads it: a container with `init` and `get`. It is written by hand and
  * needs no build: whatever it uses it takes out of the modules that JupyterLab shares.
@@ -185,6 +187,40 @@
     return state.Prec.highest(plugin); // the marks of higher precedence are the inner ones, and their colours count
   }
 
+  // --- panels: each time a notebook is saved, the still form of a panel becomes what its widget shows
+
+  const MARK = /spdist-still-(\w+)">/;
+
+  const panels = {
+    id: `${NAME}:panels`,
+    description: 'Saves with a notebook what its panels show.',
+    autoStart: true,
+    activate: app => {
+      app.docRegistry.addWidgetExtension('Notebook', {
+        createNew: (notebook, context) => {
+          const save = (_, state) => state === 'started' && keepPanels(notebook);
+          context.saveState.connect(save);
+          return { isDisposed: false, dispose: () => context.saveState.disconnect(save) };
+        }
+      });
+    }
+  };
+
+  function keepPanels(notebook) {
+    for (const { model } of notebook.content.widgets) {
+      for (let at = 0; at < (model.outputs?.length ?? 0); at++) {
+        const output = model.outputs.get(at);
+        const html = [output.data['text/html'] ?? ''].flat().join('');
+        const mark = MARK.exec(html);
+        const shown = mark && notebook.node.querySelector(`.spdist-live-${mark[1]} > :last-child .widget-html-content`);
+        if (!shown) continue;
+        const now = `${html.slice(0, mark.index + mark[0].length)}${shown.innerHTML}</div>`;
+        // The text is that of before: better none.
+        if (now !== html) output.setData({ data: { 'text/html': now } });
+      }
+    }
+  }
+
   // --- the container
 
   let shared = {};
@@ -209,7 +245,7 @@
         view: await load('@codemirror/view'),
         highlight: await load('@lezer/highlight')
       };
-      return () => ({ __esModule: true, default: plugin(modules) });
+      return () => ({ __esModule: true, default: [plugin(modules), panels] });
     }
   };
 })();

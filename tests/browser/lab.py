@@ -1,4 +1,4 @@
-"""A real JupyterLab in a real browser, for scripts and tests that look at pages: needs playwright and a Chromium."""
+"""A real JupyterLab in a real browser, for tests that look at pages: needs playwright and a Chromium."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,10 @@ ROOT = Path(__file__).parents[2]
 #: Chromium in a container: no sandbox, and nothing that asks for the network.
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 ]
+#: How long a page may take for anything, ms: machines of continuous integration are slow.
+TIMEOUT_MS = 90_000
 #: The words of a cell's editor as a page shows them, each with its colour and weight.
 WORDS = """cell => {
     const found = [], texts = document.createTreeWalker(cell.querySelector('.cm-content'), NodeFilter.SHOW_TEXT);
@@ -35,13 +37,21 @@ WORDS = """cell => {
     }
     return found;
 }"""
+#: Whether all code cells have run, or how the first one failed that is not meant to.
+ALL_RAN = r"""() => {
+    const cells = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell')];
+    const failed = cells.find(cell => cell.querySelector('[data-mime-type="application/vnd.jupyter.error"]'));
+    const ran = cell => /\d/.test(cell.querySelector('.jp-InputPrompt').textContent);
+    return (failed && failed.innerText) || cells.every(ran);
+}"""
 
 
 @contextmanager
-def running_lab(home: Path, *, timeout_s: float = 120.0) -> Iterator[str]:
+def running_lab(home: Path, *, environment: Mapping[str, str] | None = None, timeout_s: float = 120.0) -> Iterator[str]:
     """Run JupyterLab on the folder `home`, on a free port of 127.0.0.1; yield its address, token included.
 
-    Its settings are its own, and it sees the lab extension of this checkout, also where none is installed.
+    Its settings are its own, and it sees the lab extension of this checkout, also where none is installed. Kernels see
+    this checkout and what `environment` adds.
     """
     token, port = secrets.token_hex(16), _free_port()
     share = home / ".share"
@@ -55,12 +65,19 @@ def running_lab(home: Path, *, timeout_s: float = 120.0) -> Iterator[str]:
     quiet.parent.mkdir(parents=True, exist_ok=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
     paths = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
-    environment = {**os.environ, **own, "JUPYTER_PATH": str(share), "PYTHONPATH": paths}
+    ours = {**os.environ, **own, "JUPYTER_PATH": str(share), "PYTHONPATH": paths, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    ours |= environment or {}
     options = ["--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", f"--port={port}"]
-    options += ["--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
+    options += [
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+        "--LabApp.expose_app_in_browser=True",
+    ]
     with (home / ".lab.log").open("wb") as log:
         command = [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={home}"]
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env={**os.environ, **own, **ours, **(environment or {})}
+        )
         try:
             _await_answer(f"http://127.0.0.1:{port}/api?token={token}", process, home / ".lab.log", timeout_s)
             yield f"http://127.0.0.1:{port}/lab?token={token}"
@@ -92,21 +109,24 @@ def _await_answer(url: str, process: subprocess.Popen[bytes], log: Path, timeout
         pace.wait(0.1)
 
 
-@contextmanager
-def browser_page(width: int = 1200, height: int = 1000, *, dark: bool = False) -> Iterator[Any]:
-    """Yield a page of a browser; ``page.problems`` lists what its console called errors.
+def chromium() -> str | None:
+    """Return the program of a Chromium: that of ``SPDIST_CHROMIUM``, or of the system; None where there is none."""
+    named = os.environ.get("SPDIST_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-    Chromium is the one of ``SPDIST_CHROMIUM``, of the system, or playwright's own.
-    """
+
+@contextmanager
+def browser_page(width: int = 1200, height: int = 1400) -> Iterator[Any]:
+    """Yield a page of a browser; ``page.problems`` lists what its console called errors."""
     from playwright.sync_api import sync_playwright
 
-    program = os.environ.get("SPDIST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS, timeout=120_000)
+        page = browser.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(TIMEOUT_MS)
         page.problems = []
         page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("pageerror", lambda error: page.problems.append(f"{error}: {error.stack}"))
         yield page
         browser.close()
 
@@ -119,12 +139,45 @@ def write_notebook(path: Path, cells: Sequence[str]) -> None:
 
 
 def open_file(page: Any, lab: str, name: str) -> None:
-    """Open a file of the lab's folder and wait until an editor shows it."""
-    page.goto(lab.replace("/lab?", f"/lab/tree/{name}?"))
-    page.wait_for_selector(".jp-MainAreaWidget .cm-content .cm-line", timeout=120_000)
+    """Open a file of the lab's folder, and nothing that was open before, and wait until an editor shows it."""
+    page.goto(lab.replace("/lab?", f"/lab/tree/{name}?reset&"))
+    page.wait_for_selector(".jp-MainAreaWidget .cm-content .cm-line:visible")
+    page.wait_for_function("window.jupyterapp?.shell.currentWidget")
+    page.evaluate("jupyterapp.shell.collapseLeft()")
 
 
 def colours(page: Any, cell: int = 0) -> dict[str, str]:
     """Return the colour of each word of a cell's editor, or of a file's; a text in quotes counts as one, too."""
     editors = page.query_selector_all(".jp-MainAreaWidget .cm-editor")
     return dict(editors[cell].evaluate(WORDS))
+
+
+def command(page: Any, name: str, **arguments: Any) -> None:
+    """Run a command of JupyterLab's, as its menus do."""
+    page.evaluate("([name, given]) => jupyterapp.commands.execute(name, given)", [name, arguments])
+
+
+def run_all(page: Any) -> None:
+    """Run all cells, and wait until they have; one that fails is an error, unless it is tagged ``raises-exception``."""
+    page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
+    command(page, "notebook:run-all-cells")
+    ran = page.wait_for_function(ALL_RAN).json_value()
+    assert ran is True, ran
+
+
+def save(page: Any, file: Path) -> str:
+    """Save the notebook that is open, and return what is in its file then."""
+    before = file.stat().st_mtime_ns
+    command(page, "docmanager:save")
+    assert file.stat().st_mtime_ns > before, "it was not saved"
+    return file.read_text()
+
+
+def live_panels(page: Any) -> Any:
+    """Return the panels that are alive on the page, in their order."""
+    return page.locator(".jp-Notebook [class*=spdist-live-]")
+
+
+def still_panels(page: Any) -> Any:
+    """Return the still forms on the page, seen or not, in their order."""
+    return page.locator(".jp-Notebook div[class^=spdist-still-]")

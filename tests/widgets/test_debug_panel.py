@@ -76,6 +76,7 @@ def test_the_buttons_do_what_the_methods_do(panel: DebugPanel, eventually: Calla
     back.click()
     eventually(at(3), "one step was taken back")
     eventually(lambda: slider.value == 3, "the slider follows")
+    assert set(target.options) <= {query.target for query in panel.stepper.log.checked.queries}, "what can come out"
     target.value = "Alerts"
     run_to.click()
     eventually(at(7), "something came out on Alerts")

@@ -33,7 +33,7 @@ def test_it_shows_what_has_happened_the_newest_first(client: ClusterClient, even
     assert all(part in deployed for part in ("manager-1", "Trades", "admin", "Trades is deployed (version 1"))
     assert deployed.startswith("20")
     assert lines.index(deployed) < next(n for n, line in enumerate(lines) if " elected " in line)
-    assert ">app-deployed</td>" in panel.to_html()
+    assert ">app-deployed</div></td>" in panel.to_html(), "it stays on one line"
 
 
 def test_it_shows_only_what_is_wanted(client: ClusterClient, eventually: Eventually) -> None:

@@ -38,6 +38,17 @@ def test_nothing_is_drawn_of_nothing() -> None:
         ElementTree.fromstring(svg)
 
 
+def test_the_names_of_marks_stand_apart() -> None:
+    svg = chart(Curve([(0.0, 100.0)], "red", "batch time"), 60.0, [("p50", 499.0), ("p99", 500.0)])
+    ends = [float(x) for x in re.findall(r'<text x="([\d.]+)"[^>]*>p\d\d<', svg)]
+    assert abs(ends[0] - ends[1]) >= 25
+
+
+def test_large_numbers_have_room_beside_a_chart() -> None:
+    svg = chart(Curve([(0.0, 0.0), (60.0, 1_037_712.0)], "grey", "state, bytes"), 60.0)
+    assert ">1.0 M</text>" in svg
+
+
 def test_a_chart_tells_its_scale_and_marks() -> None:
     svg = chart(Curve([(0.0, 100.0), (300.0, 400.0)], "red", "batch <time>"), 300.0, [("p99", 500.0)])
     texts = [element.text for element in ElementTree.fromstring(svg).iter("text")]
