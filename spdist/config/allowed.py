@@ -16,13 +16,15 @@ from typing import Protocol
 
 from spdist.config.datasources import Datasource, Pool
 from spdist.config.kinds import Secret
-from spdist.config.sections import Files, Secrets, StatePersistence, Transports
+from spdist.config.sections import Files, Secrets, Spark, StatePersistence, Transports
 from spdist.errors import ConfigError
 
-__all__ = ["PRIVATE_SUFFIX", "SECRET", "Allowed", "NamedDatabase", "NotAllowed", "allowed_of"]
+__all__ = ["PRIVATE_SUFFIX", "SECRET", "SPARK_FORMATS", "Allowed", "NamedDatabase", "NotAllowed", "allowed_of"]
 
 #: How an app refers to a secret.
 SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_.\-]*)\}")
+#: The formats of Spark that apps may read and write where ``spark.formats`` names none: files, and a clock.
+SPARK_FORMATS = ("csv", "json", "orc", "parquet", "rate", "text", "xml")
 #: Ends the name of a file with passwords, for other processes of the node.
 PRIVATE_SUFFIX = ".spdist-private.json"
 #: What spdist keeps among the files of users: ledgers of file sinks, and its temporary directories.
@@ -71,6 +73,9 @@ class Sections(Protocol):
     @property
     def datasources(self) -> Mapping[str, Datasource]: ...
 
+    @property
+    def spark(self) -> Spark: ...
+
 
 class NotAllowed(ValueError):
     """An app refers to what it may not, or to what is not there; the text ends the sentence "'option' of …".
@@ -104,6 +109,8 @@ class Allowed:
         ``wso2.datasources``, by name and by JNDI name.
     tables : tuple of str
         Tables of databases that are spdist's own, besides those whose names begin with ``spdist_``.
+    formats : tuple of str
+        The formats of Spark that apps may read and write.
     private : str
         The file of `for_tasks` in which the secrets and passwords are, where they are not here.
     """
@@ -113,6 +120,7 @@ class Allowed:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
     private: str = ""
 
     # ------------------------------------------------------------------------------------------------------- secrets
@@ -213,4 +221,5 @@ def allowed_of(settings: Sections) -> Allowed:
         secrets=settings.secrets.by_name,
         datasources=settings.datasources,
         tables=(settings.state_persistence.table,),
+        formats=settings.spark.formats or SPARK_FORMATS,
     )

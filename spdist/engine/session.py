@@ -30,7 +30,7 @@ from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.datasources import Datasource
 from spdist.config.sections import Files, Log, Script, Secrets, Spark, StatePersistence, Transports
 from spdist.engine.forks import Forks
-from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
+from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars, package_jars, package_settings
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
@@ -105,6 +105,8 @@ _QUIET = (
     "org.apache.spark.sql.execution.streaming.ResolveWriteToStream",
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
+    # A micro-batch that takes longer than its interval.
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
     # It does not find the classes of jars that a session got later, for figures that nobody looks at.
     "org.apache.spark.sql.execution.ui.SQLAppStatusListener",
 )
@@ -259,6 +261,7 @@ class SparkHost:
                 raise EngineError("this process already has a Spark session", hint="stop it, or use another process")
             find_java("Spark")
             logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection
+            logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what we raise in a batch comes back
             _remove_abandoned(Path(tempfile.gettempdir()))
             self._scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
             try:
@@ -337,9 +340,13 @@ class SparkHost:
         }
         # Real-time mode reads results of tasks in threads that do not know of jars that were added later.
         known = cached_kafka_jars()
-        if known:
-            settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, known))
+        packages = package_jars(config.packages)
+        if known or packages:
+            settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, (*known, *packages)))
+        settings |= package_settings(config.packages)
         master = config.master or f"local[{config.cores}]"
+        if packages and not master.startswith("local["):
+            settings["spark.jars"] = ",".join(map(str, packages))  # for executors
         self._streams_kafka = bool(known)
         self._has_kafka = bool(known) and master.startswith("local[")  # executors get what is added
         if _elsewhere(master):

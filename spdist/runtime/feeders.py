@@ -39,6 +39,8 @@ from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from spdist.config.sections import Auth
     from spdist.engine.session import SparkHost
 
@@ -68,6 +70,8 @@ class Surroundings:
         The secrets and files that apps may refer to.
     limits : Limits
         What those who connect to HTTP sources may take.
+    session : callable, optional
+        Returns the Spark session, where there is one.
     """
 
     transport: Transport
@@ -75,6 +79,7 @@ class Surroundings:
     users: Callable[[], Logins | None] = lambda: None
     allowed: Allowed = field(default_factory=Allowed)
     limits: Limits = field(default_factory=Limits)
+    session: Callable[[], SparkSession] | None = None
 
 
 class Feeder(Protocol):
@@ -135,7 +140,8 @@ class Door:
         self.instance = assignment.name
         self.stream = assigned.stream
         self.options = options_of(annotation, assigned.stream, around.allowed)
-        schema = checked.streams[assigned.stream]
+        self.annotation = annotation
+        self.schema = schema = checked.streams[assigned.stream]
         mapping = next(iter(annotation.nested("map")), None)
         setting = MapSetting(assigned.stream, schema, mapping, _size_limit(self.options))
         #: How large a payload may be, bytes.
@@ -290,7 +296,7 @@ def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: Sp
         return Logins({one.username: one.password.reveal() for one in known}) if known else None
 
     limits = limits_of(getattr(config, "listener", None))
-    around = Surroundings(transport, host.log_directory, users, host.allowed, limits)
+    around = Surroundings(transport, host.log_directory, users, host.allowed, limits, lambda: host.session)
     return tuple(Feeders(one, around, scripts=config.script.python_enabled) for one in assignments)
 
 
@@ -311,7 +317,8 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
 
         return HttpFeeder(door, around.users, around.limits)
     further = f".{number}" if number else ""
-    position = around.positions / f"{quote(f'{door.inlet.topic}.{door.instance}{further}', safe=' ')}.position.json"
+    name = quote(f"{door.inlet.topic}.{door.instance}{further}", safe=" ")
+    position = around.positions / f"{name}.position.json"
     if kind == "file":
         from spdist.runtime.feed_file import FileFeeder
 
@@ -324,6 +331,10 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
         from spdist.runtime.feed_in_memory import InMemoryFeeder
 
         return InMemoryFeeder(door, position)
+    if kind == "spark":
+        from spdist.runtime.feed_spark import SparkFeeder
+
+        return SparkFeeder(door, around.positions / f"{name}.spark", around.session)
     raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")
 
 
