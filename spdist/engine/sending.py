@@ -27,6 +27,7 @@ def open_outlets(
     state_directory: str,
     stop_flag: StopFlag,
     allowed: Allowed,
+    group: str = "",
 ) -> Outlets:
     """Return the outlets of a group instance.
 
@@ -44,6 +45,8 @@ def open_outlets(
         Of the query: it says when nobody is to wait any more.
     allowed : Allowed
         The secrets and files that the app may refer to.
+    group : str
+        Name of the instance's group.
     """
     note = Path(state_directory) / _NAME
 
@@ -56,7 +59,7 @@ def open_outlets(
 
     waiting(None)
     stopped = stop_flag.waits_no_more
-    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed))
+    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed, group))
 
 
 def why_waiting(state_directory: str | Path) -> str | None:

@@ -171,6 +171,7 @@ class _Kept:
                 shard.state_directory,
                 self._stop_flag,
                 self.settings.allowed,
+                shard.assignment.group,
             )
         return self._outlets[producer]
 

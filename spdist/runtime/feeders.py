@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from spdist.config.sections import Auth
     from spdist.engine.session import SparkHost
+    from spdist.runtime.spark_writer import SparkWriter
 
 __all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
 
@@ -216,6 +217,8 @@ class Feeders:
         Where it is.
     scripts : bool
         Whether the app may define functions in Python.
+    writers : sequence of SparkWriter
+        What writes for its sinks through Spark.
 
     Raises
     ------
@@ -223,7 +226,15 @@ class Feeders:
         An option is missing or wrong; shows where.
     """
 
-    def __init__(self, assignment: Assignment, around: Surroundings, *, scripts: bool = False) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        around: Surroundings,
+        *,
+        scripts: bool = False,
+        writers: Sequence[SparkWriter] = (),
+    ) -> None:
+        self._writers = tuple(writers)
         self._feeders: list[Feeder] = []
         self._doors: list[Door] = []
         self._lock = threading.Lock()
@@ -255,8 +266,8 @@ class Feeders:
         """Begin to receive; raises SpdistError where one of them cannot, and then none does."""
         with self._lock:
             try:
-                for feeder in self._feeders:
-                    feeder.start()
+                for one in (*self._writers, *self._feeders):
+                    one.start()
             except BaseException:
                 self._stop()
                 raise
@@ -266,10 +277,16 @@ class Feeders:
         with self._lock:
             self._stop()
 
+    def finish(self, timeout_s: float) -> None:
+        """Write what the sinks have put out, after `stop` and after the end of the query."""
+        until = time.monotonic() + timeout_s
+        for writer in self._writers:
+            writer.finish(until)
+
     @property
     def problem(self) -> str | None:
-        """Why nothing comes in from one of them at the moment; None where all is well."""
-        return next((feeder.problem for feeder in self._feeders if feeder.problem), None)
+        """Why nothing comes in from one of them, or goes out, at the moment; None where all is well."""
+        return next((one.problem for one in (*self._feeders, *self._writers) if one.problem), None)
 
     @property
     def rejected(self) -> Counter[str]:
@@ -280,12 +297,14 @@ class Feeders:
         return counted
 
     def _stop(self) -> None:
-        for feeder in self._feeders:
-            feeder.stop()
+        for one in (*self._feeders, *self._writers):
+            one.stop()
 
 
 def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
     """Return what brings in the events of the users' sources of some instances, not yet started."""
+    from spdist.runtime.spark_writer import spark_writers
+
     config = host.config
 
     @cache
@@ -297,7 +316,10 @@ def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: Sp
 
     limits = limits_of(getattr(config, "listener", None))
     around = Surroundings(transport, host.log_directory, users, host.allowed, limits, lambda: host.session)
-    return tuple(Feeders(one, around, scripts=config.script.python_enabled) for one in assignments)
+    scripts = config.script.python_enabled
+    return tuple(
+        Feeders(one, around, scripts=scripts, writers=spark_writers(one, transport, host)) for one in assignments
+    )
 
 
 def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:

@@ -138,12 +138,15 @@ class SparkSinkOptions:
         ``append``, or ``overwrite`` where each batch replaces what was there.
     id, time : str
         Columns for the ids and the timestamps of events; empty for none.
+    partitions : tuple of str
+        Columns by whose values files lie in directories.
     """
 
     connector: SparkConnector
     mode: str
     id: str
     time: str
+    partitions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, read: Options, annotation: ast.Annotation, schema: Schema) -> SparkSinkOptions:
@@ -156,7 +159,7 @@ class SparkSinkOptions:
         schema : Schema
             The attributes of the stream.
         """
-        known = ("type", "format", "path", "mode", "id", "time", "on.error")
+        known = ("type", "format", "path", "mode", "id", "time", "partition.by", "on.error")
         connector = SparkConnector.of(read, annotation, known)
         if annotation.nested("distribution"):
             raise read.wrong("type", "cannot be 'spark' with a @distribution", "write several sinks")
@@ -169,7 +172,11 @@ class SparkSinkOptions:
             if name.lower() in taken:
                 raise read.wrong(key, f"names the column '{name}', which there is already", "choose another name")
             taken |= {name.lower()} if name else set()
-        return cls(connector, read.choice("mode", "append", ("append", "overwrite")), *added)
+        by = tuple(name.strip() for name in read.text("partition.by").split(",") if name.strip())
+        if strangers := [name for name in by if name.lower() not in taken]:
+            hint = f"The columns are {', '.join((*schema.names, *filter(None, added)))}."
+            raise read.wrong("partition.by", f"names the column '{strangers[0]}', which there is not", hint)
+        return cls(connector, read.choice("mode", "append", ("append", "overwrite")), *added, by)
 
 
 def _format(read: Options) -> str:

@@ -118,6 +118,9 @@ def test_a_sink_may_have_columns_for_ids_and_times(tmp_path: Path) -> None:
     assert found.connector.options == {"compression": "zstd"}
     with pytest.raises(AppValidationError, match="names the column 'K', which there is already"):
         sink(tmp_path, "format='parquet', path='out', id='K'")
+    assert sink(tmp_path, "format='parquet', path='out', time='day', partition.by='k, day'").partitions == ("k", "day")
+    with pytest.raises(AppValidationError, match="names the column 'day', which there is not"):
+        sink(tmp_path, "format='parquet', path='out', partition.by='day'")
     with pytest.raises(AppValidationError, match="'mode' of the @sink of stream 'S' cannot be 'ignore'"):
         sink(tmp_path, "format='parquet', path='out', mode='ignore'")
 
