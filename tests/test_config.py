@@ -160,6 +160,7 @@ def test_a_bad_list_of_managers_is_named() -> None:
         ("cluster.config: {groupId: a, groupId: b}", "stands here a second time"),
         ("cluster.config: {strategyConfig: {datasource: X}}", "datasource is 'X', but wso2.datasources has: none"),
         ("spark: {driverMemory: much}", "an amount of memory such as 512m or 2g, not 'much'"),
+        ("spark: {packages: [delta-spark]}", "Maven coordinates such as io.delta:delta-spark"),
         ("transports: {default: pulsar}", "transports.default must be log or kafka or nats, not 'pulsar'"),
         ("transports: {default: kafka}", "transports.default is kafka, but transports.kafka.bootstrapServers is mis"),
         ("transports: {default: nats}", "transports.default is nats, but transports.nats.urls is missing"),
@@ -290,6 +291,12 @@ def test_directories_of_apps(load: Load, tmp_path: Path) -> None:
     assert load("siddhi.files: {directories: 'a, /b'}").files.directories == (tmp_path / "a", Path("/b"))
     override = {"SPDIST__FILES__DIRECTORIES": "/c,/d"}
     assert load("siddhi.files: {directories: [a]}", override).files.directories == (Path("/c"), Path("/d"))
+
+
+def test_formats_of_spark_are_those_that_are_listed(load: Load) -> None:
+    assert allowed_of(load()).formats == ("csv", "json", "orc", "parquet", "rate", "text", "xml")
+    assert allowed_of(load("spark: {formats: [delta, rate]}")).formats == ("delta", "rate")
+    assert load("spark: {packages: ['a.b:c_2.13:1.0']}").spark.packages == ("a.b:c_2.13:1.0",)
 
 
 @pytest.mark.parametrize("listed", [".", "..", "siddhi-app-persistence", "topics", "/"])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
@@ -88,7 +89,7 @@ class ConnectorSink:
             if connector.format == _DELTA:
                 writer = writer.option("txnAppId", batch.writer).option("txnVersion", str(batch.number))
             writer.save(None if connector.path is None else str(connector.path))
-        except (PySparkException, OSError) as error:
+        except (PySparkException, Py4JError, OSError) as error:
             why = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise TransportError(f"Spark's '{connector.format}' does not write: {why.strip()}") from error
 

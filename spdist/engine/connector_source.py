@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -117,7 +118,7 @@ class ConnectorSource:
         """
         try:
             found = self._frame()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             if any(code in str(error) for code in _NOTHING_YET):
                 return f"{self._named()} has nothing to read yet"
             raise TransportError(f"{self._named()} cannot be read: {_first_line(error)}") from error
@@ -128,7 +129,7 @@ class ConnectorSource:
         writer = writer.option("checkpointLocation", str(self._directory / "checkpoint"))
         try:
             self._query = writer.trigger(processingTime=f"{self._options.interval_ms} milliseconds").start()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise TransportError(f"{self._named()} does not start: {_first_line(error)}") from error
         self._begun()
         return None

@@ -32,6 +32,8 @@ _CONNECTOR_SETTINGS = {
     "delta-spark": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Of the log of a table: 50 tasks for each look at it take seconds on a few cores.
+        "spark.databricks.delta.snapshotPartitions": "2",
     },
 }
 

@@ -56,8 +56,17 @@ def options(root: Path, **more: str) -> SparkSinkOptions:
     return SparkSinkOptions.of(read, written, SCHEMA)
 
 
+@pytest.fixture
+def groups() -> Iterator[list[GroupRuntime]]:
+    """What a test puts here is ended with it."""
+    started: list[GroupRuntime] = []
+    yield started
+    for one in started:
+        one.kill()
+
+
 def test_a_group_writes_each_event_once_whether_it_is_stopped_or_killed(
-    host: SparkHost, eventually: Eventually
+    host: SparkHost, groups: list[GroupRuntime], eventually: Eventually
 ) -> None:
     out = host.config.files.directories[0] / "totals"
     log = LogTransport(host.log_directory)
@@ -66,6 +75,7 @@ def test_a_group_writes_each_event_once_whether_it_is_stopped_or_killed(
 
     def start() -> GroupRuntime:
         group = GroupRuntime(prepare(APP, allowed=host.allowed), host, "worker")
+        groups.append(group)
         group.start()
         assert group.wait(60), group.status()
         return group

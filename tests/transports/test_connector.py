@@ -8,12 +8,14 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import SPARK_FORMATS, Allowed
+from spdist.engine.local import run
 from spdist.errors import AppValidationError, SiddhiAppError
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.language.types import Schema
+from spdist.planning.groups import plan
 from spdist.planning.whole import whole
 from spdist.runtime.sinks import check_sinks
 from spdist.transports.connector import SparkSinkOptions, SparkSourceOptions
@@ -131,3 +133,24 @@ def test_a_wrong_sink_is_said_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(AppValidationError, match="lies outside") as failed:
         check_sinks(assignment, Allowed((tmp_path,), formats=SPARK_FORMATS))
     assert "path='/etc'" in str(failed.value)
+
+
+APP = """@app:name('T')
+@source(type='spark', format='parquet', path='in', time='at') define stream S (k string, n long);
+@sink(type='spark', format='parquet', path='out') define stream Out (k string, n long);
+@dist(execGroup='a') from S select k, sum(n) as n group by k insert into Out;
+@dist(execGroup='b') from S[n > 1] select k, n insert into Big;
+"""
+
+
+def test_in_virtual_time_such_streams_are_fed_like_any() -> None:
+    assert run(APP, {"S": [(1, ("a", 1)), (2, ("a", 2))]})["Out"] == [(1, ("a", 1)), (2, ("a", 3))]
+
+
+def test_a_source_that_several_groups_read_is_received_once() -> None:
+    groups = plan(parse(APP)).groups
+    receiving = [group for group in groups if any(one.user_source for one in group.inputs)]
+    assert [group.receiver for group in receiving] == [True]
+    texts = [instance.text for group in groups for instance in group.instances if "@source" in instance.text]
+    assert len(texts) == 1
+    assert "type='spark'" in texts[0]
