@@ -293,12 +293,6 @@ def test_directories_of_apps(load: Load, tmp_path: Path) -> None:
     assert load("siddhi.files: {directories: [a]}", override).files.directories == (Path("/c"), Path("/d"))
 
 
-def test_formats_of_spark_are_those_that_are_listed(load: Load) -> None:
-    assert allowed_of(load()).formats == ("csv", "json", "orc", "parquet", "rate", "text", "xml")
-    assert allowed_of(load("spark: {formats: [delta, rate]}")).formats == ("delta", "rate")
-    assert load("spark: {packages: ['a.b:c_2.13:1.0']}").spark.packages == ("a.b:c_2.13:1.0",)
-
-
 @pytest.mark.parametrize("listed", [".", "..", "siddhi-app-persistence", "topics", "/"])
 def test_what_spdist_keeps_is_out_of_reach_whatever_is_listed(load: Load, tmp_path: Path, listed: str) -> None:
     allowed = allowed_of(load(f"siddhi.files: {{directories: {listed}}}\ntransports: {{log: {{directory: topics}}}}"))

@@ -7,7 +7,6 @@ appended again after a failure is known to have been appended.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +16,8 @@ from spdist.runtime.feeders import Door, Looping, Position
 from spdist.transports.connector import SparkSourceOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spdist.engine.connector_source import ConnectorBatch
+    from spdist.engine.session import SparkHost
 
 __all__ = ["SparkFeeder"]
 
@@ -40,8 +38,8 @@ class SparkFeeder(Looping):
     directory : Path
         Below which it remembers what it has read: of each connector for itself, so that another format or path is read
         from its beginning.
-    session : callable
-        Returns the Spark session.
+    host : SparkHost, optional
+        With the Spark session.
 
     Raises
     ------
@@ -53,9 +51,9 @@ class SparkFeeder(Looping):
     Spark's checkpoint and one micro-batch, on the disk.
     """
 
-    def __init__(self, door: Door, directory: Path, session: Callable[[], SparkSession] | None) -> None:
+    def __init__(self, door: Door, directory: Path, host: SparkHost | None) -> None:
         super().__init__(f"the @source of stream '{door.stream}'")
-        if session is None:
+        if host is None:
             raise EngineError("a source of type 'spark' needs a Spark session", hint="run the app on Spark")
         from spdist.engine.connector_source import ConnectorSource
 
@@ -66,7 +64,7 @@ class SparkFeeder(Looping):
         self._producer = ""
         self._waits: str | None = None
         self._source = ConnectorSource(
-            session(), door.options, self._options, door.schema, self._directory, self._append
+            host.session, door.options, self._options, door.schema, self._directory, self._append
         )
 
     def _begin(self) -> None:

@@ -39,8 +39,6 @@ from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spdist.config.sections import Auth
     from spdist.engine.session import SparkHost
     from spdist.runtime.spark_writer import SparkWriter
@@ -71,8 +69,8 @@ class Surroundings:
         The secrets and files that apps may refer to.
     limits : Limits
         What those who connect to HTTP sources may take.
-    session : callable, optional
-        Returns the Spark session, where there is one.
+    host : SparkHost, optional
+        With the Spark session, where there is one; it runs.
     """
 
     transport: Transport
@@ -80,7 +78,7 @@ class Surroundings:
     users: Callable[[], Logins | None] = lambda: None
     allowed: Allowed = field(default_factory=Allowed)
     limits: Limits = field(default_factory=Limits)
-    session: Callable[[], SparkSession] | None = None
+    host: SparkHost | None = None
 
 
 class Feeder(Protocol):
@@ -315,7 +313,7 @@ def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: Sp
         return Logins({one.username: one.password.reveal() for one in known}) if known else None
 
     limits = limits_of(getattr(config, "listener", None))
-    around = Surroundings(transport, host.log_directory, users, host.allowed, limits, lambda: host.session)
+    around = Surroundings(transport, host.log_directory, users, host.allowed, limits, host)
     scripts = config.script.python_enabled
     return tuple(
         Feeders(one, around, scripts=scripts, writers=spark_writers(one, transport, host)) for one in assignments
@@ -356,7 +354,7 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
     if kind == "spark":
         from spdist.runtime.feed_spark import SparkFeeder
 
-        return SparkFeeder(door, around.positions / f"{name}.spark", around.session)
+        return SparkFeeder(door, around.positions / f"{name}.spark", around.host)
     raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")
 
 
