@@ -29,24 +29,30 @@ class SparkOutlet:
         Of the embedded topics.
     schemas : mapping of str to Schema
         Attributes of the app's streams.
+
+    State
+    -----
+    The name of each topic that is there.
     """
 
     def __init__(self, group: str, transport: Transport, schemas: Mapping[str, Schema]) -> None:
         self._group = group
         self._transport = transport
         self._schemas = schemas
+        self._topics: dict[str, str] = {}
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Append the events; they cannot be lost when this returns."""
         records = []
-        topics: dict[str, str] = {}
         for one in deliveries:
-            if one.stream not in topics:
-                topics[one.stream] = spark_topic(self._group, one.stream, one.options)
-                self._transport.ensure(topics[one.stream], 1)
+            topic = self._topics.get(one.stream)
+            if topic is None:
+                topic = spark_topic(self._group, one.stream, one.options)
+                self._transport.ensure(topic, 1)
+                self._topics[one.stream] = topic
             events, first = Events.of(one.payload), one.seq << EVENT_BITS
             for count, value in Payload(self._schemas[one.stream]).encode_within(events):
-                records.append(Record(topics[one.stream], 0, value, count, one.producer, first))
+                records.append(Record(topic, 0, value, count, one.producer, first))
                 first += count
         if records:
             self._transport.append(records)
