@@ -28,7 +28,7 @@ _PREFIX = "option."
 #: Spark expands these in paths; what they stand for may lie anywhere.
 _GLOB = re.compile(r"[*?\[\]{}]")
 #: Options of Spark that name other places.
-_PLACES = ("sourcearchivedir",)
+_PLACES = ("sourcearchivedir", "rowvalidationxsdpath")
 #: Options that say what the annotation says already, or what the runtime decides.
 _OURS = {
     "path": "write path='…'",
@@ -211,6 +211,9 @@ def _check_names(read: Options, annotation: ast.Annotation, known: tuple[str, ..
         if name.startswith(_PREFIX):
             if (why := _OURS.get(name.removeprefix(_PREFIX))) is not None:
                 raise read.wrong(name, "cannot be written", why)
+            # With a dot it is a setting of Hadoop, which may name classes and other file systems.
+            if "." in name.removeprefix(_PREFIX) and read.text("format").strip().lower() in FILES:
+                raise read.wrong(name, "cannot be written", "settings of Hadoop belong to the node")
         elif name not in known:
             raise read.wrong(name, "is not known", f"Options of Spark begin with {_PREFIX}: {_PREFIX}{name}='…'")
     mapping = next(iter(annotation.nested("map")), None)

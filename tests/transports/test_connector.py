@@ -73,6 +73,8 @@ def test_another_place_is_another_connector_and_another_pace_is_not(tmp_path: Pa
         ("format='csv', path='in/*'", "is one directory or file"),
         ("format='csv', path='in', option.PATH='/etc'", "cannot be written"),
         ("format='csv', path='in', option.checkpointLocation='/x'", "cannot be written"),
+        ("format='csv', path='in', option.fs.defaultFS='hdfs://h'", "cannot be written"),
+        ("format='xml', path='in', option.rowValidationXSDPath='/etc/x'", "lies outside of the directories"),
         ("format='csv', path='in', option.sourceArchiveDir='/etc'", "lies outside of the directories"),
         ("format='csv', path='in', maxFilesPerTrigger='1'", "'maxfilespertrigger' of the @source"),
         ("format='csv', path='in', option.x='${secret:NONE}'", "names the secret NONE"),
