@@ -160,6 +160,7 @@ def test_a_bad_list_of_managers_is_named() -> None:
         ("cluster.config: {groupId: a, groupId: b}", "stands here a second time"),
         ("cluster.config: {strategyConfig: {datasource: X}}", "datasource is 'X', but wso2.datasources has: none"),
         ("spark: {driverMemory: much}", "an amount of memory such as 512m or 2g, not 'much'"),
+        ("spark: {packages: [delta-spark]}", "Maven coordinates such as io.delta:delta-spark"),
         ("transports: {default: pulsar}", "transports.default must be log or kafka or nats, not 'pulsar'"),
         ("transports: {default: kafka}", "transports.default is kafka, but transports.kafka.bootstrapServers is mis"),
         ("transports: {default: nats}", "transports.default is nats, but transports.nats.urls is missing"),

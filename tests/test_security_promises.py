@@ -36,6 +36,22 @@ def test_the_example_runs_without_settings_and_writes_where_it_says(
     prepare(text.replace("totals.csv", "/tmp/totals.csv"), allowed=allowed_of(load_alone(files=["/tmp"])))
 
 
+def test_the_example_with_spark_runs_and_formats_are_those_that_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chapter = README.partition("## Any Spark connector")[2].partition("\n## ")[0]
+    (text,) = re.findall(r"```sql\n(.*?)```", chapter, re.DOTALL)
+    prepare(text, allowed=allowed_of(load_alone()))
+    with pytest.raises(AppValidationError, match="cannot be 'delta' on this node"):
+        prepare(text.replace("parquet", "delta"), allowed=allowed_of(load_alone()))
+    (settings,) = re.findall(r"```yaml\n(.*?)```", chapter, re.DOTALL)
+    (tmp_path / "deployment.yaml").write_text(settings)
+    config = load_alone(tmp_path / "deployment.yaml")
+    prepare(text.replace("parquet", "delta"), allowed=allowed_of(config))
+    assert config.spark.packages == ("io.delta:delta-spark_4.1_2.13:4.2.0",)
+
+
 def test_the_store_of_the_readme_is_taken_and_its_secret_comes_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     (store,) = re.findall(r"`(@store\(type='rdbms', jdbc\.url=[^`]*)`", README)
     spdist.check(f"{store} define table T (k string);")

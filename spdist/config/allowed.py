@@ -16,13 +16,24 @@ from typing import Protocol
 
 from spdist.config.datasources import Datasource, Pool
 from spdist.config.kinds import Secret
-from spdist.config.sections import Files, Secrets, SiddhiProperties, StatePersistence, Transports
+from spdist.config.sections import Files, Secrets, SiddhiProperties, Spark, StatePersistence, Transports
 from spdist.errors import ConfigError
 
-__all__ = ["PRIVATE_SUFFIX", "SECRET", "Allowed", "NamedDatabase", "NotAllowed", "Sections", "allowed_of"]
+__all__ = [
+    "PRIVATE_SUFFIX",
+    "SECRET",
+    "SPARK_FORMATS",
+    "Allowed",
+    "NamedDatabase",
+    "NotAllowed",
+    "Sections",
+    "allowed_of",
+]
 
 #: How an app refers to a secret.
 SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_.\-]*)\}")
+#: The formats of Spark that apps may read and write where ``spark.formats`` names none: files, and a clock.
+SPARK_FORMATS = ("csv", "json", "orc", "parquet", "rate", "text", "xml")
 #: Ends the name of a file with passwords, for other processes of the node.
 PRIVATE_SUFFIX = ".spdist-private.json"
 #: What spdist keeps among the files of users: ledgers of file sinks, and its temporary directories.
@@ -91,6 +102,11 @@ class Sections(Protocol):
         """The name of this node's shard of them; empty where it has none."""
         ...
 
+    @property
+    def spark(self) -> Spark:
+        """Section ``spark``: the formats of Spark that apps may use; its cores, memory, bounds."""
+        ...
+
 
 class NotAllowed(ValueError):
     """An app refers to what it may not, or to what is not there; the text ends the sentence "'option' of …".
@@ -124,6 +140,8 @@ class Allowed:
         ``wso2.datasources``, by name and by JNDI name.
     tables : tuple of str
         Tables of databases that are spdist's own, besides those whose names begin with ``spdist_``.
+    formats : tuple of str
+        The formats of Spark that apps may read and write.
     private : str
         The file of `for_tasks` in which the secrets and passwords are, where they are not here.
     partition_by_id : bool
@@ -137,6 +155,7 @@ class Allowed:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     datasources: Mapping[str, NamedDatabase] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
     private: str = ""
     partition_by_id: bool = False
     shard_id: str = ""
@@ -241,4 +260,5 @@ def allowed_of(settings: Sections) -> Allowed:
         tables=(settings.state_persistence.table,),
         partition_by_id=settings.properties.partition_by_id,
         shard_id=settings.shard_id,
+        formats=settings.spark.formats or SPARK_FORMATS,
     )

@@ -29,6 +29,7 @@ __all__ = [
     "host",
     "is_host",
     "location",
+    "maven",
     "memory",
     "path",
     "persistence_store",
@@ -42,6 +43,8 @@ __all__ = [
 
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|sec|m|min|h)")
+#: An artifact of a Maven repository.
+_COORDINATE = re.compile(r"[\w.\-]+:[\w.\-]+:[\w.\-]+")
 #: A password within the URL of a database.
 PASSWORD_IN_URL = re.compile(r"//[^/@]*:[^/@]*@|[?&;](password|pwd)=", re.IGNORECASE)
 #: JDBC's name of a database, and SQLAlchemy's dialect and driver for it.
@@ -220,6 +223,13 @@ def _client_properties(reference: Reference, *, plain: bool) -> Secret:
     return Secret(reference.text)
 
 
+def _read_maven(reference: Reference, _: Path) -> str:
+    found = reference.text.strip()
+    if not _COORDINATE.fullmatch(found):
+        raise ValueError("Maven coordinates such as io.delta:delta-spark_2.13:4.0.0")
+    return found
+
+
 text = Kind(_read_text)
 host = Kind(_read_host)
 word = Kind(_read_word)
@@ -231,6 +241,7 @@ path = Kind(_read_path)
 memory = Kind(_read_memory)
 memory_bytes = Kind(_read_bytes)
 roles = Kind(_read_roles)
+maven = Kind(_read_maven)
 
 
 def whole(least: int, most: int) -> Kind:

@@ -21,6 +21,7 @@ from spdist.config.kinds import (
     duration,
     host,
     location,
+    maven,
     memory,
     memory_bytes,
     path,
@@ -304,6 +305,10 @@ class Spark:
     groups, and of those that fit it starts `concurrent_starts` at a time (0: twice `cores`). `master` is empty for
     a Spark of this process's own, with `cores` threads. `mode`: ``auto`` runs apps in real time that are Spark
     Columns between Kafka topics, ``micro-batch`` never, ``real-time`` refuses others.
+
+    `formats` are those that apps may name with ``type='spark'``; without any it is files and ``rate``. `packages` are
+    jars by their Maven coordinates, ``group:artifact:version``, that the session has from its start, such as other
+    connectors; they are fetched once.
     """
 
     cores: int = setting("cores", whole(1, 1024), 2)
@@ -319,6 +324,8 @@ class Spark:
     concurrent_starts: int = setting("concurrentStarts", whole(0, 1000), 0)
     optimize_for: str = setting("optimizeFor", choice("throughput", "start"), "throughput")
     mode: str = setting("mode", choice("auto", "micro-batch", "real-time"), "auto")
+    formats: tuple[str, ...] = values("formats", text)
+    packages: tuple[str, ...] = values("packages", maven)
 
 
 @dataclass(frozen=True, slots=True)

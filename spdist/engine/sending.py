@@ -30,6 +30,7 @@ def open_outlets(
     origin: str,
     stop_flag: StopFlag,
     allowed: Allowed,
+    group: str = "",
 ) -> Outlets:
     """Return the outlets of a group instance.
 
@@ -50,6 +51,8 @@ def open_outlets(
         tells.
     allowed : Allowed
         The secrets and files that the app may refer to.
+    group : str
+        Name of the instance's group.
     """
     note = stop_flag.directory / _PATTERN.replace("*", sha256(producer.encode()).hexdigest()[:16])
 
@@ -62,7 +65,8 @@ def open_outlets(
 
     waiting(None)
     stopped = stop_flag.waits_no_more
-    return Outlets(Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed, origin))
+    around = Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed, origin, group)
+    return Outlets(around)
 
 
 def why_waiting(directory: Path) -> str | None:

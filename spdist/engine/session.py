@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from spdist.config.allowed import Allowed, Sections, allowed_of
 from spdist.config.sections import Log, Script, Spark, StatePersistence, Transports
 from spdist.engine.forks import Forks
-from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars
+from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars, package_jars, package_settings
 from spdist.engine.places import Place, place_of
 from spdist.engine.source import LogDataSource
 from spdist.errors import EngineError
@@ -104,6 +104,8 @@ _QUIET = (
     "org.apache.spark.sql.execution.streaming.ResolveWriteToStream",
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
+    # A micro-batch that takes longer than its interval.
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
     # It does not find the classes of jars that a session got later, for figures that nobody looks at.
     "org.apache.spark.sql.execution.ui.SQLAppStatusListener",
 )
@@ -111,11 +113,6 @@ _QUIET = (
 
 class HostSettings(Sections, Protocol):
     """The sections of a node's settings that matter here; `spdist.config.Config` has them all."""
-
-    @property
-    def spark(self) -> Spark:
-        """Section ``spark``: cores, memory, bounds."""
-        ...
 
     @property
     def script(self) -> Script:
@@ -234,6 +231,7 @@ class SparkHost:
                 raise EngineError("this process already has a Spark session", hint="stop it, or use another process")
             find_java("Spark")
             logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection
+            logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what we raise in a batch comes back
             _remove_abandoned(Path(tempfile.gettempdir()))
             self._scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
             try:
@@ -312,9 +310,13 @@ class SparkHost:
         }
         # Real-time mode reads results of tasks in threads that do not know of jars that were added later.
         known = cached_kafka_jars()
-        if known:
-            settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, known))
+        packages = package_jars(config.packages)
+        if known or packages:
+            settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, (*known, *packages)))
+        settings |= package_settings(config.packages)
         master = config.master or f"local[{config.cores}]"
+        if packages and not master.startswith("local["):
+            settings["spark.jars"] = ",".join(map(str, packages))  # for executors
         self._streams_kafka = bool(known)
         self._has_kafka = bool(known) and master.startswith("local[")  # executors get what is added
         if _elsewhere(master):

@@ -172,6 +172,7 @@ class _Kept:
                 StateStore(shard.state_directory).identity(),
                 self._stop_flag,
                 self.settings.allowed,
+                shard.assignment.group,
             )
         return self._outlets[producer]
 

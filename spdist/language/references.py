@@ -31,6 +31,7 @@ def check_references(names: Names, annotation: ast.Annotation) -> None:
         for element in nested.elements:
             key = (element.key or "").lower()
             may = () if message_part else (key,) if known is None else known
+            may = (*may, key) if "option.*" in may and key.startswith("option.") else may
             told = _wrong(f"'{element.key or own}' of '@{nested.name}'", key, element.value, may)
             if told is not None:
                 names.refuse(AppValidationError, told[0], element.span or nested.span, told[1])

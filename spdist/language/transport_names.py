@@ -25,6 +25,7 @@ _BOTH: Final = (
     "nats",
     "prometheus",
     "rabbitmq",
+    "spark",
     "sqs",
     "tcp",
 )
@@ -74,11 +75,11 @@ MAPPINGS: Final = ("avro", "binary", "csv", "json", "keyvalue", "passThrough", "
 STRATEGIES: Final = ("broadcast", "partitioned", "roundRobin")
 
 #: Options without which a type does nothing.
-NEEDED: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",)}
+NEEDED: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",), "spark": ("format",)}
 #: Options of a sink that may differ from event to event; those of types that are not named here are not known.
-DYNAMIC: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",), "log": ()}
+DYNAMIC: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",), "log": (), "spark": ()}
 #: Types that offer nothing to be deployed beside the app, so that ``dep:`` options mean nothing.
-SERVICES: Final[dict[str, bool]] = {"inMemory": False, "log": False}
+SERVICES: Final[dict[str, bool]] = {"inMemory": False, "log": False, "spark": False}
 
 #: Options that may hold ``${secret:NAME}``, of each type of source, sink or store that is connected. They are used for
 #: logins, and are shown nowhere.
@@ -106,4 +107,6 @@ SECRETS: Final[dict[str, tuple[str, ...]]] = {
     "log": (),
     "nats": ("password", "token", "username"),
     "rdbms": ("password", "username"),
+    # Any option of Spark.
+    "spark": ("option.*",),
 }

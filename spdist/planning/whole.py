@@ -13,11 +13,11 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 __all__ = ["FED", "KAFKA", "SENT", "whole"]
 
 #: The types of sources that feeders read, on the node that runs the app.
-FED = ("file", "http", "inMemory", "nats")
+FED = ("file", "http", "inMemory", "nats", "spark")
 #: The type of sources that Spark's connector reads.
 KAFKA = "kafka"
 #: The types of sinks that are sent.
-SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats")
+SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats", "spark")
 
 
 def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:

@@ -41,6 +41,7 @@ from spdist.transports.rejects import Rejects
 if TYPE_CHECKING:
     from spdist.config.sections import Auth
     from spdist.engine.session import SparkHost
+    from spdist.runtime.spark_writer import SparkWriter
 
 __all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
 
@@ -68,6 +69,8 @@ class Surroundings:
         The secrets and files that apps may refer to.
     limits : Limits
         What those who connect to HTTP sources may take.
+    host : SparkHost, optional
+        With the Spark session, where there is one; it runs.
     """
 
     transport: Transport
@@ -75,6 +78,7 @@ class Surroundings:
     users: Callable[[], Logins | None] = lambda: None
     allowed: Allowed = field(default_factory=Allowed)
     limits: Limits = field(default_factory=Limits)
+    host: SparkHost | None = None
 
 
 class Feeder(Protocol):
@@ -135,7 +139,8 @@ class Door:
         self.instance = assignment.name
         self.stream = assigned.stream
         self.options = options_of(annotation, assigned.stream, around.allowed)
-        schema = checked.streams[assigned.stream]
+        self.annotation = annotation
+        self.schema = schema = checked.streams[assigned.stream]
         mapping = next(iter(annotation.nested("map")), None)
         setting = MapSetting(assigned.stream, schema, mapping, _size_limit(self.options))
         #: How large a payload may be, bytes.
@@ -210,6 +215,8 @@ class Feeders:
         Where it is.
     scripts : bool
         Whether the app may define functions in Python.
+    writers : sequence of SparkWriter
+        What writes for its sinks through Spark.
 
     Raises
     ------
@@ -217,7 +224,15 @@ class Feeders:
         An option is missing or wrong; shows where.
     """
 
-    def __init__(self, assignment: Assignment, around: Surroundings, *, scripts: bool = False) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        around: Surroundings,
+        *,
+        scripts: bool = False,
+        writers: Sequence[SparkWriter] = (),
+    ) -> None:
+        self._writers = tuple(writers)
         self._feeders: list[Feeder] = []
         self._doors: list[Door] = []
         self._lock = threading.Lock()
@@ -249,8 +264,8 @@ class Feeders:
         """Begin to receive; raises SpdistError where one of them cannot, and then none does."""
         with self._lock:
             try:
-                for feeder in self._feeders:
-                    feeder.start()
+                for one in (*self._writers, *self._feeders):
+                    one.start()
             except BaseException:
                 self._stop()
                 raise
@@ -260,10 +275,16 @@ class Feeders:
         with self._lock:
             self._stop()
 
+    def finish(self, timeout_s: float) -> None:
+        """Write what the sinks have put out, after `stop` and after the end of the query."""
+        until = time.monotonic() + timeout_s
+        for writer in self._writers:
+            writer.finish(until)
+
     @property
     def problem(self) -> str | None:
-        """Why nothing comes in from one of them at the moment; None where all is well."""
-        return next((feeder.problem for feeder in self._feeders if feeder.problem), None)
+        """Why nothing comes in from one of them, or goes out, at the moment; None where all is well."""
+        return next((one.problem for one in (*self._feeders, *self._writers) if one.problem), None)
 
     @property
     def rejected(self) -> Counter[str]:
@@ -274,12 +295,14 @@ class Feeders:
         return counted
 
     def _stop(self) -> None:
-        for feeder in self._feeders:
-            feeder.stop()
+        for one in (*self._feeders, *self._writers):
+            one.stop()
 
 
 def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
     """Return what brings in the events of the users' sources of some instances, not yet started."""
+    from spdist.runtime.spark_writer import spark_writers
+
     config = host.config
 
     @cache
@@ -290,8 +313,11 @@ def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: Sp
         return Logins({one.username: one.password.reveal() for one in known}) if known else None
 
     limits = limits_of(getattr(config, "listener", None))
-    around = Surroundings(transport, host.log_directory, users, host.allowed, limits)
-    return tuple(Feeders(one, around, scripts=config.script.python_enabled) for one in assignments)
+    around = Surroundings(transport, host.log_directory, users, host.allowed, limits, host)
+    scripts = config.script.python_enabled
+    return tuple(
+        Feeders(one, around, scripts=scripts, writers=spark_writers(one, transport, host)) for one in assignments
+    )
 
 
 def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
@@ -311,7 +337,8 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
 
         return HttpFeeder(door, around.users, around.limits)
     further = f".{number}" if number else ""
-    position = around.positions / f"{quote(f'{door.inlet.topic}.{door.instance}{further}', safe=' ')}.position.json"
+    name = quote(f"{door.inlet.topic}.{door.instance}{further}", safe=" ")
+    position = around.positions / f"{name}.position.json"
     if kind == "file":
         from spdist.runtime.feed_file import FileFeeder
 
@@ -324,6 +351,10 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
         from spdist.runtime.feed_in_memory import InMemoryFeeder
 
         return InMemoryFeeder(door, position)
+    if kind == "spark":
+        from spdist.runtime.feed_spark import SparkFeeder
+
+        return SparkFeeder(door, around.positions / f"{name}.spark", around.host)
     raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")
 
 

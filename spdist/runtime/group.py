@@ -150,6 +150,8 @@ class GroupRuntime:
         finished = wait_until(lambda: ended() or self._stands() is not None, deadline) and ended()
         self.status()  # for the last counters
         self._end_query()
+        for one in self._feeders:
+            one.finish(max(1.0, deadline - time.monotonic()))
         self._settle("STOPPED")
         return finished
 

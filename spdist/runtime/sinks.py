@@ -8,6 +8,7 @@ from spdist.language import ast
 from spdist.language.parser import parse
 from spdist.mapping.templates import Template
 from spdist.planning.topology import Assignment
+from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.log import LogTransport
 from spdist.transports.options import options_of, written_in
 from spdist.transports.outlets import Surroundings, open_outlet
@@ -36,8 +37,18 @@ def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
     for definition in parse(assignment.text).definitions:
         if isinstance(definition, ast.StreamDefinition):
             for sink in ast.find_annotations(definition.annotations, "sink"):
-                if sink.get("type") in _CONNECTED:
+                if sink.get("type") == "spark":
+                    _check_spark(definition, sink, allowed, assignment.text)
+                elif sink.get("type") in _CONNECTED:
                     _check(definition, sink, Surroundings("", LogTransport("."), {}, allowed=allowed), assignment.text)
+
+
+def _check_spark(stream: ast.StreamDefinition, sink: ast.Annotation, allowed: Allowed, text: str) -> None:
+    try:
+        SparkSinkOptions.of(options_of(sink, stream.name, allowed), sink, stream.schema)
+    except SiddhiAppError as error:
+        error.text = text
+        raise
 
 
 def _check(stream: ast.StreamDefinition, sink: ast.Annotation, around: Surroundings, text: str) -> None:

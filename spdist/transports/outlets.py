@@ -89,6 +89,8 @@ class Surroundings:
         The secrets and files that the app may refer to.
     origin : str
         Name of the state whose outputs are sent: one that begins anew, whose ids do too, has another.
+    group : str
+        The group whose sinks they are.
     """
 
     app: str
@@ -99,6 +101,7 @@ class Surroundings:
     waiting: Callable[[str | None], None] = lambda _why: None
     allowed: Allowed = field(default_factory=Allowed)
     origin: str = ""
+    group: str = ""
 
     def go_on(self) -> None:
         """Raise TransportError where sending is to end."""
@@ -153,6 +156,10 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
         from spdist.transports.outlet_kafka import KafkaOutlet
 
         return KafkaOutlet(options, around)
+    if kind == "spark":
+        from spdist.transports.outlet_spark import SparkOutlet
+
+        return SparkOutlet(around.group, around.transport, around.schemas)
     if kind in ("inMemory", "log", KEPT_ERRORS):
         from spdist.transports.outlet_near import ErrorsOutlet, InMemoryOutlet, LogOutlet
 
@@ -161,7 +168,8 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
 
         return LogOutlet() if kind == "log" else InMemoryOutlet(around.transport)
     raise TransportError(
-        f"a sink of type '{kind}' is not sent from here", hint="it is one of file, http, inMemory, kafka, log, nats"
+        f"a sink of type '{kind}' is not sent from here",
+        hint="it is one of file, http, inMemory, kafka, log, nats, spark",
     )
 
 

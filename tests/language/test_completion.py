@@ -148,7 +148,7 @@ def test_annotations_their_elements_and_what_those_may_be() -> None:
     assert {"source", "dist", "app:name"} <= set(texts("@"))
     assert texts("@app:na") == ["name"]
     assert texts("@dist(") == ["execGroup", "parallel"]
-    assert texts("@source(type='") == ["file", "http", "inMemory", "kafka", "nats"]
+    assert texts("@source(type='") == ["file", "http", "inMemory", "kafka", "nats", "spark"]
     assert texts("@source(type='http', @map(type='j") == ["json"]
     assert texts("@PrimaryKey('b", "') define table T (alpha int, beta int);") == ["beta"]
 

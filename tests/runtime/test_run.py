@@ -10,9 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -145,6 +148,52 @@ define stream In (k string, n long);
 define stream Out (k string, total long);
 from In select k, sum(n) as total group by k insert into Out;
 """
+
+
+TABLES = """@app:name('Tables')
+@source(type='spark', format='parquet', path='in', polling.interval='50', option.maxFilesPerTrigger='1')
+define stream In (k string, n long);
+@sink(type='spark', format='parquet', path='out')
+define stream Out (k string, n long, total long);
+from In select k, n, sum(n) as total group by k insert into Out;
+"""
+
+
+def test_rows_of_spark_are_read_and_written_once_where_the_process_is_killed(run: Run) -> None:
+    files = run.root / "spdist-data" / "files"
+    (files / "in").mkdir(parents=True)
+    (run.root / "app.siddhi").write_text(TABLES)
+
+    def put(number: int) -> None:
+        rows = pa.table({"k": ["a", "b"], "n": [2 * number, 2 * number + 1]})
+        pq.write_table(rows, files / "in" / f".{number}")
+        (files / "in" / f".{number}").rename(files / "in" / f"{number:02d}.parquet")
+
+    def written(count: int) -> list[tuple[str, int, int]]:
+        deadline, pace = time.monotonic() + START_S, threading.Event()
+        while True:
+            there = sorted((files / "out").glob("*.parquet"))
+            rows = [tuple(row.values()) for one in there for row in pq.ParquetFile(one).read().to_pylist()]
+            if len(rows) >= count:
+                return rows
+            assert time.monotonic() < deadline, f"{rows}\n{(run.root / 'run.log').read_text()}"
+            pace.wait(0.1)
+
+    for number in range(10):
+        put(number)
+    run.start()
+    written(2)  # it is in the middle of its work
+    run.kill()
+    for number in range(10, 12):
+        put(number)
+    run.start()
+    rows = written(24)
+    assert run.end(signal.SIGTERM) == 0
+    assert rows == written(24)
+    assert sorted(n for _, n, _ in rows) == list(range(24))
+    for key in ("a", "b"):  # Spark's order is that of files' times, which may be equal
+        own = [(n, total) for k, n, total in rows if k == key]
+        assert [total for _, total in own] == [*accumulate(n for n, _ in own)]
 
 
 @pytest.fixture
