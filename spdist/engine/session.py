@@ -26,7 +26,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spdist.config.allowed import Allowed, Sections, allowed_of
-from spdist.config.sections import Log, Script, Spark, StatePersistence, Transports
+from spdist.config.sections import Log, Script, StatePersistence, Transports
 from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars, package_jars, package_settings
 from spdist.engine.places import Place, place_of
