@@ -14,11 +14,13 @@ from dataclasses import replace
 from spdist.config.kinds import PASSWORD_IN_URL
 from spdist.config.source import Node
 
-__all__ = ["adapted", "add_own_user"]
+__all__ = ["ALONE", "adapted", "add_own_user", "as_server"]
 
 #: ``wso2.carbon.id`` of every node, as WSO2 ships it.
 _SHIPPED_ID = "wso2-sp"
 _DEPLOYMENT = "deployment.config"
+#: ``deployment.config.type`` of a server that has apps of its own.
+ALONE = "default"
 #: Keys of ``deployment.config`` that choose what carries events between groups.
 _KAFKA = ("bootstrapURLs", "zooKeeperConfig", "zooKeeperURLs")
 _NATS = ("natsServerUrl", "clusterId")
@@ -42,6 +44,8 @@ def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
         Is told a sentence for each change that somebody may have to know.
     """
     found = dict(sections)
+    if _text(_mapping(found.get(_DEPLOYMENT)).get("type")) == ALONE:
+        as_server(found)
     for step in (_own_id, _transports, _databases, _one_database):
         step(found, tell)
     return found
@@ -74,6 +78,23 @@ def _own_id(sections: Sections, tell: Tell) -> None:
         own = f"{_SHIPPED_ID}-{host}-{port}"
         sections["wso2.carbon"] = replace(carbon, content={**_mapping(carbon), "id": replace(given, content=own)})
         tell(f"{given.origin}: wso2.carbon.id is {_SHIPPED_ID}, as on every node: this one is {own}")
+
+
+def as_server(sections: Sections) -> None:
+    """Complete the sections of a server, of which WSO2 does not ask how other nodes reach it: where it listens."""
+    section = sections.get(_DEPLOYMENT) or Node({}, "")
+    given = _mapping(section)
+    added: dict[str, Node] = {} if "type" in given else {"type": Node(ALONE, section.origin)}
+    listed = _mapping(sections.get("wso2.transport.http")).get("listenerConfigurations")
+    listeners = [_mapping(one) for one in listed.content] if listed and isinstance(listed.content, list) else []
+    if listed is not None and listeners and not _interface(given):
+        own = next((one for one in listeners if _text(one.get("scheme")) == "https"), listeners[0])
+        host, scheme = own.get("host", Node("", listed.origin)), own.get("scheme", Node("http", listed.origin))
+        # 0: the port at which it listens
+        added["httpsInterface"] = Node(
+            {"host": host, "port": Node("0", listed.origin), "scheme": scheme}, listed.origin
+        )
+    sections[_DEPLOYMENT] = replace(section, content={**given, **added})
 
 
 # ----------------------------------------------------------------------------------------------- between the groups
