@@ -119,6 +119,7 @@ def test_the_shipped_values_are_the_defaults(load: Load, role: str) -> None:
     """What a reader sees in the file is what holds without the line; names and folders are examples."""
     examples = re.compile(
         r"\.(name|displayName|description|directory|directories|location|datasource|firstPasswordFile)$|\[0\]\.|httpsInterface"
+        r"|deployment\.config\.type"  # what kind of node it is
     )
     defaults = {entry.key: entry.value for entry in load().entries if entry.origin == "default"}
     shipped = load_config(ROOT / "conf" / role, environment=NODE)

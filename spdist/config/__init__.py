@@ -172,12 +172,6 @@ def load_config(
     )
     _check(config, role)
     more = [*_unused_listeners(config), *_unheard(config)]
-    if "wso2.artifact.deployment" in given.given and config.deployment.type != ALONE:
-        origin = given.given["wso2.artifact.deployment"].origin
-        more.append(
-            f"{origin}: wso2.artifact.deployment: not used: apps are deployed over REST and kept in the database; "
-            "no folder is scanned, other than by a server"
-        )
     if role == "worker" and not given.chooses_transports:
         more.append(_no_transports(file))
     return replace(config, notes=(*config.notes, *more))

@@ -19,6 +19,7 @@ __all__ = ["ALONE", "adapted", "add_own_user", "as_server"]
 #: ``wso2.carbon.id`` of every node, as WSO2 ships it.
 _SHIPPED_ID = "wso2-sp"
 _DEPLOYMENT = "deployment.config"
+_ARTIFACTS = "wso2.artifact.deployment"
 #: ``deployment.config.type`` of a server that has apps of its own.
 ALONE = "default"
 #: Keys of ``deployment.config`` that choose what carries events between groups.
@@ -46,7 +47,7 @@ def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
     found = dict(sections)
     if _text(_mapping(found.get(_DEPLOYMENT)).get("type")) == ALONE:
         as_server(found)
-    for step in (_own_id, _transports, _databases, _one_database):
+    for step in (_no_directory, _own_id, _transports, _databases, _one_database):
         step(found, tell)
     return found
 
@@ -78,6 +79,14 @@ def _own_id(sections: Sections, tell: Tell) -> None:
         own = f"{_SHIPPED_ID}-{host}-{port}"
         sections["wso2.carbon"] = replace(carbon, content={**_mapping(carbon), "id": replace(given, content=own)})
         tell(f"{given.origin}: wso2.carbon.id is {_SHIPPED_ID}, as on every node: this one is {own}")
+
+
+def _no_directory(sections: Sections, tell: Tell) -> None:
+    """Leave out where apps are as files, unless this is a server."""
+    kind, given = _text(_mapping(sections.get(_DEPLOYMENT)).get("type")), sections.get(_ARTIFACTS)
+    if given is not None and kind not in ("", ALONE):
+        del sections[_ARTIFACTS]
+        tell(f"{given.origin}: {_ARTIFACTS}: not used: apps are deployed over REST and kept in the database")
 
 
 def as_server(sections: Sections) -> None:
