@@ -69,8 +69,7 @@ def others_told(config: Config) -> list[str]:
 def test_shipped_files_load_for_their_role_without_notes(file: str, role: str) -> None:
     config = load_config(ROOT / "conf" / file, role=role, environment=NODE)  # type: ignore[arg-type]
     assert config.notes == ()
-    own = config.deployment.https_interface.password or config.auth.users[0].password
-    assert own.reveal() == NODE["SPDIST_PASSWORD"]
+    assert (config.deployment.https_interface.password or config.auth.users[0].password).reveal() == "s3cret#: 'x"
 
 
 def shown_keys(file: Path) -> set[str]:
