@@ -4,7 +4,7 @@ PYTHON ?=
 VENV := .venv/bin/python
 DEMO := out/quickstart.ipynb
 # These two are processes that run until they are told to stop; the tests of the cluster start them.
-NODES := --ignore=notebooks/manager.ipynb --ignore=notebooks/worker.ipynb
+NODES := --ignore=notebooks/manager.ipynb --ignore=notebooks/worker.ipynb --ignore=notebooks/server.ipynb
 
 # A kernel called `spdist` that another installation registered must not be taken for ours.
 export JUPYTER_PATH := $(CURDIR)/.venv/share/jupyter$(if $(JUPYTER_PATH),:$(JUPYTER_PATH))

@@ -378,6 +378,19 @@ def worker(conf: Conf) -> None:
 
 
 @app.command()
+def server(conf: Conf) -> None:
+    """Run a server, a node with apps of its own and no managers, until it is told to stop (SIGTERM or Ctrl-C)."""
+    from spdist.cluster.process import start_logging
+    from spdist.cluster.server_node import ServerNode
+    from spdist.config import load_config
+
+    with explained(), stop_signal() as stop:
+        config = load_config(conf, role="server")
+        start_logging(config)
+        ServerNode(config).run(stop)
+
+
+@app.command()
 @or_recorded
 def run(
     file: App,

@@ -191,7 +191,7 @@ def test_a_manager_runs_until_it_is_told_to_stop(tmp_path: Path, eventually: Cal
         node.wait()
 
 
-@pytest.mark.parametrize("role", ["manager", "worker"])
+@pytest.mark.parametrize("role", ["manager", "worker", "server"])
 def test_a_node_with_wrong_settings_says_so(role: str, tmp_path: Path) -> None:
     done = run(role, "--conf", str(tmp_path / "none.yaml"))
     assert done.exit_code == 1

@@ -61,6 +61,7 @@ def others_told(config: Config) -> list[str]:
     [
         ("manager/deployment.yaml", "manager"),
         ("worker/deployment.yaml", "worker"),
+        ("server/deployment.yaml", "server"),
         ("local/manager.yaml", "manager"),
         ("local/worker.yaml", "worker"),
     ],
@@ -68,7 +69,7 @@ def others_told(config: Config) -> list[str]:
 def test_shipped_files_load_for_their_role_without_notes(file: str, role: str) -> None:
     config = load_config(ROOT / "conf" / file, role=role, environment=NODE)  # type: ignore[arg-type]
     assert config.notes == ()
-    assert config.deployment.https_interface.password.reveal() == NODE["SPDIST_PASSWORD"]
+    assert (config.deployment.https_interface.password or config.auth.users[0].password).reveal() == "s3cret#: 'x"
 
 
 def shown_keys(file: Path) -> set[str]:
@@ -92,11 +93,11 @@ def shown_keys(file: Path) -> set[str]:
 
 def test_shipped_files_show_every_key_and_no_other() -> None:
     known = {path for section, fields in SECTIONS.values() for path, _ in keys(fields, f"{section}.")}
-    shown = shown_keys(ROOT / "conf/manager/deployment.yaml") | shown_keys(ROOT / "conf/worker/deployment.yaml")
-    assert shown == known
+    files = [ROOT / "conf" / role / "deployment.yaml" for role in ("manager", "worker", "server")]
+    assert set().union(*map(shown_keys, files)) == known
 
 
-@pytest.mark.parametrize("role", ["manager", "worker"])
+@pytest.mark.parametrize("role", ["manager", "worker", "server"])
 def test_every_key_of_the_shipped_files_has_a_comment(role: str) -> None:
     lines = (ROOT / "conf" / role / "deployment.yaml").read_text().splitlines()
     explained: set[str] = set()
@@ -112,11 +113,12 @@ def test_every_key_of_the_shipped_files_has_a_comment(role: str) -> None:
     assert len(explained) > 20
 
 
-@pytest.mark.parametrize("role", ["manager", "worker"])
+@pytest.mark.parametrize("role", ["manager", "worker", "server"])
 def test_the_shipped_values_are_the_defaults(load: Load, role: str) -> None:
-    """What a reader sees in the file is what holds without the line; names and folders are examples."""
+    """What is in the file is what holds without the line; names and folders are examples."""
     examples = re.compile(
-        r"\.(name|displayName|description|directory|directories|location|localDirectory|datasource|firstPasswordFile)$|\[0\]\.|httpsInterface"
+        r"\.(name|displayName|description|localDirectory|director(y|ies)|location|datasource|firstPasswordFile)$"
+        r"|\[0\]\.|httpsInterface|deployment\.config\.type"
     )
     defaults = {entry.key: entry.value for entry in load().entries if entry.origin == "default"}
     shipped = load_config(ROOT / "conf" / role, environment=NODE)
@@ -130,10 +132,7 @@ def test_templates_take_everything_from_the_environment() -> None:
     assert manager.carbon.id == "n1"
     assert manager.datasources["LOCAL_DB"].url == "sqlite:////srv/a b/cluster.db"
     worker = load_config(ROOT / "conf/local/worker.yaml", role="worker", environment=NODE)
-    assert [one.url for one in worker.deployment.resource_managers] == [
-        "http://127.0.0.1:9001",
-        "http://127.0.0.1:9002",
-    ]
+    assert [one.url for one in worker.deployment.resource_managers] == NODE["SPDIST_MANAGERS"].split(", ")
     assert worker.state_persistence.location == Path("/srv/a b/state")
     assert worker.transports.log.directory == manager.transports.log.directory
 
@@ -197,7 +196,7 @@ def test_type_ha_and_a_file_that_is_not_there_are_refused(load: Load, tmp_path: 
     with pytest.raises(ConfigError, match="cannot read"):
         load_config(tmp_path / "none.yaml")
     (tmp_path / "ha.yaml").write_text(LEAST.replace("deployment.config:", "deployment.config:\n  type: ha"))
-    with pytest.raises(ConfigError, match="type must be distributed, not 'ha'"):
+    with pytest.raises(ConfigError, match="type must be distributed or default, not 'ha'"):
         load_config(tmp_path / "ha.yaml", environment={"P": "x"})
 
 

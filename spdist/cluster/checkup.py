@@ -90,7 +90,7 @@ def check_node(config: Config, clock: Clock | None = None) -> list[Finding]:
     Parameters
     ----------
     config : Config
-        Of a manager, if it names a database for the election; else of a worker.
+        Of a manager, if it names a database for the election; else of a worker or server.
     clock : Clock, optional
         This machine's.
 
@@ -110,8 +110,9 @@ def check_node(config: Config, clock: Clock | None = None) -> list[Finding]:
         checks += [
             ("memory", lambda: _memory(config)),
             ("state", lambda: _state(config)),
-            ("managers", lambda: _managers(config)),
         ]
+        if config.deployment.type != "default":
+            checks.append(("managers", lambda: _managers(config)))
     return list(_guarded(checks))
 
 

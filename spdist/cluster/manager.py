@@ -12,7 +12,6 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from spdist.clock import Clock, SystemClock
@@ -21,6 +20,7 @@ from spdist.cluster.access import CALLER, Users
 from spdist.cluster.api import Server, manager_app
 from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.candidate import Candidate
+from spdist.cluster.deployed import Deployed
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.exposition import manager_text
 from spdist.cluster.figures import cluster_figures
@@ -43,7 +43,7 @@ from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderBook
 from spdist.cluster.placement import allocation_algorithm
 from spdist.cluster.planner import Planner, PlannerSettings
-from spdist.cluster.plans import Plans
+from spdist.cluster.plans import Plans, free_name
 from spdist.cluster.process import advertised, kept_log, tell_notes, times_doubt, wait_for_end
 from spdist.cluster.questions import Questions
 from spdist.cluster.registry import Registry
@@ -57,15 +57,14 @@ from spdist.cluster.upkeep import Upkeep
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
-from spdist.errors import ConfigError, ConflictError, NotLeaderError, SiddhiAppError, StoreUnavailableError
-from spdist.planning.change import TopologyChange
+from spdist.errors import ConfigError, ConflictError, NotLeaderError, StoreUnavailableError
 from spdist.planning.limits import AppLimits
 from spdist.planning.origin import newly_read
 from spdist.planning.topology import Topology
 from spdist.transports.listening import Peer
 from spdist.transports.opening import transport_settings
 
-__all__ = ["Manager"]
+__all__ = ["Deployed", "Manager"]
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -73,29 +72,8 @@ T = TypeVar("T")
 _log = logging.getLogger("spdist.cluster.manager")
 #: How long a deployment waits for a server that shall say which topics there are.
 _PATIENCE_MS = 5000
-#: What stands where the name of an app does in WSO2's paths for all of them.
-RESERVED = frozenset({"revisions", "statistics"})
 #: Characters of a text that the manager's own process may read.
 _SHORT = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Deployed:
-    """What has come of a request to deploy.
-
-    Parameters
-    ----------
-    name : str
-        The app's name.
-    created : bool
-        False if it replaced one.
-    change : TopologyChange, optional
-        Then: what becomes of the groups, elements and topics that were running.
-    """
-
-    name: str
-    created: bool
-    change: TopologyChange | None = None
 
 
 class Manager:
@@ -264,9 +242,7 @@ class Manager:
         topology = self._plans.topology(text, new=True)
         # Only for the line that an error names, the manager itself reads a text: none that takes long.
         check_topics(topology, text if len(text) <= _SHORT else "", self._topics)
-        name, assignments = topology.app, topology.assignments()
-        if name in RESERVED:
-            raise SiddhiAppError(f"an app cannot be called {name}: /siddhi-apps/{name} means all apps")
+        name, assignments = free_name(topology.app), topology.assignments()
         before = self._ask(lambda state, now_ms: state.deployments.running(name))
         known = () if before is None else before.assignments
         ends = topic_ends(newly_read(known, assignments) if known else (), self._topics)

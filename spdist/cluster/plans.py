@@ -17,8 +17,10 @@ from spdist.planning.limits import AppLimits
 from spdist.planning.origin import restored_origins
 from spdist.planning.topology import Topology
 
-__all__ = ["Plans", "flow_text", "plan_text"]
+__all__ = ["Plans", "checked_name", "flow_text", "free_name", "plan_text"]
 
+#: What stands where the name of an app does in WSO2's paths for all of them.
+RESERVED = frozenset({"revisions", "statistics"})
 #: Names of apps become names of topics, files and addresses.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _KEPT = 100
@@ -46,16 +48,29 @@ def plan_text(
     from spdist.planning.groups import plan
 
     app = parse(text)
-    if app.name is None:
-        raise SiddhiAppError("the app has no name", hint="begin it with @app:name('MyApp')")
-    if not _NAME.fullmatch(app.name):
-        raise SiddhiAppError(
-            f"the app's name {app.name[:120]!r} cannot name topics and files",
-            hint="use up to 100 letters, digits, '_', '-' and '.', not beginning with '-' or '.'",
-        )
+    checked_name(app.name)
     limits = limits or AppLimits()
     limits.check_elements(app)  # before the work of checking
     return plan(app, check(app, catalog(scripts), text), transport, shards=shards, limits=limits)
+
+
+def checked_name(name: str | None) -> str:
+    """Return the name of an app, which names topics, files and addresses; SiddhiAppError where it cannot."""
+    if name is None:
+        raise SiddhiAppError("the app has no name", hint="begin it with @app:name('MyApp')")
+    if not _NAME.fullmatch(name):
+        raise SiddhiAppError(
+            f"the app's name {name[:120]!r} cannot name topics and files",
+            hint="use up to 100 letters, digits, '_', '-' and '.', not beginning with '-' or '.'",
+        )
+    return name
+
+
+def free_name(name: str) -> str:
+    """Return the name of an app that is to be deployed; SiddhiAppError where it is one of `RESERVED`."""
+    if name in RESERVED:
+        raise SiddhiAppError(f"an app cannot be called {name}: /siddhi-apps/{name} means all apps")
+    return name
 
 
 def flow_text(text: str, scripts: bool | None = None) -> list[dict[str, Any]]:

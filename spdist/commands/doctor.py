@@ -53,7 +53,11 @@ def _of_node(conf: Path) -> list[Finding]:
 
     try:
         config = load_config(conf)
-        role: Literal["manager", "worker"] = "manager" if config.cluster.datasource else "worker"
+        role: Literal["manager", "worker", "server"] = "worker"
+        if config.deployment.type == "default":
+            role = "server"
+        elif config.cluster.datasource:
+            role = "manager"
         config = with_pem_files(load_config(conf, role=role))
     except SpdistError as error:
         return [Finding("settings", Level.FAILED, error.message, error.hint or "")]

@@ -21,6 +21,7 @@ from spdist.config.sections import (
     BUILT_IN_ROLES,
     SECTIONS,
     Accepted,
+    Artifacts,
     Auth,
     Carbon,
     Cluster,
@@ -41,6 +42,7 @@ from spdist.config.sections import (
     User,
 )
 from spdist.config.sorting import Sections, settings_file
+from spdist.config.wso2 import ALONE
 from spdist.errors import ConfigError
 
 __all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config", "with_role_names"]
@@ -62,7 +64,7 @@ class Config:
     path : Path
         The file they come from.
     carbon, http, cluster, deployment, state_persistence, auth, spark, transports, script, secrets, files, \
-    properties, limits, logging, accepted
+    properties, limits, logging, accepted, artifacts
         Its sections; see `spdist.config.sections`.
     datasources : mapping of str to Datasource
         The databases by name.
@@ -89,6 +91,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     logging: Logging = field(default_factory=Logging)
     accepted: Accepted = field(default_factory=Accepted)
+    artifacts: Artifacts = field(default_factory=Artifacts)
     notes: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = field(default=(), repr=False)
 
@@ -132,7 +135,7 @@ class Config:
 def load_config(
     path: str | os.PathLike[str],
     *,
-    role: Literal["manager", "worker"] | None = None,
+    role: Literal["manager", "worker", "server"] | None = None,
     environment: Mapping[str, str] | None = None,
     explaining: bool = False,
 ) -> Config:
@@ -142,7 +145,7 @@ def load_config(
     ----------
     path : str or path
         A ``deployment.yaml``, or a directory that holds one.
-    role : {"manager", "worker"}, optional
+    role : {"manager", "worker", "server"}, optional
         Checks that what this role cannot do without is there.
     environment : mapping of str to str, optional
         Variables for references and overrides (default: those of this process).
@@ -157,6 +160,8 @@ def load_config(
     file = settings_file(path)
     given = Sections(file, os.environ if environment is None else environment)
     given.binder.explaining = explaining
+    if role == "server":
+        given.make_server()
     given.add_own_user()
     parts = given.bind(SECTIONS)
     given.binder.finish()
@@ -204,20 +209,22 @@ def _check(config: Config, role: str | None) -> None:
     ):
         if config.transports.default == name and not given:
             raise ConfigError(f"{config.path}: transports.default is {name}, but transports.{name}.{keys} is missing")
+    _check_type(config, role)
     own = config.deployment.https_interface
     for key, credential in (("username", own.username), ("password", own.password)):
         _need(
             config,
-            bool(credential) or config.has_first_user,
+            bool(credential) or config.has_first_user or config.deployment.type == ALONE,
             f"deployment.config.httpsInterface.{key}",
             "a node",
             _LOGIN,
         )
+    if role in ("manager", "server"):
+        named = config.auth.users or config.has_first_user
+        _need(config, bool(named), "auth.configs.userManager.userStore.users", f"a {role}", _LOGIN)
     if role == "manager":
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")
         _need(config, bool(config.deployment.datasource), "deployment.config.datasource", "a manager")
-        named = config.auth.users or config.has_first_user
-        _need(config, bool(named), "auth.configs.userManager.userStore.users", "a manager", _LOGIN)
     if role == "worker":
         _need(config, bool(config.deployment.resource_managers), "deployment.config.resourceManagers", "a worker")
 
@@ -225,6 +232,22 @@ def _check(config: Config, role: str | None) -> None:
 def _need(config: Config, given: bool, key: str, who: str, hint: str | None = None) -> None:
     if not given:
         raise ConfigError(f"{config.path}: {key} is missing, and {who} cannot do without it", hint=hint)
+
+
+def _check_type(config: Config, role: str | None) -> None:
+    """Check that a node of `role` is started with the settings of one."""
+    server = config.deployment.type == ALONE
+    if role is not None and server != (role == "server"):
+        hint = "start it with `spdist server`" if server else "start it with `spdist manager` or `spdist worker`"
+        raise ConfigError(
+            f"{config.path}: deployment.config.type {config.deployment.type} is not for a {role}", hint=hint
+        )
+    if server and config.transports.default != "log":
+        raise ConfigError(
+            f"{config.path}: transports.default is {config.transports.default}, but a server has no groups between "
+            "which anything were to be carried",
+            hint="leave it out; sources and sinks of apps name their brokers themselves",
+        )
 
 
 def _check_scheme(config: Config) -> None:

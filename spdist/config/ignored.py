@@ -21,7 +21,6 @@ IGNORED: dict[str, str] = {
     # the server
     "wso2.carbon.type": _JVM,
     "wso2.carbon.tenant": _JVM,
-    "wso2.artifact.deployment": "apps are deployed over REST and kept in the database; no folder is scanned",
     "wso2.securevault": "passwords come from ${env:NAME} or ${file:path}",
     "wso2.metrics": _METRICS,
     "wso2.metrics.jdbc": _METRICS,

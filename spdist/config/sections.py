@@ -38,6 +38,7 @@ __all__ = [
     "BUILT_IN_ROLES",
     "SECTIONS",
     "Accepted",
+    "Artifacts",
     "Auth",
     "Carbon",
     "Cluster",
@@ -209,10 +210,13 @@ class Deployment:
 
     `leader_retry_interval_ms` holds while a worker runs nothing; a worker whose groups run looks for a lost leader
     every 250 ms, so WSO2's 10 s does no harm. It is 500 ms here: groups that were stopped begin again that much sooner.
+
+    `type` is ``default``, WSO2's word, on a server, which has apps of its own and none of the others: nothing else of
+    this section is used there.
     """
 
     https_interface: Interface = section("httpsInterface", Interface, also=("httpInterface",))
-    type: str = setting("type", choice("distributed"), "distributed")
+    type: str = setting("type", choice("distributed", "default"), "distributed")
     heartbeat_interval_ms: int = setting("heartbeatInterval", duration(50), 2000)
     heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)
     probe_silent_workers: bool = setting("probeSilentWorkers", boolean, True)
@@ -222,6 +226,17 @@ class Deployment:
     is_receiver_node: bool = setting("isReceiverNode", boolean, False)
     leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 500)
     resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", ResourceManager, short=_short_managers)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """``wso2.artifact.deployment``: the apps of a server, each a file ``<name>.siddhi`` of `directory` (ours).
+
+    The directory is looked at every `update_interval_s`. WSO2's is always ``deployment/siddhi-files`` of its home.
+    """
+
+    update_interval_s: int = setting("updateInterval", whole(1, 86_400), 5)
+    directory: Path = setting("directory", path, Path("siddhi-files"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +472,7 @@ SECTIONS: dict[str, tuple[str, type]] = {
     "http": ("wso2.transport.http", Http),
     "cluster": ("cluster.config", Cluster),
     "deployment": ("deployment.config", Deployment),
+    "artifacts": ("wso2.artifact.deployment", Artifacts),
     "state_persistence": ("state.persistence", StatePersistence),
     "datasource_list": ("wso2.datasources", Datasources),
     "auth": ("auth.configs", Auth),

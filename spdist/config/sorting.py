@@ -11,7 +11,7 @@ from spdist.config.binding import CONVERT, PLAIN, Binder, places
 from spdist.config.ignored import IGNORED
 from spdist.config.sections import SECTIONS
 from spdist.config.source import Node, read
-from spdist.config.wso2 import adapted, add_own_user
+from spdist.config.wso2 import adapted, add_own_user, as_server
 from spdist.errors import ConfigError
 
 __all__ = ["Sections", "settings_file"]
@@ -64,6 +64,10 @@ class Sections:
     def add_own_user(self) -> None:
         """Let a node without ``auth.configs`` be called with the credentials of its own interface."""
         add_own_user(self.given, self._changes.append)
+
+    def make_server(self) -> None:
+        """Let the file be one of a server, also where it does not say so."""
+        as_server(self.given)
 
     def bind(self, wanted: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
         """Return `wanted` of `spdist.config.sections.SECTIONS`, each as an object of its class."""

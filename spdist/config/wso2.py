@@ -16,11 +16,14 @@ from spdist.config.ignored import IGNORED
 from spdist.config.kinds import PASSWORD_IN_URL
 from spdist.config.source import Node
 
-__all__ = ["adapted", "add_own_user"]
+__all__ = ["ALONE", "adapted", "add_own_user", "as_server"]
 
 #: ``wso2.carbon.id`` of every node, as WSO2 ships it.
 _SHIPPED_ID = "wso2-sp"
 _DEPLOYMENT = "deployment.config"
+_ARTIFACTS = "wso2.artifact.deployment"
+#: ``deployment.config.type`` of a server that has apps of its own.
+ALONE = "default"
 #: Keys of ``deployment.config`` that choose what carries events between groups.
 _KAFKA = ("bootstrapURLs", "zooKeeperConfig", "zooKeeperURLs")
 _NATS = ("natsServerUrl", "clusterId")
@@ -46,7 +49,9 @@ def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
         Is told a sentence for each change that somebody may have to know.
     """
     found = dict(sections)
-    for step in (_own_id, _transports, _databases, _one_database, _properties):
+    if _text(_mapping(found.get(_DEPLOYMENT)).get("type")) == ALONE:
+        as_server(found)
+    for step in (_no_directory, _own_id, _transports, _databases, _one_database, _properties):
         step(found, tell)
     return found
 
@@ -90,6 +95,31 @@ def _properties(sections: Sections, tell: Tell) -> None:
         sections["siddhi.properties"] = replace(section, content=rest)
         reason = IGNORED["siddhi.extensions"]
         tell(f"{given[others[0]].origin}: siddhi.properties.{', '.join(others)}: not used: {reason}")
+
+
+def _no_directory(sections: Sections, tell: Tell) -> None:
+    """Leave out where apps are as files, unless this is a server."""
+    kind, given = _text(_mapping(sections.get(_DEPLOYMENT)).get("type")), sections.get(_ARTIFACTS)
+    if given is not None and kind not in ("", ALONE):
+        del sections[_ARTIFACTS]
+        tell(f"{given.origin}: {_ARTIFACTS}: not used: apps are deployed over REST and kept in the database")
+
+
+def as_server(sections: Sections) -> None:
+    """Complete the sections of a server, of which WSO2 does not ask how other nodes reach it: where it listens."""
+    section = sections.get(_DEPLOYMENT) or Node({}, "")
+    given = _mapping(section)
+    added: dict[str, Node] = {} if "type" in given else {"type": Node(ALONE, section.origin)}
+    listed = _mapping(sections.get("wso2.transport.http")).get("listenerConfigurations")
+    listeners = [_mapping(one) for one in listed.content] if listed and isinstance(listed.content, list) else []
+    if listed is not None and listeners and not _interface(given):
+        own = next((one for one in listeners if _text(one.get("scheme")) == "https"), listeners[0])
+        host, scheme = own.get("host", Node("", listed.origin)), own.get("scheme", Node("http", listed.origin))
+        # 0: the port at which it listens
+        added["httpsInterface"] = Node(
+            {"host": host, "port": Node("0", listed.origin), "scheme": scheme}, listed.origin
+        )
+    sections[_DEPLOYMENT] = replace(section, content={**given, **added})
 
 
 # ----------------------------------------------------------------------------------------------- between the groups

@@ -8,9 +8,20 @@ from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
 from spdist.planning.sharding import sharding
-from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+from spdist.planning.topology import (
+    AssignedInput,
+    AssignedOutput,
+    Assignment,
+    ExecutionGroup,
+    GroupInput,
+    GroupInstance,
+    GroupOutput,
+    Publishing,
+    Strategy,
+    Topology,
+)
 
-__all__ = ["FED", "KAFKA", "SENT", "whole"]
+__all__ = ["FED", "KAFKA", "SENT", "whole", "whole_topology"]
 
 #: The types of sources that feeders read, on the node that runs the app.
 FED = ("file", "http", "inMemory", "nats", "spark")
@@ -76,6 +87,23 @@ def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:
         shards=shards,
         idle_ms=checked.clock.idle_ms,
     )
+
+
+def whole_topology(assignment: Assignment) -> Topology:
+    """Return the one instance that `whole` has made as a topology, for those who look for the topics of its streams."""
+    inputs = tuple(
+        GroupInput(one.stream, Strategy.ALL, one.topic, len(one.partitions))
+        for one in assignment.inputs
+        if one.stream in assignment.fed_streams
+    )
+    group = ExecutionGroup(
+        name=assignment.group,
+        parallel=1,
+        inputs=inputs,
+        outputs=tuple(GroupOutput(one.stream, one.publishing) for one in assignment.outputs),
+        instances=(GroupInstance(assignment.name, assignment.text),),
+    )
+    return Topology(assignment.app, assignment.playback, (group,), (), idle_ms=assignment.idle_ms)
 
 
 def _written(checked: CheckedApp) -> set[str]:

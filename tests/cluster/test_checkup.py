@@ -61,6 +61,12 @@ def test_a_worker_without_managers_is_told_so_and_the_rest_is_well(tmp_path: Pat
     }
 
 
+def test_a_server_has_no_managers_to_look_for(tmp_path: Path) -> None:
+    own = {"SPDIST__STATE_PERSISTENCE__LOCATION": str(tmp_path), "SPDIST__TRANSPORTS__LOG__DIRECTORY": str(tmp_path)}
+    config = load_config(Path("conf/server"), role="server", environment={"SPDIST_PASSWORD": "p", **own})
+    assert {*found(config)} == {"listener", "topics", "memory", "state"}
+
+
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     check_node(worker_config(tmp_path, [NOBODY]))
     check_node(load_config(Path("conf/local/manager.yaml"), role="manager", environment=settings(tmp_path, "m")))

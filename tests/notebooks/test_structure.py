@@ -19,7 +19,7 @@ MAX_LINES = 12
 LIBRARIES = {"spdist", "widgets", "pandas", "matplotlib", "IPython", "pytest", "kafka", "nats"}
 
 #: Those that are processes of a cluster, and run until they are told to stop.
-NODES = {"manager", "worker"}
+NODES = {"manager", "worker", "server"}
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 

@@ -1,4 +1,4 @@
-"""The REST interface of managers and workers; the only door to FastAPI and uvicorn.
+"""The REST interface of managers, workers and servers; the only door to FastAPI and uvicorn.
 
 Paths, bodies and status codes are those of WSO2 SP 4.x, with these differences:
 
@@ -15,6 +15,7 @@ An error has WSO2's ``type``, ``message`` and ``code``, together with ours: see 
 
 from spdist.cluster.api.manager import manager_app
 from spdist.cluster.api.server import Server, serve
+from spdist.cluster.api.server_node import server_app
 from spdist.cluster.api.worker import worker_app
 
-__all__ = ["Server", "manager_app", "serve", "worker_app"]
+__all__ = ["Server", "manager_app", "serve", "server_app", "worker_app"]

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.apps import IsActive, app_routes
+from spdist.cluster.api.apps import app_routes
+from spdist.cluster.api.deploying import deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
-from spdist.cluster.api.gate import AppText, Gate, json_body, new_app
+from spdist.cluster.api.gate import Gate, json_body, new_app
 from spdist.cluster.api.models import (
     REASONS,
-    AppState,
-    Content,
-    Done,
     GroupRecord,
     GroupTopics,
     LeaderNamed,
     Nodes,
     NodesAndApps,
     Responses,
-    Revision,
     ThisManager,
     Topology,
     WorkerAddress,
@@ -41,15 +37,13 @@ from spdist.cluster.wire import SAME_VERSION, HeartbeatAnswer, HeartbeatRequest,
 from spdist.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from spdist.cluster.manager import Deployed, Manager
+    from spdist.cluster.manager import Manager
 
 __all__ = ["manager_app"]
 
 Json = dict[str, Any]
 _Suffix = Annotated[str, Query(alias="permissionSuffix", max_length=200)]
 _HEARTBEAT = json_body(HeartbeatRequest, SAME_VERSION)
-_CREATED: Responses = {201: {"model": Done, "description": "Done"}}
-_APP = "@app:name('Doubles') define stream S (v int); from S select v * 2 as twice insert into Out;"
 
 
 def manager_app(manager: Manager) -> FastAPI:
@@ -66,8 +60,8 @@ def manager_app(manager: Manager) -> FastAPI:
     gate = Gate(manager.users)
     app.include_router(node_routes("manager", manager.statistics, gate))
     app.include_router(app_routes(manager.desk, manager.app_text, gate))
-    app.include_router(_apps(manager, gate))
-    app.include_router(_revisions(manager, gate))
+    app.include_router(deploy_routes(manager, gate))
+    app.include_router(revision_routes(manager.desk, gate))
     app.include_router(stream_routes(manager, gate))
     app.include_router(_cluster(manager, gate))
     app.include_router(_dashboard(manager, gate))
@@ -79,79 +73,6 @@ def manager_app(manager: Manager) -> FastAPI:
     app.include_router(placement_routes(manager, gate))
     publish(app, gate, standby=True)
     return app
-
-
-def _apps(manager: Manager, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
-
-    @router.post("", status_code=201, dependencies=[manage], **takes(example=_APP), **answers(Done, 409, status=201))
-    def deploy(text: AppText) -> Response:
-        """Deploy an app; workers begin to run it with their next heartbeats."""
-        return _stored(manager.deploy(text, replace=False))
-
-    @router.put("", dependencies=[manage], **takes(example=_APP), **answers(Done, 409, other=_CREATED))
-    def update(text: AppText) -> Response:
-        """Deploy an app, or replace the one of its name.
-
-        What has been read is the old text's, what comes after the new one's; `change` tells what becomes of the groups.
-        """
-        return _stored(manager.deploy(text, replace=True))
-
-    @router.get("", dependencies=[view], **answers(list[str]))
-    def list_apps(is_active: IsActive = None) -> list[str]:
-        """List the names of all deployed apps."""
-        return [a["name"] for a in manager.apps() if is_active is None or (a["status"] == "active") is is_active]
-
-    @router.get("/{name}", dependencies=[view], **answers(Content))
-    def content(name: str) -> Json:
-        """Return the SiddhiQL of an app as it was sent."""
-        return {"content": manager.app_text(name)}
-
-    @router.get("/{name}/status", dependencies=[view], **answers(AppState))
-    def status(name: str) -> Json:
-        """Tell how an app and each of its groups are doing."""
-        return manager.app_status(name)
-
-    @router.delete("/{name}", dependencies=[manage], **answers(Done, 409))
-    def undeploy(name: str) -> Json:
-        """Remove an app; workers stop its groups with their next heartbeats. Its topics and state stay."""
-        manager.undeploy(name)
-        return {"type": "success", "message": f"{name} is being undeployed"}
-
-    return router
-
-
-def _stored(done: Deployed) -> Response:
-    what = "deployed" if done.created else "updated"
-    body: Json = {"type": "success", "message": f"{done.name} was {what}", "name": done.name}
-    if done.change is not None:
-        body["change"] = done.change.to_dict()
-    location = f"/siddhi-apps/{quote(done.name, safe='')}"
-    return JSONResponse(body, 201 if done.created else 200, {"Location": location})
-
-
-def _revisions(manager: Manager, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
-
-    @router.post("/{name}/backup", status_code=201, dependencies=[manage], **answers(Revision, status=201))
-    def backup(name: str) -> Json:
-        """Keep the state of all groups of an app as a revision."""
-        return {"revision": manager.desk.backup(name)}
-
-    @router.post("/{name}/restore", dependencies=[manage], **answers(Done))
-    def restore(name: str, revision: str) -> Json:
-        """Let all groups of an app go back to a revision."""
-        manager.desk.restore(name, revision)
-        return {"type": "success", "message": f"{name} goes on from revision {revision}"}
-
-    @router.get("/{name}/revisions", dependencies=[view], **answers(list[str]))
-    def revisions(name: str) -> list[str]:
-        """List the revisions that all groups of an app have, oldest first."""
-        return manager.desk.revisions(name)
-
-    return router
 
 
 def _cluster(manager: Manager, gate: Gate) -> APIRouter:

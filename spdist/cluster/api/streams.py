@@ -1,4 +1,4 @@
-"""The routes of a stream's events on a manager: outsiders put them in and take them out, over HTTP.
+"""The routes of a stream's events on a manager or a server: outsiders put them in and take them out, over HTTP.
 
 Ours: ``POST`` and ``GET /siddhi-apps/{app}/streams/{stream}/events``. The topics are reached in threads of their own,
 few of them, so that a server that does not answer keeps neither heartbeats nor other requests waiting.
@@ -7,11 +7,12 @@ few of them, so that a server that does not answer keeps neither heartbeats nor 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import Field
@@ -27,7 +28,7 @@ from spdist.errors import ClusterError, MappingError
 from spdist.transports.base import NO_CLOCK
 
 if TYPE_CHECKING:
-    from spdist.cluster.manager import Manager
+    from spdist.cluster.streams import Streams
     from spdist.language.types import Schema
     from spdist.transports.feed import FeedPosition
 
@@ -75,6 +76,18 @@ class _Position(Message):
     seq: Annotated[tuple[_Count, ...], Field(max_length=10_000)] = ()
 
 
+class StreamNode(Protocol):
+    """Whose streams they are: a manager, or a server."""
+
+    streams: Streams
+    #: set when the node stops: who waits for events must not any longer
+    stopping: threading.Event
+
+    def app_text(self, name: str) -> str:
+        """Return the SiddhiQL of an app."""
+        ...
+
+
 class Batch(Message):
     """Events of one stream, which are put into it together."""
 
@@ -84,8 +97,8 @@ class Batch(Message):
     advance: _Long | None = None
 
 
-def stream_routes(manager: Manager, gate: Gate) -> APIRouter:
-    """Return the routes of the events of the streams of `manager`'s apps."""
+def stream_routes(node: StreamNode, gate: Gate) -> APIRouter:
+    """Return the routes of the events of the streams of the apps of `node`."""
     router = APIRouter(prefix="/siddhi-apps/{name}/streams/{stream}/events", tags=["streams"])
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spdist-streams")
     waiting = _Waiting()
@@ -102,7 +115,7 @@ def stream_routes(manager: Manager, gate: Gate) -> APIRouter:
     @router.post("", dependencies=[gate.asks(Permission.MANAGE)], **takes(Batch, example=_EXAMPLE), **answers(Fed))
     async def feed(name: str, stream: str, body: Body) -> Json:
         """Put events into a stream: all of them or none; the same numbers of a producer again are not counted twice."""
-        return await apart(lambda: _feed(manager, name, stream, body))
+        return await apart(lambda: _feed(node, name, stream, body))
 
     @router.get("", dependencies=[gate.asks(Permission.VIEW)], **answers(Events))
     async def read(
@@ -115,15 +128,15 @@ def stream_routes(manager: Manager, gate: Gate) -> APIRouter:
         keys: bool = False,
     ) -> Json:
         """Return events of a stream, and the cursor behind them; `after` a cursor, or `end`, and `wait` ms for one."""
-        text = await apart(lambda: manager.app_text(name))
+        text = await apart(lambda: node.app_text(name))
 
         async def look() -> Page:
-            return await apart(lambda: manager.streams.page(text, stream, after, limit))
+            return await apart(lambda: node.streams.page(text, stream, after, limit))
 
         page = await look()
         with waiting.one_more() as may_wait:
             until_s, pause_s = time.monotonic() + wait / 1000 * may_wait, _LOOK_S
-            while not page.entries and time.monotonic() < until_s and not manager.stopping.is_set():
+            while not page.entries and time.monotonic() < until_s and not node.stopping.is_set():
                 # What was found is where to look next: who began at the end has a cursor now.
                 after = page.next or ("" if after == END else after)
                 await asyncio.sleep(min(pause_s, max(0.0, until_s - time.monotonic())))
@@ -164,16 +177,16 @@ def _page(page: Page, keys: bool) -> Json:
     return answer
 
 
-def _feed(manager: Manager, name: str, stream: str, body: bytes) -> Json:
+def _feed(node: StreamNode, name: str, stream: str, body: bytes) -> Json:
     """Append a batch of events, all of them or none; what was appended before under the same numbers is not again."""
     # What carries events loads pandas, which a manager that is never fed does not need.
     from spdist.transports.feed import checked_row
 
-    text = manager.app_text(name)
+    text = node.app_text(name)
     batch = read_message(Batch, body, hint='write it like {"events": [{"timestamp": 1700000000000, "data": [75.5]}]}')
     now_ms = int(time.time() * 1000)
     position = _position(batch, now_ms)
-    feed = manager.streams.feed(text, stream, batch.producer or "", position)
+    feed = node.streams.feed(text, stream, batch.producer or "", position)
     rows: list[tuple[int, tuple[Any, ...]]] = []
     wrong: list[Json] = []
     for number, event in enumerate(batch.events):

@@ -8,9 +8,10 @@ from fastapi import APIRouter, FastAPI
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive, app_routes
+from spdist.cluster.api.deploying import revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
-from spdist.cluster.api.models import AppState, Content, Done, Revision, answers
+from spdist.cluster.api.models import AppState, Content, answers
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
 
@@ -29,7 +30,7 @@ def worker_app(worker: Worker) -> FastAPI:
     app.include_router(node_routes("worker", worker.statistics, gate))
     app.include_router(app_routes(worker.desk, worker.app_text, gate))
     app.include_router(_apps(worker, gate))
-    app.include_router(_revisions(worker, gate))
+    app.include_router(revision_routes(worker, gate))
     app.include_router(log_routes(worker.log, gate))
     app.include_router(metrics_routes(worker.metrics, gate))
     publish(app, gate, standby=False)
@@ -54,28 +55,5 @@ def _apps(worker: Worker, gate: Gate) -> APIRouter:
     def status(name: str) -> Json:
         """Tell how a group instance is doing, with the figures of its query."""
         return worker.app_status(name)
-
-    return router
-
-
-def _revisions(worker: Worker, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
-
-    @router.post("/{name}/backup", status_code=201, dependencies=[manage], **answers(Revision, status=201))
-    def backup(name: str) -> Json:
-        """Keep the state of a group instance as a revision."""
-        return {"revision": worker.backup(name)}
-
-    @router.get("/{name}/revisions", dependencies=[view], **answers(list[str]))
-    def revisions(name: str) -> list[str]:
-        """List the revisions of a group instance, oldest first."""
-        return worker.revisions(name)
-
-    @router.post("/{name}/restore", dependencies=[manage], **answers(Done))
-    def restore(name: str, revision: str) -> Json:
-        """Let a group instance go back to a revision."""
-        worker.restore(name, revision)
-        return {"type": "success", "message": f"{name} goes on from revision {revision}"}
 
     return router

@@ -1,0 +1,36 @@
+"""The routes of a server, a node that has apps of its own: those of a worker, and those by which apps are deployed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from spdist.cluster.api.apps import app_routes
+from spdist.cluster.api.deploying import deploy_routes, revision_routes
+from spdist.cluster.api.description import publish
+from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.api.monitoring import log_routes, metrics_routes
+from spdist.cluster.api.node import node_routes
+from spdist.cluster.api.streams import stream_routes
+
+if TYPE_CHECKING:
+    from spdist.cluster.server_node import ServerNode
+
+__all__ = ["server_app"]
+
+
+def server_app(node: ServerNode) -> FastAPI:
+    """Return the interface of `node`."""
+    app = new_app("spdist server")
+    gate = Gate(node.users)
+    # WSO2's name of the runtime that a server is.
+    app.include_router(node_routes("worker", node.statistics, gate))
+    app.include_router(app_routes(node.desk, node.app_text, gate))
+    app.include_router(deploy_routes(node, gate))
+    app.include_router(revision_routes(node, gate))
+    app.include_router(stream_routes(node, gate))
+    app.include_router(log_routes(node.log, gate))
+    app.include_router(metrics_routes(node.metrics, gate))
+    publish(app, gate, standby=False)
+    return app

@@ -1,0 +1,28 @@
+"""The outcome of a request to deploy, on managers and servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spdist.planning.change import TopologyChange
+
+__all__ = ["Deployed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What has come of a request to deploy.
+
+    Parameters
+    ----------
+    name : str
+        The app's name.
+    created : bool
+        False if it replaced one.
+    change : TopologyChange, optional
+        Then, on a manager: what becomes of the groups, elements and topics that were running.
+    """
+
+    name: str
+    created: bool
+    change: TopologyChange | None = None
