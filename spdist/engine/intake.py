@@ -69,6 +69,8 @@ class Intake:
         merged = [one for one in inputs if one.topic not in self._asked and not one.into]
         self.merge = Merge(merged, live=not assignment.playback, merge_wait_ms=merge_wait_ms)
         self._max_jump_ms = clock.max_jump_ms
+        #: Until when sources of a topic partition tell times because of what lay too far ahead, see `within_reach`.
+        self._refused: dict[tuple[str, int], int] = {}
         #: Of a live app: the time of the batch that it takes, ms. What it takes ahead comes no later: `Mapped.timely`.
         self._now: int | None = None
         self._repeats = Repeats()
@@ -154,6 +156,7 @@ class Intake:
             "undone": self.undone.snapshot(),
             "events_in": self.events_in,
             "idle": self._idle.since,
+            "refused": [[*place, until] for place, until in self._refused.items()],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -162,6 +165,7 @@ class Intake:
         self._repeats = Repeats({(topic, part, name): end for topic, part, name, end in state["seen"]})
         self.events_in = state["events_in"]
         self._idle.since = state.get("idle")
+        self._refused = {(topic, partition): until for topic, partition, until in state.get("refused", ())}
         self.undone = UndoneRecords.restored(state.get("undone", ()))
 
     def _take(self, record: Record) -> None:
@@ -230,8 +234,13 @@ class Intake:
             if self._now is not None:
                 events = no_later(events, self._now)
             elif not self.merge.live:
-                reached = self.merge.reached_in(channel)
-                events = within_reach(events, reached, self._max_jump_ms, by_own_times=by_own_times)
+                place, reached = channel[:2], self.merge.reached_in(channel)
+                before = self._refused.pop(place, None)
+                events, refused = within_reach(
+                    events, reached, self._max_jump_ms, by_own_times=by_own_times, refused=before
+                )
+                if refused is not None:
+                    self._refused[place] = refused
         self.merge.offer(channel, events, clock)
 
     def _drop(self, record: Record, error: MappingError) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from spdist.errors import ClockJumpError
 from spdist.language.checked import CheckedApp
@@ -117,7 +117,9 @@ class Jumps:
                 self.refuses(stream, ((timestamps[number], rows[number]),))
 
 
-def within_reach(events: Events, reached: int | None, most_ms: int, *, by_own_times: bool) -> Events:
+def within_reach(
+    events: Events, reached: int | None, most_ms: int, *, by_own_times: bool, refused: int | None = None
+) -> tuple[Events, int | None]:
     """Return events of a channel; none of them is due further ahead than one event may move the clock.
 
     What lies too far ahead is due without delay and keeps its timestamp, by which the app refuses it (`Jumps`). It
@@ -132,21 +134,34 @@ def within_reach(events: Events, reached: int | None, most_ms: int, *, by_own_ti
     most_ms : int
         How far one event may move the clock.
     by_own_times : bool
-        Whether the events are due when the last one of their chunk says, or when one before them was due. Their source
-        says when they are due, too, but by all that it has seen, what is refused here included: that is passed over,
-        also where it is within reach, since whether it is depends on what has come meanwhile.
+        Whether what lies too far ahead is told by the last event of each chunk. Their source says when events are due,
+        and may know of an order that own times do not tell; but it goes by all that it has seen, what is refused here
+        included.
+    refused : int, optional
+        Until when the source has said so because of what was refused, ms: what it says up to then does not count.
+
+    Returns
+    -------
+    Events
+        With the times at which they are due.
+    int, optional
+        `refused` for what follows; None where the source has gone beyond it.
     """
     times = _said(events) if by_own_times else events.at
     high = times[0] if reached is None else reached
-    if max(times) - high <= most_ms:
-        due = list(accumulate(times, max, initial=high))[1:] if by_own_times else events.at
-    else:
-        due = []
-        for time in times:
-            if time - high <= most_ms:
-                high = max(high, time)
-            due.append(high)
-    return events if due == events.at else replace(events, at=due, columns=None)
+    if refused is None and max(max(times), max(events.at)) - high <= most_ms:
+        return events, None
+    due = []
+    for time, said in zip(times, events.at, strict=True):
+        if time - high > most_ms:
+            refused = said if refused is None else max(refused, said)
+        else:
+            trusted = said - high <= most_ms and (refused is None or said > refused)
+            high = max(high, said if trusted else time)
+        due.append(high)
+    if refused is not None and events.at[-1] > refused:
+        refused = None
+    return replace(events, at=due, columns=None), refused
 
 
 def no_later(events: Events, now: int) -> Events:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from spdist.errors import SpdistError
-from spdist.look import coloured_ansi
+from spdist.look import bold_ansi
 
 
 def _ansi(line: str) -> str:
-    from spdist.language.lexer import coloured_line
+    from spdist.language.lexer import bold_line
 
-    return coloured_line(line)
+    return bold_line(line)
 
 
 def _carets(carets: str) -> str:
-    return coloured_ansi(carets, "wrong")
+    return bold_ansi(carets, "wrong")
 
 
 def _html(line: str) -> str:
@@ -22,5 +22,5 @@ def _html(line: str) -> str:
     return styled_line(line)
 
 
-# Errors show lines of an app; Pygments is loaded only where somebody sees them in colours.
+# Errors show lines of an app; Pygments is loaded only where somebody sees them.
 SpdistError.paints = (_ansi, _carets, _html)

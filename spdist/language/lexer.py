@@ -22,9 +22,9 @@ from pygments.token import (
 )
 
 from spdist.language.tokens import Token, keywords, tokens
-from spdist.look import coloured_ansi, coloured_span
+from spdist.look import bold_ansi, coloured_span
 
-__all__ = ["SiddhiLexer", "coloured_html", "coloured_line", "coloured_lines", "styled_line"]
+__all__ = ["SiddhiLexer", "bold_line", "coloured_html", "coloured_lines", "styled_line"]
 
 _KINDS: dict[str, Any] = {
     "magic": Comment.Preproc,
@@ -104,9 +104,9 @@ def coloured_lines(text: str) -> list[str]:
     return html.removesuffix("\n").split("\n")
 
 
-def coloured_line(line: str) -> str:
-    """Return one line of an app with ANSI colours, which notebooks and terminals show by their themes."""
-    return "".join(coloured_ansi(text, _role(kind)) for _, kind, text in SiddhiLexer().get_tokens_unprocessed(line))
+def bold_line(line: str) -> str:
+    """Return one line of an app for notebooks' tracebacks and terminals, its keywords in bold."""
+    return "".join(bold_ansi(text, _role(kind)) for _, kind, text in SiddhiLexer().get_tokens_unprocessed(line))
 
 
 def styled_line(line: str) -> str:

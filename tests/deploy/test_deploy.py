@@ -176,7 +176,7 @@ def test_a_value_that_the_chart_does_not_know_is_refused(helm: str) -> None:
 def test_systemd_takes_the_units_and_finds_them_well_closed(role: str, tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / f"spdist-{role}.service").read_text(encoding="utf-8")
     unit = tmp_path / f"spdist-{role}.service"
-    unit.write_text(text.replace("/opt/spdist/bin/python", sys.executable), encoding="utf-8")
+    unit.write_text(text.replace("/opt/spdist/bin/python", f'"{sys.executable}"'), encoding="utf-8")
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     closed = ["systemd-analyze", "security", "--offline=true", "--threshold=35", str(unit)]

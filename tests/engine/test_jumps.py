@@ -188,15 +188,24 @@ def test_between_topics_the_same_events_are_refused_however_batches_are_cut(
 
 def test_what_was_refused_does_not_say_later_when_others_are_due() -> None:
     """The source goes by 10120 from the second event on; the app does not, though 10050 brings it within reach."""
-    late = Events([10_120] * 2, [8, 9], [b""] * 2, [0, 0], [0, 10_060], [(8,), (9,)])
-    assert within_reach(late, 10_050, 100, by_own_times=True).at == [10_050, 10_060]
+    first = Events([10_120, 10_120], [1, 2], [b""] * 2, [0, 0], [10_120, 10_050], [(1,), (2,)])
+    found, refused = within_reach(first, 10_000, 100, by_own_times=True)
+    assert (found.at, refused) == ([10_000, 10_050], 10_120)
+    late = Events([10_120] * 2 + [10_130] * 2, [3, 4, 5, 6], [b""] * 4, [0] * 4, [0, 10_060, 10_130, 0], [(3,)] * 4)
+    found, refused = within_reach(late, 10_050, 100, by_own_times=True, refused=refused)
+    assert (found.at, refused) == ([10_050, 10_060, 10_130, 10_130], None)
+
+
+def test_within_reach_a_source_may_know_of_an_order_that_own_times_do_not_tell() -> None:
+    events = Events([50, 60], [0, 1], [b""] * 2, [0, 0], [10, 20], [(0,), (1,)])
+    assert within_reach(events, 5, 100, by_own_times=True) == (events, None)
 
 
 def test_a_chunk_is_refused_by_its_last_event() -> None:
     events = Events([900, 900, 900], [0, 1, 2], [b""] * 3, [0, 1, 0], [5, 900, 5], [(0,), (1,), (2,)])
-    assert within_reach(events, 5, 100, by_own_times=True).at == [5, 5, 5]
-    assert within_reach(events, 850, 100, by_own_times=True).at == [900, 900, 900]
-    assert within_reach(events, 850, 100, by_own_times=False).at == [900, 900, 900]
+    assert within_reach(events, 5, 100, by_own_times=True)[0].at == [5, 5, 5]
+    assert within_reach(events, 850, 100, by_own_times=True)[0].at == [900, 900, 900]
+    assert within_reach(events, 850, 100, by_own_times=False)[0].at == [900, 900, 900]
 
 
 # --- a live app ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from pygments.lexers import load_lexer_from_file
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
-from spdist.language.lexer import SiddhiLexer, coloured_html, coloured_line, coloured_lines, styled_line
+from spdist.language.lexer import SiddhiLexer, bold_line, coloured_html, coloured_lines, styled_line
 from spdist.language.tokens import keywords, tokens
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -124,7 +124,7 @@ def test_each_coloured_line_is_complete() -> None:
 @pytest.mark.parametrize(
     "line", ["from S#window.time(5 sec)[a <'&'] select <b> insert into O; -- x", "@sink(type='log", "", "\x00 é `a b`"]
 )
-def test_a_line_in_colours_is_that_line(line: str) -> None:
-    assert re.sub(r"\x1b\[\d*m", "", coloured_line(line)) == line
+def test_a_line_that_is_shown_is_that_line(line: str) -> None:
+    assert re.sub(r"\x1b\[\d*m", "", bold_line(line)) == line
     assert unescape(re.sub(r"<[^>]*>", "", styled_line(line))) == line
-    assert not line or "\x1b[" in coloured_line(line) or line.startswith("\x00")
+    assert not line or "\x1b[" in bold_line(line) or line.startswith("\x00")
