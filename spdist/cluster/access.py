@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from enum import Enum
 from types import MappingProxyType
 
+from spdist.cluster.sessions import Session, Sessions, Tokens
 from spdist.config import Config
 from spdist.errors import ConfigError
 from spdist.transports.logins import Logins
@@ -55,9 +56,14 @@ class Users:
     ConfigError
         There is no user: a node that listens has no built-in one (see `spdist.cluster.first_password`).
 
+    Attributes
+    ----------
+    sessions : Sessions
+        Of those who have logged in.
+
     State
     -----
-    That of `Logins`: O(users).
+    That of `Logins` and `Sessions`: O(users).
     """
 
     def __init__(self, config: Config) -> None:
@@ -68,6 +74,7 @@ class Users:
             )
         self._logins = Logins({user.username: user.password.reveal() for user in config.auth.users})
         self._granted = {user.username: _granted(user.roles, config.auth.admin_role) for user in config.auth.users}
+        self.sessions = Sessions(config.auth.session_timeout_s, config.auth.refresh_timeout_s)
 
     def recall(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of a user who showed this password before; None says nothing. Takes microseconds."""
@@ -76,6 +83,25 @@ class Users:
     def verify(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of the user, or None if name or password are wrong. Takes some 30 ms of processor."""
         return self._granted[username] if self._logins.verify(username, password) else None
+
+    # --------------------------------------------------------------------------------------------------------- sessions
+    def begin(self, username: str, *, renewable: bool) -> Tokens:
+        """Return the tokens of a session of a user who has just shown the password."""
+        return self.sessions.begin(Session(username, self._logins.mark(username) or b""), renewable=renewable)
+
+    def renew(self, refresh: str) -> Tokens | None:
+        """Return new tokens for a refresh token, which is used up; None where it is not known or has ended."""
+        session = self.sessions.redeem(refresh)
+        return self.sessions.begin(session, renewable=True) if session and self._goes_on(session) else None
+
+    def of_token(self, access: str) -> tuple[str, frozenset[Permission]] | None:
+        """Return whose access token this is and what the user may do; None where it is not known or has ended."""
+        session = self.sessions.find(access)
+        return (session.username, self._granted[session.username]) if session and self._goes_on(session) else None
+
+    def _goes_on(self, session: Session) -> bool:
+        """Tell whether the user of a session is still one, and has no other password by now."""
+        return self._logins.mark(session.username) == session.mark
 
 
 def _granted(roles: tuple[str, ...], admin_role: str) -> frozenset[Permission]:

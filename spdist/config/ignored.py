@@ -61,6 +61,5 @@ IGNORED: dict[str, str] = {
     "siddhi.refs": "sources, sinks and stores are written out in the app",
     "siddhi.properties": _EXTENSIONS,
     # users
-    "auth.configs.properties": "every request carries its credentials, so there are no sessions to configure",
     "auth.configs.restAPIAuthConfigs": "every request is authenticated; this cannot be switched off",
 }

@@ -55,6 +55,11 @@ class Logins:
         self._proven[name] = self._digest(name, password)
         return True
 
+    def mark(self, name: str) -> bytes | None:
+        """Return what is another with another password of `name`, and says nothing of it; None where it is unknown."""
+        known = self._hashes.get(name)
+        return None if known is None else b"".join(known)
+
     def _digest(self, name: str, password: str) -> bytes:
         # The length keeps ("ab", "c") and ("a", "bc") apart.
         return hmac.digest(self._key, f"{len(name)}:{name}{password}".encode(), "sha256")

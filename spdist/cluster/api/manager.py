@@ -12,6 +12,7 @@ from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import AppText, Gate, json_body, new_app
+from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import (
     REASONS,
     AppState,
@@ -65,6 +66,7 @@ def manager_app(manager: Manager) -> FastAPI:
     app = new_app("spdist manager")
     gate = Gate(manager.users)
     app.include_router(node_routes("manager", manager.statistics, gate))
+    app.include_router(login_routes(gate))
     app.include_router(app_routes(manager.desk, manager.app_text, gate))
     app.include_router(_apps(manager, gate))
     app.include_router(_revisions(manager, gate))
