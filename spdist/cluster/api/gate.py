@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import CALLER, Permission, Users
+from spdist.cluster.api.audit import AUDIT, Audit
 from spdist.cluster.api.models import FORM
 from spdist.cluster.sessions import TOKEN_LENGTH
 from spdist.cluster.wire import MAX_BODY_BYTES, parse_message, read_message
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
-_wrong_logins = WrongLogins(_log)
+_wrong_logins = WrongLogins(AUDIT)
 
 #: Cookies with the second halves of tokens; the first is named as with WSO2.
 ACCESS_COOKIE, REFRESH_COOKIE = "HID", "RHID"
@@ -83,6 +84,7 @@ STATUS: dict[type[SpdistError], int] = {
 def new_app(title: str) -> FastAPI:
     """Return an app without routes that answers every error with its JSON; `publish` lets people read what it has."""
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Audit)
     app.add_exception_handler(SpdistError, _on_spdist_error)
     app.add_exception_handler(StarletteHTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -133,7 +135,7 @@ class Gate:
             else:
                 username, password = _credentials(request)
                 granted = await self.admit(request, username, password)
-            request.state.username, request.state.granted = username, granted
+            request.state.granted = granted
             if permission is not None:
                 self.check(request, permission)
             CALLER.set(username)
@@ -144,7 +146,7 @@ class Gate:
         return depends
 
     async def admit(self, request: Request, username: str, password: str) -> frozenset[Permission]:
-        """Return what a user may do who shows a password.
+        """Return what a user may do who shows a password; `request` is that user's from now on.
 
         Raises
         ------
@@ -161,6 +163,7 @@ class Gate:
             raise UnauthorizedError(
                 "user name or password are wrong", hint="the users are those of auth.configs of this node"
             )
+        request.state.username = username
         return granted
 
     def _of_token(self, request: Request) -> tuple[str, frozenset[Permission]]:
@@ -170,15 +173,14 @@ class Gate:
                 "this token has ended, was logged out, or another node gave it",
                 hint="a token is good at the node that gave it: POST /login/{app} to this one",
             )
+        request.state.username = found[0]
         return found
 
     def check(self, request: Request, permission: Permission) -> None:
         """Let a user go on who has been let in; HTTPException 403 if that takes a permission the user lacks."""
         if permission in request.state.granted:
             return
-        username = request.state.username
-        _log.warning("user %r from %s: no permission for %s", username, _caller(request), request.url.path)
-        message = f"user {username!r} may not do this: it takes the permission {permission.value}"
+        message = f"user {request.state.username!r} may not do this: it takes the permission {permission.value}"
         raise HTTPException(403, error_body(UnauthorizedError(message)))
 
     async def _guess(self, request: Request, username: str, password: str) -> frozenset[Permission] | None:

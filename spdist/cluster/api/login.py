@@ -48,6 +48,7 @@ def login_routes(gate: Gate) -> APIRouter:
         renewed = gate.users.renew(shown_token(request, REFRESH_COOKIE))
         if renewed is None:
             raise UnauthorizedError(_ENDED, hint="log in with name and password")
+        request.state.username = renewed.session.username
         return _logged_in(request, gate, renewed)
 
     @router.post("/logout/{app}", dependencies=[gate.asks(None)], **answers(Done))
