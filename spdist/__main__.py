@@ -32,6 +32,7 @@ from spdist.commands.notebooks import notebooks_app
 from spdist.commands.recorded import or_recorded
 from spdist.commands.schedule import schedule_app
 from spdist.commands.tls import tls_app
+from spdist.commands.users import user_app
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
 from spdist.look import bytes_text
@@ -49,6 +50,7 @@ services_app = typer.Typer(no_args_is_help=True, help="Real servers on this mach
 app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
+app.add_typer(user_app, name="user")
 app.command()(doctor)
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(notebooks_app, name="notebooks")

@@ -20,7 +20,7 @@ from typing import Any
 __all__ = ["JsonFormatter", "Mask", "RecordRing", "TextFormatter", "about", "structured"]
 
 #: What a record may be about.
-FIELDS = ("app", "group", "worker", "term", "user")
+FIELDS = ("app", "group", "worker", "term", "user", "address", "method", "path", "outcome")
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Secrets that are shorter are not masked: they stand in many a word.
 _SHORTEST = 4

@@ -7,16 +7,21 @@ WSO2 any user who can log in can register a node and is then handed apps to run.
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 
+from spdist.cluster.sessions import Session, Sessions, Tokens
+from spdist.cluster.user_file import UserFile, read_users
 from spdist.config import Config
 from spdist.errors import ConfigError
 from spdist.transports.logins import Logins
 
 __all__ = ["CALLER", "ROLES", "Permission", "Users"]
 
+_log = logging.getLogger("spdist.cluster")
 #: The user whose request is being handled; empty where none is.
 CALLER: ContextVar[str] = ContextVar("spdist_caller", default="")
 
@@ -53,29 +58,81 @@ class Users:
     Raises
     ------
     ConfigError
-        There is no user: a node that listens has no built-in one (see `spdist.cluster.first_password`).
+        There is no user: a node that listens has no built-in one (see `spdist.cluster.first_password`). Or the users
+        file cannot be read, or has a user of the settings.
+
+    Attributes
+    ----------
+    sessions : Sessions
+        Of those who have logged in.
 
     State
     -----
-    That of `Logins`: O(users).
+    That of `Logins` and `Sessions`: O(users).
     """
 
     def __init__(self, config: Config) -> None:
-        if not config.auth.users:
+        self._admin_role = config.auth.admin_role
+        self._logins = Logins({user.username: user.password.reveal() for user in config.auth.users})
+        self._own = {user.username: _granted(user.roles, self._admin_role) for user in config.auth.users}
+        self._granted = self._own
+        self._file = UserFile(config.auth.users_file) if config.auth.users_file else None
+        if self._file is not None and self._file.has_changed():
+            self._read(self._file.path)
+        if not self._granted:
             raise ConfigError(
                 f"{config.path}: this node listens, but auth.configs has no user who could call it",
-                hint="name one under auth.configs.userManager.userStore.users, with a password such as ${env:NAME}",
+                hint="name one under auth.configs.userManager.userStore.users, with a password such as ${env:NAME}; "
+                "or set usersFile there, and run `spdist user add`",
             )
-        self._logins = Logins({user.username: user.password.reveal() for user in config.auth.users})
-        self._granted = {user.username: _granted(user.roles, config.auth.admin_role) for user in config.auth.users}
+        self.sessions = Sessions(config.auth.session_timeout_s, config.auth.refresh_timeout_s)
 
     def recall(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of a user who showed this password before; None says nothing. Takes microseconds."""
-        return self._granted[username] if self._logins.recall(username, password) else None
+        self._look()
+        return self._granted.get(username) if self._logins.recall(username, password) else None
 
     def verify(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of the user, or None if name or password are wrong. Takes some 30 ms of processor."""
-        return self._granted[username] if self._logins.verify(username, password) else None
+        return self._granted.get(username) if self._logins.verify(username, password) else None
+
+    # --------------------------------------------------------------------------------------------------------- sessions
+    def begin(self, username: str, *, renewable: bool) -> Tokens:
+        """Return the tokens of a session of a user who has just shown the password."""
+        return self.sessions.begin(Session(username, self._logins.mark(username) or b""), renewable=renewable)
+
+    def renew(self, refresh: str) -> Tokens | None:
+        """Return new tokens for a refresh token, which is used up; None where it is not known or has ended."""
+        self._look()
+        session = self.sessions.redeem(refresh)
+        return self.sessions.begin(session, renewable=True) if session and self._goes_on(session) else None
+
+    def of_token(self, access: str) -> tuple[str, frozenset[Permission]] | None:
+        """Return whose access token this is and what the user may do; None where it is not known or has ended."""
+        self._look()
+        session = self.sessions.find(access)
+        return (session.username, self._granted[session.username]) if session and self._goes_on(session) else None
+
+    def _goes_on(self, session: Session) -> bool:
+        """Tell whether the user of a session is still one, and has no other password by now."""
+        return self._logins.mark(session.username) == session.mark
+
+    # --------------------------------------------------------------------------------------------------- the users file
+    def _look(self) -> None:
+        """Read the users file again if it has changed; what cannot be read changes nothing, and is logged once."""
+        if self._file is None or not self._file.has_changed():
+            return
+        try:
+            self._read(self._file.path)
+        except ConfigError as error:
+            _log.error("the users stay as they were: %s", error)
+
+    def _read(self, path: Path) -> None:
+        users = read_users(path)
+        if both := sorted(self._own.keys() & users):
+            raise ConfigError(f"{path} has users that auth.configs names, too: {', '.join(both)}; keep one of each")
+        self._granted = {name: _granted(user.roles, self._admin_role) for name, user in users.items()} | self._own
+        self._logins.add({name: user.password for name, user in users.items()})
 
 
 def _granted(roles: tuple[str, ...], admin_role: str) -> frozenset[Permission]:

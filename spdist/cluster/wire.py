@@ -94,8 +94,8 @@ def read_message(kind: type[_Model], body: bytes, hint: str | None = SAME_VERSIO
         raise _invalid(kind, error, hint) from error
 
 
-def parse_message(kind: type[_Model], value: object) -> _Model:
-    """Read a message of `kind` from a JSON value.
+def parse_message(kind: type[_Model], value: object, hint: str | None = SAME_VERSION) -> _Model:
+    """Read a message of `kind` from a JSON value; `hint` is for who sent it.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def parse_message(kind: type[_Model], value: object) -> _Model:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise _invalid(kind, error, SAME_VERSION) from error
+        raise _invalid(kind, error, hint) from error
 
 
 def _invalid(kind: type[BaseModel], error: ValidationError, hint: str | None) -> ClusterError:

@@ -9,7 +9,7 @@ every key. Files of WSO2 SP 4.1 to 4.4 are understood as they are (`spdist.confi
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -45,7 +45,7 @@ from spdist.config.sorting import Sections, settings_file
 from spdist.config.wso2 import ALONE
 from spdist.errors import ConfigError
 
-__all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "load_config", "with_role_names"]
+__all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "known_roles", "load_config", "with_role_names"]
 
 #: What to do where users or credentials are missing.
 _LOGIN = (
@@ -121,7 +121,7 @@ class Config:
     def has_first_user(self) -> bool:
         """Whether this node's only user is the one that `Auth` speaks of: none is named, and all is on this machine."""
         nodes: list[Interface | ResourceManager] = [self.deployment.https_interface, *self.deployment.resource_managers]
-        named = self.auth.users or any(one.username or one.password for one in nodes)
+        named = self.auth.users or self.auth.users_file or any(one.username or one.password for one in nodes)
         return not named and _LOOPBACK.issuperset([self.listener.host, *(one.host for one in nodes)])
 
     def explain(self) -> str:
@@ -220,7 +220,7 @@ def _check(config: Config, role: str | None) -> None:
             _LOGIN,
         )
     if role in ("manager", "server"):
-        named = config.auth.users or config.has_first_user
+        named = config.auth.users or config.auth.users_file or config.has_first_user
         _need(config, bool(named), "auth.configs.userManager.userStore.users", f"a {role}", _LOGIN)
     if role == "manager":
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")
@@ -316,18 +316,23 @@ def _unheard(config: Config) -> list[str]:
 
 def with_role_names(auth: Auth, file: Path) -> Auth:
     """Return `auth` with the roles of its users as display names; WSO2's files refer to them by id."""
-    names = {role.id: role.display_name for role in auth.role_list}
-    defined = {auth.admin_role, *BUILT_IN_ROLES, *names.values()}
     users: dict[str, User] = {}
     for user in auth.users:
         if user.username in users:
             raise ConfigError(f"{file}: auth.configs has the user {user.username!r} twice")
-        roles = tuple(names.get(role, role) for role in user.roles)
-        for role in roles:
-            if role not in defined:
-                raise ConfigError(
-                    f"{file}: auth.configs gives {user.username!r} the role {role!r}, but does not define it",
-                    hint=f"roles: {', '.join(sorted({*defined, *names}))}",
-                )
-        users[user.username] = replace(user, roles=roles)
+        users[user.username] = replace(user, roles=known_roles(auth, user.username, user.roles, file))
     return replace(auth, users=tuple(users.values()))
+
+
+def known_roles(auth: Auth, username: str, roles: Iterable[str], file: Path) -> tuple[str, ...]:
+    """Return `roles` of a user, ids or display names, as display names; ConfigError where one is not defined."""
+    names = {role.id: role.display_name for role in auth.role_list}
+    defined = {auth.admin_role, *BUILT_IN_ROLES, *names.values()}
+    found = tuple(names.get(role, role) for role in roles)
+    for role in found:
+        if role not in defined:
+            raise ConfigError(
+                f"{file}: auth.configs gives {username!r} the role {role!r}, but does not define it",
+                hint=f"roles: {', '.join(sorted({*defined, *names}))}",
+            )
+    return found

@@ -59,6 +59,5 @@ IGNORED: dict[str, str] = {
     "siddhi.extensions": _EXTENSIONS,
     "siddhi.refs": "sources, sinks and stores are written out in the app",
     # users
-    "auth.configs.properties": "every request carries its credentials, so there are no sessions to configure",
     "auth.configs.restAPIAuthConfigs": "every request is authenticated; this cannot be switched off",
 }

@@ -297,13 +297,21 @@ class Auth:
     There is no built-in user: WSO2's ``admin/admin`` is known to everybody. Where neither users nor credentials are
     named, and all nodes are on the loopback, the first one that starts makes a password for ``admin`` and writes it to
     `first_password_file`; the others read it there (`spdist.cluster.first_password`).
+
+    Users may stand in `users_file` as well, which ``spdist user`` writes and nodes read again when it has changed.
+
+    A session (``POST /login/{app}``) ends `session_timeout_s` s after its login or renewal, and can be renewed for
+    `refresh_timeout_s` s.
     """
 
     type: str = setting("type", choice("local"), "local")
     admin_role: str = setting("userManager.adminRole", text, "admin")
     first_password_file: Path = setting("userManager.firstPasswordFile", path, Path("first-password"))
+    users_file: Path | None = setting("userManager.usersFile", path, None)
     users: tuple[User, ...] = listing("userManager.userStore.users", User, wrapper="user")
     role_list: tuple[Role, ...] = listing("userManager.userStore.roles", Role, wrapper="role")
+    session_timeout_s: int = setting("properties.sessionTimeout", whole(1, 31_536_000), 3600)
+    refresh_timeout_s: int = setting("properties.refreshSessionTimeout", whole(1, 31_536_000), 86_400)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-__all__ = ["Logins", "WrongLogins", "credentials"]
+__all__ = ["Logins", "WrongLogins", "credentials", "hashed", "is_hash"]
 
+#: Salt and hash.
+_Hash = tuple[bytes, bytes]
 _SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
+#: Other parameters are not read: a file must not choose how much a login costs.
+_PREFIX = f"scrypt${_SCRYPT['n']}${_SCRYPT['r']}${_SCRYPT['p']}$"
 #: Letters of a name that are shown, lines in a minute, and the length of that minute.
 _SHOWN, _MOST, _WINDOW_S = 64, 10, 60.0
 
@@ -36,24 +40,38 @@ class Logins:
     """
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        self._hashes = {name: _salted(password) for name, password in passwords.items()}
+        self._own = {name: _salted(password) for name, password in passwords.items()}
+        self._hashes = self._own
         # A guess at an unknown name costs as much as one at a known name, so names cannot be told by the time taken.
         self._nobody = _salted(os.urandom(16).hex())
         self._key = os.urandom(32)
-        self._proven: dict[str, bytes] = {}
+        self._proven: dict[str, tuple[_Hash, bytes]] = {}
+
+    def add(self, hashes: Mapping[str, str]) -> None:
+        """Know these names besides those that were given first, and none that was added before; see `hashed`."""
+        self._hashes = {**{name: _parsed(text) for name, text in hashes.items()}, **self._own}
+        self._proven = {name: one for name, one in self._proven.items() if name in self._hashes}
 
     def recall(self, name: str, password: str) -> bool:
         """Tell whether somebody has shown this password before; False says nothing. Takes microseconds."""
-        proven = self._proven.get(name)
-        return proven is not None and hmac.compare_digest(proven, self._digest(name, password))
+        known, proven = self._hashes.get(name), self._proven.get(name)
+        if known is None or proven is None or proven[0] != known:  # it is another password by now
+            return False
+        return hmac.compare_digest(proven[1], self._digest(name, password))
 
     def verify(self, name: str, password: str) -> bool:
         """Tell whether name and password are right. Takes some 30 ms of processor."""
-        salt, known = self._hashes.get(name, self._nobody)
-        if not hmac.compare_digest(known, _scrypt(password, salt)) or name not in self._hashes:
+        known = self._hashes.get(name)
+        salt, hash_ = known or self._nobody
+        if not hmac.compare_digest(hash_, _scrypt(password, salt)) or known is None:
             return False
-        self._proven[name] = self._digest(name, password)
+        self._proven[name] = known, self._digest(name, password)
         return True
+
+    def mark(self, name: str) -> bytes | None:
+        """Return what is another with another password of `name`, and says nothing of it; None where it is unknown."""
+        known = self._hashes.get(name)
+        return None if known is None else b"".join(known)
 
     def _digest(self, name: str, password: str) -> bytes:
         # The length keeps ("ab", "c") and ("a", "bc") apart.
@@ -67,6 +85,27 @@ def _scrypt(password: str, salt: bytes) -> bytes:
 def _salted(password: str) -> tuple[bytes, bytes]:
     salt = os.urandom(16)
     return salt, _scrypt(password, salt)
+
+
+def hashed(password: str) -> str:
+    """Return a salted hash as text, which `Logins.add` knows: scrypt, its parameters, salt and hash in base64."""
+    return _PREFIX + "$".join(base64.b64encode(part).decode() for part in _salted(password))
+
+
+def is_hash(text: str) -> bool:
+    """Tell whether a text is one of `hashed`."""
+    try:
+        salt, hash_ = _parsed(text)
+    except ValueError:
+        return False
+    return len(salt) >= 16 and len(hash_) == _SCRYPT["dklen"]
+
+
+def _parsed(text: str) -> _Hash:
+    if not text.startswith(_PREFIX):
+        raise ValueError("no hash that is known here")
+    salt, hash_ = (base64.b64decode(part, validate=True) for part in text.removeprefix(_PREFIX).split("$"))
+    return salt, hash_
 
 
 def credentials(header: str) -> tuple[str, str] | None:

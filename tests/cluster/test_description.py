@@ -41,7 +41,7 @@ TEXTS = st.one_of(
 #: What others would miss: the app is gone, then a worker has drawn a term beyond the leader's.
 LAST = ["DELETE /siddhi-apps/{name}", "POST /resourceManager/heartbeat"]
 #: What no drawn request brings about: without Spark no group has state or answers, and nobody draws a heartbeat, so no
-#: worker joins.
+#: worker joins; nobody draws a password.
 NEVER_DONE = {
     "POST /stores/query",
     "POST /siddhi-apps/{name}/backup",
@@ -51,9 +51,10 @@ NEVER_DONE = {
     "DELETE /resourceClusterWorkers/{id}/cordon",
     "POST /siddhi-apps/{name}/streams/{stream}/events",
     "GET /siddhi-apps/{name}/streams/{stream}/events",
+    "POST /login/{app}",
 }
 DRAWS = settings(
-    max_examples=4,
+    max_examples=6,
     derandomize=True,
     database=None,
     deadline=None,
@@ -95,22 +96,24 @@ def operations(document: Json) -> Iterator[tuple[str, Json]]:
 def test_every_route_says_what_it_does_and_what_may_come_back(app: FastAPI) -> None:
     document = app.openapi()
     assert len(document["paths"]) > 15
+    open_to_all = ("GET /health", "GET /login/auth-type")
     for name, operation in operations(document):
         assert " " in operation["summary"], f"{name}: its handler has no docstring"
         done = [status for status in operation["responses"] if status < "300"]
         assert done, name
         content = operation["responses"][done[0]]["content"]
         assert all(one["schema"] for one in content.values()), f"{name}: what it answers is not described"
-        assert ("401" in operation["responses"]) is ("health" not in name), name
-        assert bool(operation.get("security")) is ("health" not in name), name
+        assert ("401" in operation["responses"]) is (name not in open_to_all), name
+        assert bool(operation.get("security")) is (name not in (*open_to_all, "POST /login/{app}")), name
         if "{" in name:
             assert "404" in operation["responses"], name
 
 
 def test_a_permission_is_part_of_the_description(app: FastAPI) -> None:
     found = {name: operation.get("security") for name, operation in operations(app.openapi())}
-    assert found["GET /siddhi-apps/{name}"] == [{"basic": ["siddhiApp.view"]}]
-    assert found["DELETE /siddhi-apps/revisions"] == [{"basic": ["siddhiApp.manage"]}]
+    assert found["GET /siddhi-apps/{name}"] == [{one: ["siddhiApp.view"]} for one in ("basic", "bearer")]
+    assert found["DELETE /siddhi-apps/revisions"] == [{one: ["siddhiApp.manage"]} for one in ("basic", "bearer")]
+    assert found["POST /logout/{app}"] == [{"basic": []}, {"bearer": []}]
 
 
 def test_routes_that_others_add_are_described_without_their_doing() -> None:

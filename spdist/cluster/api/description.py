@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Gate
-from spdist.cluster.api.models import REASONS, ErrorBody, answers
+from spdist.cluster.api.models import FORM, REASONS, ErrorBody, answers
 from spdist.cluster.node_facts import installed_version
 
 __all__ = ["describe", "publish"]
@@ -105,7 +105,7 @@ def _usual(operation: Json, *, standby: bool) -> Iterator[int]:
         yield 404
     if body:
         yield 413
-    if "text/plain" in body:
+    if {"text/plain", FORM} & set(body):
         yield 415
     if operation.get("security"):
         yield from (401, 403, 429, 500, 503)
@@ -142,8 +142,10 @@ def _page(document: Json) -> str:
 
 
 def _operation(method: str, path: str, operation: Json) -> str:
-    needs = ", ".join(role for one in operation.get("security", ()) for roles in one.values() for role in roles)
-    permission = f"<p>Permission: <code>{escape(needs)}</code></p>" if needs else "<p>Open to everybody.</p>"
+    guarded = operation.get("security", ())
+    needs = ", ".join(dict.fromkeys(role for one in guarded for roles in one.values() for role in roles))
+    permission = f"<p>Permission: <code>{escape(needs)}</code></p>" if needs else "<p>Open to every user.</p>"
+    permission = permission if guarded else "<p>Open to everybody.</p>"
     parameters = "".join(
         f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(one['in'])}</td>"
         f"<td>{_kind(one['schema'])}</td><td>{escape(one.get('description', ''))}</td></tr>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Security, params
 from fastapi.exceptions import RequestValidationError
@@ -16,7 +17,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import CALLER, Permission, Users
-from spdist.cluster.wire import MAX_BODY_BYTES, read_message
+from spdist.cluster.api.audit import AUDIT, Audit
+from spdist.cluster.api.models import FORM
+from spdist.cluster.sessions import TOKEN_LENGTH
+from spdist.cluster.wire import MAX_BODY_BYTES, parse_message, read_message
 from spdist.cluster.wire_errors import error_body
 from spdist.errors import (
     BusyError,
@@ -38,10 +42,24 @@ from spdist.errors import (
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.logins import WrongLogins, credentials
 
-__all__ = ["STATUS", "AppText", "Body", "Gate", "json_body", "new_app"]
+__all__ = [
+    "ACCESS_COOKIE",
+    "REFRESH_COOKIE",
+    "STATUS",
+    "AppText",
+    "Body",
+    "Gate",
+    "form_body",
+    "json_body",
+    "new_app",
+    "shown_token",
+]
 
 _log = logging.getLogger(__name__)
-_wrong_logins = WrongLogins(_log)
+_wrong_logins = WrongLogins(AUDIT)
+
+#: Cookies with the second halves of tokens; the first is named as with WSO2.
+ACCESS_COOKIE, REFRESH_COOKIE = "HID", "RHID"
 
 #: Error class to status; the nearest ancestor of an error's class counts.
 STATUS: dict[type[SpdistError], int] = {
@@ -66,6 +84,7 @@ STATUS: dict[type[SpdistError], int] = {
 def new_app(title: str) -> FastAPI:
     """Return an app without routes that answers every error with its JSON; `publish` lets people read what it has."""
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Audit)
     app.add_exception_handler(SpdistError, _on_spdist_error)
     app.add_exception_handler(StarletteHTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -84,52 +103,90 @@ class _Basic(SecurityBase):
         """Let everybody pass."""
 
 
-_BASIC = _Basic()
+class _Bearer(_Basic):
+    """The same of tokens."""
+
+    model = HTTPBase(scheme="bearer", description="A token of a session: POST /login/{app}")
+    scheme_name = "bearer"
+
+
+_BASIC, _BEARER = _Basic(), _Bearer()
 
 
 class Gate:
-    """HTTP Basic authentication (RFC 7617) against `users`; ``Depends(gate.asks(permission))`` guards a route."""
+    """HTTP Basic authentication (RFC 7617) against `users`, or a bearer token (RFC 6750) of a session of theirs.
+
+    ``Depends(gate.asks(permission))`` guards a route.
+    """
 
     def __init__(self, users: Users) -> None:
-        self._users = users
+        self.users = users
         # Hashing costs processor and memory: strangers wait in line here, known callers pass by.
         self._guesses = GuessingQueue()
 
-    def asks(self, permission: Permission) -> params.Depends:
-        """Return the dependency that lets in only users with `permission`; it yields the user's name."""
+    def asks(self, permission: Permission | None) -> params.Depends:
+        """Return the dependency that lets in only users with `permission`, or all users; it yields the user's name."""
 
-        async def enter(request: Request, _: Annotated[None, Depends(_BASIC)]) -> str:
-            username, password = _credentials(request)
-            granted = self._users.recall(username, password)
-            if granted is None:
-                granted = await self._guess(request, username, password)
-            if granted is None:
-                _wrong_logins.add(username, _caller(request))
-                raise UnauthorizedError(
-                    "user name or password are wrong", hint="the users are those of auth.configs of this node"
-                )
-            request.state.username, request.state.granted = username, granted
-            self.check(request, permission)
+        async def enter(
+            request: Request, _: Annotated[None, Depends(_BASIC)], __: Annotated[None, Depends(_BEARER)]
+        ) -> str:
+            if _scheme(request) == "bearer":
+                username, granted = self._of_token(request)
+            else:
+                username, password = _credentials(request)
+                granted = await self.admit(request, username, password)
+            request.state.granted = granted
+            if permission is not None:
+                self.check(request, permission)
             CALLER.set(username)
             return username
 
         # The scope is for the description: who reads it sees which permission a route asks for.
-        depends: params.Depends = Security(enter, scopes=[permission.value])
+        depends: params.Depends = Security(enter, scopes=[] if permission is None else [permission.value])
         return depends
+
+    async def admit(self, request: Request, username: str, password: str) -> frozenset[Permission]:
+        """Return what a user may do who shows a password; `request` is that user's from now on.
+
+        Raises
+        ------
+        UnauthorizedError
+            Name or password are wrong.
+        HTTPException
+            429: there were too many wrong ones before.
+        """
+        granted = self.users.recall(username, password)
+        if granted is None:
+            granted = await self._guess(request, username, password)
+        if granted is None:
+            _wrong_logins.add(username, _caller(request))
+            raise UnauthorizedError(
+                "user name or password are wrong", hint="the users are those of auth.configs of this node"
+            )
+        request.state.username = username
+        return granted
+
+    def _of_token(self, request: Request) -> tuple[str, frozenset[Permission]]:
+        found = self.users.of_token(shown_token(request, ACCESS_COOKIE))
+        if found is None:
+            raise UnauthorizedError(
+                "this token has ended, was logged out, or another node gave it",
+                hint="a token is good at the node that gave it: POST /login/{app} to this one",
+            )
+        request.state.username = found[0]
+        return found
 
     def check(self, request: Request, permission: Permission) -> None:
         """Let a user go on who has been let in; HTTPException 403 if that takes a permission the user lacks."""
         if permission in request.state.granted:
             return
-        username = request.state.username
-        _log.warning("user %r from %s: no permission for %s", username, _caller(request), request.url.path)
-        message = f"user {username!r} may not do this: it takes the permission {permission.value}"
+        message = f"user {request.state.username!r} may not do this: it takes the permission {permission.value}"
         raise HTTPException(403, error_body(UnauthorizedError(message)))
 
     async def _guess(self, request: Request, username: str, password: str) -> frozenset[Permission] | None:
         """Return what a user may do who has not shown this password before; None where it is wrong."""
         try:
-            return await self._guesses.look(username, _caller(request), partial(self._users.verify, username, password))
+            return await self._guesses.look(username, _caller(request), partial(self.users.verify, username, password))
         except TooManyGuesses as refused:
             error = UnauthorizedError(str(refused), hint="only this name from this address has to wait")
             raise HTTPException(429, error_body(error), {"Retry-After": str(refused.retry_after_s)}) from refused
@@ -142,8 +199,20 @@ def _caller(request: Request) -> str:
 def _credentials(request: Request) -> tuple[str, str]:
     shown = credentials(request.headers.get("authorization", ""))
     if shown is None:
-        raise UnauthorizedError("this takes a user name and a password (HTTP Basic authentication)")
+        raise UnauthorizedError("this takes a user name and a password (HTTP Basic authentication), or a bearer token")
     return shown
+
+
+def _scheme(request: Request) -> str:
+    return request.headers.get("authorization", "").partition(" ")[0].lower()
+
+
+def shown_token(request: Request, cookie: str) -> str:
+    """Return the bearer token of a request, completed by its second half where that is in `cookie`; empty for none."""
+    if _scheme(request) != "bearer":
+        return ""
+    shown = request.headers["authorization"].partition(" ")[2].strip()
+    return shown if len(shown) >= TOKEN_LENGTH else shown + request.cookies.get(cookie, "")
 
 
 async def _read_body(request: Request) -> bytes:
@@ -182,6 +251,23 @@ def json_body(kind: type[BaseModel], hint: str | None = None) -> Any:
             return read_message(kind, body, hint)
         except ClusterError as error:
             raise HTTPException(400, error_body(error)) from error
+
+    return Depends(read)
+
+
+def form_body(kind: type[BaseModel]) -> Any:
+    """Return the dependency that reads the body, a form of a browser, as a `kind`."""
+
+    async def read(request: Request) -> BaseModel:
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media != FORM:
+            raise HTTPException(415, f"this is sent as {FORM}, not as {media or 'nothing'}")
+        try:
+            fields = parse_qsl((await _read_body(request)).decode(), keep_blank_values=True, max_num_fields=100)
+            return parse_message(kind, dict(fields), None)
+        except (ValueError, ClusterError) as error:
+            told = error if isinstance(error, ClusterError) else ClusterError(f"the body is no form: {error}")
+            raise HTTPException(400, error_body(told)) from error
 
     return Depends(read)
 

@@ -12,6 +12,7 @@ from spdist.cluster.api.apps import app_routes
 from spdist.cluster.api.deploying import deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, json_body, new_app
+from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import (
     REASONS,
     GroupRecord,
@@ -59,6 +60,7 @@ def manager_app(manager: Manager) -> FastAPI:
     app = new_app("spdist manager")
     gate = Gate(manager.users)
     app.include_router(node_routes("manager", manager.statistics, gate))
+    app.include_router(login_routes(gate))
     app.include_router(app_routes(manager.desk, manager.app_text, gate))
     app.include_router(deploy_routes(manager, gate))
     app.include_router(revision_routes(manager.desk, gate))

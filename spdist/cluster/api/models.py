@@ -15,9 +15,11 @@ from pydantic.alias_generators import to_camel
 from spdist.cluster.happenings import JournalEntry
 
 __all__ = [
+    "FORM",
     "REASONS",
     "AppState",
     "AppStatistics",
+    "AuthType",
     "Cleared",
     "Content",
     "Cordon",
@@ -32,6 +34,8 @@ __all__ = [
     "JournalEntries",
     "LeaderNamed",
     "LogRecords",
+    "LoggedIn",
+    "LoginForm",
     "Moves",
     "NodeStatistics",
     "Nodes",
@@ -53,13 +57,16 @@ __all__ = [
 Json = dict[str, Any]
 Responses = dict[int | str, Json]
 
+#: What a browser's form is sent as.
+FORM = "application/x-www-form-urlencoded"
+
 #: Why a request fails, where the route itself says nothing else.
 REASONS: Mapping[int, str] = {
     301: "This manager does not lead: the leader is at Location",
     204: "Nobody is known to lead",
     307: "This manager does not lead: the leader is at Location",
     400: "The request is wrong",
-    401: "User name or password are missing or wrong",
+    401: "User name or password are missing or wrong, or the token is not known",
     403: "The user lacks the permission",
     404: "There is nothing of that name",
     405: "Not with this method",
@@ -73,13 +80,13 @@ REASONS: Mapping[int, str] = {
 }
 
 
-def takes(kind: type[BaseModel] | None = None, *, example: Any = None) -> Json:
-    """Return how a route describes its body: JSON of a `kind`, or the text of an app."""
+def takes(kind: type[BaseModel] | None = None, *, example: Any = None, form: bool = False) -> Json:
+    """Return how a route describes its body: JSON of a `kind`, or a form of it, or the text of an app."""
     schema: Json = {"type": "string"}
     if kind is not None:
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
     content: Json = {"schema": schema} | ({} if example is None else {"example": example})
-    media = "text/plain" if kind is None else "application/json"
+    media = "text/plain" if kind is None else FORM if form else "application/json"
     return {"openapi_extra": {"requestBody": {"required": True, "content": {media: content}}}}
 
 
@@ -130,6 +137,17 @@ class StatisticsSetting(_Checked):
         return self
 
 
+class LoginForm(BaseModel):
+    """A login, with the fields of WSO2's pages; others of theirs, such as ``appId``, mean nothing here."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    username: Annotated[str, Field(max_length=500)] = ""
+    password: Annotated[str, Field(max_length=5000, repr=False)] = ""
+    grant_type: Literal["password", "refresh_token"] = "password"
+    remember_me: bool = False
+
+
 # --------------------------------------------------------------------------------------------------------------- errors
 class ErrorBody(_Described):
     """An error: WSO2's ``type`` and ``message``, with ``code`` where it has one; ``error`` is spdist's stable code."""
@@ -150,6 +168,21 @@ class Health(_Described):
     """The node answers."""
 
     status: Literal["healthy"]
+
+
+class AuthType(_Described):
+    """How users log in."""
+
+    auth_type: Literal["local"]
+
+
+class LoggedIn(_Described):
+    """The first halves of the tokens, the others are cookies; how long the access token is good, s."""
+
+    auth_user: str
+    partial_access_token: str
+    partial_refresh_token: str | None
+    validity_period: Annotated[int, Field(ge=1)]
 
 
 class Done(_Described):

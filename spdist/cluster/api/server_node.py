@@ -10,6 +10,7 @@ from spdist.cluster.api.apps import app_routes
 from spdist.cluster.api.deploying import deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
 from spdist.cluster.api.streams import stream_routes
@@ -26,6 +27,7 @@ def server_app(node: ServerNode) -> FastAPI:
     gate = Gate(node.users)
     # WSO2's name of the runtime that a server is.
     app.include_router(node_routes("worker", node.statistics, gate))
+    app.include_router(login_routes(gate))
     app.include_router(app_routes(node.desk, node.app_text, gate))
     app.include_router(deploy_routes(node, gate))
     app.include_router(revision_routes(node, gate))

@@ -11,6 +11,7 @@ from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.deploying import revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import AppState, Content, answers
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import node_routes
@@ -28,6 +29,7 @@ def worker_app(worker: Worker) -> FastAPI:
     app = new_app("spdist worker")
     gate = Gate(worker.users)
     app.include_router(node_routes("worker", worker.statistics, gate))
+    app.include_router(login_routes(gate))
     app.include_router(app_routes(worker.desk, worker.app_text, gate))
     app.include_router(_apps(worker, gate))
     app.include_router(revision_routes(worker, gate))
