@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -168,6 +169,11 @@ def test_a_value_that_the_chart_does_not_know_is_refused(helm: str) -> None:
     )
     assert done.returncode != 0
     assert "worker" in done.stderr
+
+
+def test_the_chart_runs_the_image_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"] == project["version"]
 
 
 # -------------------------------------------------------------------------------------------------------------- systemd
