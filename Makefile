@@ -108,7 +108,9 @@ clean: ## delete the environment and everything that was made
 	echo "Python: $$found ($$("$$found" -c 'import platform; print(platform.python_version())'))"; \
 	[ -x $(VENV) ] && $(VENV) -c '' 2>/dev/null || "$$found" -m venv --clear .venv
 	@echo "Installing about 120 packages, 1 GB on disk; the first time this takes some minutes."
-	@$(VENV) -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
+	@# uv takes half as long; where only pip knows how to reach the packages (pip.conf), pip installs them.
+	@$(VENV) -m pip install --disable-pip-version-check --quiet uv && $(VENV) -m uv pip install --python $(VENV) -e '.[dev]' \
+	    || $(VENV) -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
 	@$(VENV) -m ipykernel install --sys-prefix --name spdist --display-name "Python (spdist)"
 	@pwd > .venv/.installed
 
