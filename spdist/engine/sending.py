@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from spdist.config.allowed import Allowed
-from spdist.engine.stopping import StopFlag
+from spdist.engine.stopping import StopFlag, noted_reason
 from spdist.language.types import Schema
 from spdist.operators.faults import error_text
 from spdist.transports.base import Transport
@@ -47,8 +47,8 @@ def open_outlets(
     origin : str
         Name of its state; see `StateStore.identity`.
     stop_flag : StopFlag
-        Of the query: it says when nobody is to wait any more. While a sink waits for its receiver, a file beside it
-        tells.
+        Of the query: it says when nobody is to wait any more. While a sink waits for its receiver, a note in
+        the flag's directory tells.
     allowed : Allowed
         The secrets and files that the app may refer to.
     group : str
@@ -71,9 +71,4 @@ def open_outlets(
 
 def why_waiting(directory: Path) -> str | None:
     """Return for what a sink of the query waits whose stop flag is in `directory`; None where none does."""
-    for note in sorted(directory.glob(_PATTERN)):
-        try:
-            return str(json.loads(note.read_text(encoding="utf-8"))["why"])
-        except (OSError, ValueError, KeyError):
-            continue
-    return None
+    return noted_reason(directory, _PATTERN)

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from spdist.engine.stopping import noted_reason
 from spdist.operators.codegen import query_of
 from spdist.transports.base import Record
 
@@ -170,9 +171,4 @@ def _places(records: tuple[Record, ...]) -> dict[str, dict[int, tuple[int, int]]
 
 def why_standing(directory: Path) -> str | None:
     """Return which event a batch of the query stands at; None where none does."""
-    for note in sorted(directory.glob(_PATTERN)):
-        try:
-            return str(json.loads(note.read_text(encoding="utf-8"))["why"])
-        except (OSError, ValueError, KeyError):
-            continue
-    return None
+    return noted_reason(directory, _PATTERN)

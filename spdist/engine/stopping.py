@@ -7,10 +7,11 @@ while a batch is over and what it has put out is still being sent; ``.now`` asks
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
 
-__all__ = ["StopFlag"]
+__all__ = ["StopFlag", "noted_reason"]
 
 
 class StopFlag:
@@ -68,6 +69,24 @@ class StopFlag:
     def waits_no_more(self) -> bool:
         """Whether nobody is to wait for a receiver any more."""
         return self._now.exists() or not self.directory.exists()
+
+
+def noted_reason(directory: Path, pattern: str) -> str | None:
+    """Return the reason in the first note of a query that can be read, by name; None where there is none.
+
+    Parameters
+    ----------
+    directory : Path
+        That of the query's stop flag, in which its processes leave notes for the group's status.
+    pattern : str
+        Of the notes' names.
+    """
+    for note in sorted(directory.glob(pattern)):
+        try:
+            return str(json.loads(note.read_text(encoding="utf-8"))["why"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return None
 
 
 def _touch(path: Path) -> None:
