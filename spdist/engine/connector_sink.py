@@ -1,6 +1,6 @@
 """Events written through any Spark connector, one batch after the other, each of which may be written again.
 
-Files are written beside what readers see and moved to their place under names that follow from the batch: written again
+Files are staged in a hidden directory and moved to their place under names that follow from the batch: written again
 they replace themselves. Delta is told who writes and which batch it is, and leaves out what it has. Other connectors
 get what is written again once more; the ids of events tell.
 """
@@ -111,20 +111,20 @@ class ConnectorSink:
         return pa.table(columns)
 
     def _write_files(self, frame: DataFrame, batch: SinkBatch, target: Path) -> None:
-        """Write files beside what readers see, then move each to its place; those of a try before are replaced."""
+        """Stage files in a hidden directory, then move each to its place; those of a try before are replaced."""
         # Readers of Spark pass over what begins with a dot.
-        beside = target / f".spdist-{batch.name}"
-        shutil.rmtree(beside, ignore_errors=True)
-        self._writer(frame).save(str(beside))
+        staged = target / f".spdist-{batch.name}"
+        shutil.rmtree(staged, ignore_errors=True)
+        self._writer(frame).save(str(staged))
         numbers: dict[Path, int] = {}
-        for file in sorted(path for path in beside.rglob("part-*") if path.is_file()):
-            place = target / file.parent.relative_to(beside)
+        for file in sorted(path for path in staged.rglob("part-*") if path.is_file()):
+            place = target / file.parent.relative_to(staged)
             number = numbers[place] = numbers.get(place, -1) + 1
             place.mkdir(parents=True, exist_ok=True)
             _to_disk(file)
             file.replace(place / f"{batch.name}-{number:05d}{''.join(file.suffixes)}")
             _to_disk(place)
-        shutil.rmtree(beside)
+        shutil.rmtree(staged)
 
 
 def _to_disk(path: Path) -> None:

@@ -5,7 +5,7 @@ the state needs, so that whoever asks whether a file is there or reads it need n
 differs is here: a file that one only can create, one that takes the place of another, copies, lists, removal of trees.
 
 **The fence** is "create only if absent": a hard link on file systems, ``If-None-Match: *`` on S3, GCS and Azure. A
-store that ignores that condition is found by `check_fence` before it holds any state.
+store that ignores that condition is found by `check_fence`, which ``spdist doctor`` calls.
 
 What is written is durable when the call returns. An object store answers lists that are complete: S3 (since 2020), GCS
 and Azure are strongly consistent.
@@ -273,7 +273,7 @@ def check_fence(place: Place) -> None:
 
 @contextlib.contextmanager
 def _written(path: Path, content: bytes, durable: bool = True) -> Iterator[Path]:
-    """Yield a file beside `path` with this content, and delete it afterwards where it is there still."""
+    """Yield a temporary file in the directory of `path` with this content; it is deleted unless it was moved."""
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
