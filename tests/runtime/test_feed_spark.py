@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from spdist.config.allowed import Allowed
@@ -21,6 +20,7 @@ from spdist.runtime.group import GroupRuntime
 from spdist.transports.connector import SparkSourceOptions
 from spdist.transports.options import Options, written_in
 from tests.runtime.host_settings import settings_in
+from tests.runtime.parquet_files import put_file
 
 Eventually = Callable[..., object]
 
@@ -54,14 +54,7 @@ class App:
 
     def put(self, number: int, rows: list[tuple[str, int]], kind: pa.DataType | None = None) -> None:
         """Add a file, which appears as a whole."""
-        table = pa.table({
-            "k": [k for k, _ in rows],
-            "n": pa.array([n for _, n in rows]).cast(kind or pa.int64()),
-            "at": pa.array([1000 * n for _, n in rows], pa.timestamp("ms", tz="UTC")),
-        })  # fmt: skip
-        hidden = self.directory / f".{number}"
-        pq.write_table(table, hidden)
-        hidden.rename(self.directory / f"{number}.parquet")
+        put_file(self.directory, number, rows, kind or pa.int64())
 
     def start(self) -> GroupRuntime:
         self.group = GroupRuntime(prepare(self.text, allowed=self.host.allowed), self.host, "worker")

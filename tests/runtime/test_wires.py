@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spdist import plan
@@ -19,6 +21,7 @@ from spdist.transports.opening import open_transport, transport_settings
 from spdist.transports.payload import Payload
 from spdist.transports.routing import java_hash
 from tests.runtime.host_settings import settings_in, transports_in
+from tests.runtime.parquet_files import put_file
 from tests.runtime.wire_apps import Wired, five_groups, quickstart
 from tests.transports.deleting import delete_topic
 
@@ -93,6 +96,43 @@ def test_an_app_in_many_groups_gives_what_virtual_time_gives_also_where_queries_
     assert [worker.stop(30) for worker in left] == [True, True]
     assert read() == app.expected
     assert all(where_keys_belong(topics, topology, app.text).values())
+
+
+CONNECTED = """
+@app:name('Connected')
+@source(type='spark', format='parquet', path='in', time='at', polling.interval='50')
+define stream Sold (k string, n long);
+@sink(type='spark', format='parquet', path='out', id='id')
+define stream Totals (k string, total long);
+@dist(execGroup='sound', parallel='2') from Sold[n > 0] select k, n insert into Sound;
+@dist(execGroup='totals') from Sound select k, count() as total group by k insert into Totals;
+"""
+
+
+def test_connectors_of_spark_in_many_groups_give_each_row_once_also_after_a_takeover(
+    host: SparkHost, wire: tuple[str, str], runtimes: list[GroupRuntime], eventually: Eventually
+) -> None:
+    root = host.config.files.directories[0]
+    (root / "in").mkdir()
+    topology = plan(CONNECTED, transport=wire[0])
+    assert [group.receiver for group in topology.groups] == [True, False, False]
+
+    def totals() -> list[tuple[str, int]]:
+        tables = [pq.read_table(file, partitioning=None) for file in (root / "out").glob("*.parquet")]
+        return sorted((row["k"], row["total"]) for table in tables for row in table.to_pylist())
+
+    wanted: list[tuple[str, int]] = []
+    for number in range(2):
+        runtimes += (groups := two_workers(topology, host))
+        for group in groups:
+            group.start()
+        put_file(root / "in", number, [(key, 1 + n) for n in range(500) for key in "ab"], pa.int64())
+        wanted += [(key, 500 * number + n) for key in "ab" for n in range(1, 501)]
+        enough = (1, len(wanted))[number]
+        eventually(lambda: len(totals()) >= enough, f"{enough} rows", 120)  # noqa: B023
+        for group in groups:
+            group.kill()
+    assert totals() == sorted(wanted)
 
 
 def where_keys_belong(topics: Transport, topology: Topology, text: str) -> dict[str, bool]:
