@@ -3,7 +3,9 @@
 PYTHON ?=
 VENV := .venv/bin/python
 DEMO := out/quickstart.ipynb
-# These two are processes that run until they are told to stop; the tests of the cluster start them.
+# How many processes run the tests; those of one directory stay in one, as they share servers and Spark.
+PROCESSES ?= 2
+# These are processes that run until they are told to stop; the tests of the cluster start them.
 NODES := --ignore=notebooks/manager.ipynb --ignore=notebooks/worker.ipynb --ignore=notebooks/server.ipynb
 
 # A kernel called `spdist` that another installation registered must not be taken for ours.
@@ -33,7 +35,7 @@ demo: java .venv/.installed ## run notebooks/quickstart.ipynb without a screen; 
 	    print("Result:", *[l for c in cells if c.id == "compare" for l in said(c)], *said(cells[-1])[-1:], sep="\n  ")' $(DEMO)
 
 test: lint java ## lint, then every test: units, properties, Spark, cluster, notebooks
-	@$(VENV) -m pytest --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
+	@$(VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
 
 lint: .venv/.installed ## style, types, layers, notebooks without outputs
 	@$(VENV) -m ruff check .

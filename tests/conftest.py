@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
@@ -20,6 +21,19 @@ T = TypeVar("T")
 # Machines of continuous integration stall; how long one example takes says nothing about the code.
 settings.register_profile("spdist", deadline=None)
 settings.load_profile("spdist")
+
+
+class _ByDirectory(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of one directory in one process, as they share servers and Spark; notebooks share nothing."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        where = nodeid.partition("::")[0].split("/")
+        return "/".join(where[:2])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Spread the tests over processes, where there are several (``-n``)."""
+    return _ByDirectory(config, log)
 
 
 @pytest.fixture

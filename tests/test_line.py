@@ -47,7 +47,7 @@ def test_a_line_that_has_said_nothing_leaves_no_trace(capsys: pytest.CaptureFixt
 
 
 def test_in_a_terminal_it_is_no_wider_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 10)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((20, 10)))
     Line(terminal := Terminal()).show("x" * 50)
     assert terminal.getvalue() == "\r" + "x" * 19
 
