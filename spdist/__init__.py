@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spdist.cluster.client_async import AsyncClusterClient
     from spdist.cluster.handle import Deployment
     from spdist.cluster.local import LocalCluster
+    from spdist.cluster.local_servers import LocalServers
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
@@ -54,6 +55,7 @@ __all__ = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "LocalServers",
     "Result",
     "Schema",
     "SiddhiApp",
@@ -91,6 +93,7 @@ _HOMES = {
     "Deployment": "spdist.cluster.handle",
     "Feed": "spdist.transports.feed",
     "LocalCluster": "spdist.cluster.local",
+    "LocalServers": "spdist.cluster.local_servers",
     "Result": "spdist.result",
     "Schema": "spdist.language.types",
     "SiddhiApp": "spdist.language.ast",

@@ -72,7 +72,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "polars": ("spdist/frames/",),
     "ipywidgets": ("widgets/",),
     "typer": ("spdist/__main__.py", "spdist/commands/"),
-    "rich": ("spdist/__main__.py", "spdist/commands/", "spdist/cluster/local.py", "spdist/progress.py"),
+    "rich": ("spdist/__main__.py", "spdist/commands/", "spdist/cluster/local_nodes.py", "spdist/progress.py"),
     "papermill": ("spdist/headless/",),
     "nbclient": ("spdist/headless/",),
     "nbformat": ("spdist/headless/",),

@@ -27,6 +27,7 @@ PUBLIC = [
     "Deployment",
     "Feed",
     "LocalCluster",
+    "LocalServers",
     "Result",
     "Schema",
     "SiddhiApp",

@@ -25,9 +25,9 @@ from spdist.cluster.hosting import Launcher
 from spdist.cluster.keeper import Keeper, node_metrics
 from spdist.cluster.launcher import SparkLauncher
 from spdist.cluster.memory import worker_memory
-from spdist.cluster.messages import GroupPhase
 from spdist.cluster.process import advertised, kept_log, tell_notes, wait_for_end
 from spdist.cluster.questions import Questions
+from spdist.cluster.views import wso2_status
 from spdist.cluster.worker_desk import WorkerDesk
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config
@@ -35,7 +35,7 @@ from spdist.config.key_stores import with_pem_files
 from spdist.errors import SpdistError
 from spdist.transports.opening import transport_settings
 
-__all__ = ["HostNode", "wso2_status"]
+__all__ = ["HostNode"]
 
 Json = dict[str, Any]
 
@@ -270,8 +270,3 @@ class HostNode(ABC):
     def metrics(self) -> str:
         """Return the figures of the group instances that are here, and of the node, as Prometheus text."""
         return prometheus_text(self._known_keeper().reports(), node_metrics())
-
-
-def wso2_status(state: GroupPhase) -> str:
-    """Return WSO2's word for the state of a group."""
-    return "active" if state is GroupPhase.RUNNING else "inactive"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import psutil
@@ -89,7 +89,7 @@ class Keeper:
                 reason=readiness.reason,
                 ready_epoch=readiness.epoch,
                 warm=readiness.warm,
-                memory=self._memory(report.groups),
+                memory=self.memory_report(report.groups),
             )
             self._last_words = leaving and not any(group.state.alive for group in report.groups)
             return report
@@ -183,7 +183,8 @@ class Keeper:
             self._usage = usage
         self._changed()
 
-    def _memory(self, groups: tuple[GroupReport, ...]) -> MemoryReport | None:
+    def memory_report(self, groups: Iterable[GroupReport]) -> MemoryReport | None:
+        """Return what this node uses and may use; None where it has not been measured yet."""
         if self._usage is None:
             return None
         starting = sum(group.state in (GroupPhase.WAITING, GroupPhase.STARTING) for group in groups)

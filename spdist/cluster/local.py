@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import secrets
-import shutil
-import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from spdist.cluster.client import Caller, ClusterClient
+from spdist.cluster.client import ClusterClient
 from spdist.cluster.handle import Deployment
-from spdist.cluster.nodes import NodeProcess
+from spdist.cluster.local_nodes import LocalNodes
+from spdist.cluster.nodes import NodeProcess, Role
 from spdist.cluster.overview import ClusterStatus
-from spdist.cluster.startup import await_nodes
 from spdist.cluster.streams import Streams
 from spdist.config import load_config
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
-from spdist.look import Shown, headline_html, note_html
+from spdist.look import headline_html, note_html
 from spdist.services.process import free_ports
 from spdist.transports.opening import transport_settings
 from spdist.workspace import workspace
@@ -35,12 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["LocalCluster"]
 
 _LOOK_S = 0.2
-_STOP_S = 15.0
-#: What stays of a cluster that failed: logs and executed notebooks.
-_KEPT = (".log", ".ipynb")
 
 
-class LocalCluster(Shown):
+class LocalCluster(LocalNodes):
     """Managers and workers on this machine, with a database, topics and state in one directory.
 
     Parameters
@@ -49,17 +40,8 @@ class LocalCluster(Shown):
         How many of each, >= 1.
     receivers : int
         How many workers more that read the users' sources for passthrough groups, and nothing else.
-    directory : path, optional
-        Where everything goes; kept afterwards, and a cluster that is started there again goes on from its apps and
-        their state. Without it, a temporary directory that `stop` deletes;
-        of a cluster that failed the logs stay.
-    settings : mapping of str to str, optional
-        Settings of all nodes as environment variables ``SPDIST__<SECTION>__<FIELD>``, such as
-        ``{"SPDIST__SPARK__DRIVER_MEMORY": "1g"}``.
-    start_timeout_s : float
-        How long all nodes together may take to come up.
-    quiet : bool
-        Whether to keep silent about what is being waited for.
+    directory, settings, start_timeout_s, quiet
+        See `LocalNodes`.
 
     Raises
     ------
@@ -86,114 +68,35 @@ class LocalCluster(Shown):
     ) -> None:
         if managers < 1 or workers < 1:
             raise ClusterError(f"a cluster of {managers} managers and {workers} workers is none", hint="one of each")
+        super().__init__(directory, settings, start_timeout_s, quiet)
         self._managers = managers
         self._workers = workers
         self._receivers = receivers
-        self._directory = directory
-        self._settings = dict(settings or {})
-        self._start_timeout_s = start_timeout_s
-        self._console = Console(quiet=quiet, highlight=False)
-        self.nodes: dict[str, NodeProcess] = {}
-        self._running = False
 
-    # ------------------------------------------------------------------------------------------------------------- life
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._end(failed=kind is not None and issubclass(kind, Exception))
-
-    def start(self) -> Self:
-        """Start all nodes and return when the managers answer and the workers are ready: their Spark is up."""
-        if self._running:
-            return self
-        workspace()
-        self._prepare()
-        atexit.register(self.stop)
-        self._running = True
-        try:
-            self._console.print(f"starting {len(self.nodes)} nodes in {self.directory}", soft_wrap=True)
-            for node in self.nodes.values():
-                node.start()
-            self._await(self.nodes)
-        except BaseException as error:
-            self._end(failed=not isinstance(error, KeyboardInterrupt))
-            raise
-        return self
-
-    def _prepare(self) -> None:
-        """Make the directory, choose ports and the password, and name the nodes."""
-        path = tempfile.mkdtemp(prefix="spdist-") if self._directory is None else self._directory
-        self.directory = Path(path).expanduser().resolve()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        password = secrets.token_urlsafe(24)
+    def _name_nodes(self, environment: dict[str, str]) -> dict[str, NodeProcess]:
         ports = free_ports(self._managers + self._workers + self._receivers)
         urls = [f"http://127.0.0.1:{port}" for port in ports[: self._managers]]
-        environment = {
-            **self._settings,
-            "SPDIST_HOME": str(self.directory),
-            "SPDIST_PASSWORD": password,
-            "SPDIST_MANAGERS": ",".join(urls),
-        }
-        self.nodes = {}
+        environment |= {"SPDIST_MANAGERS": ",".join(urls)}
+        nodes = {}
         counted = (("manager", self._managers), ("worker", self._workers), ("receiver", self._receivers))
         names = [f"{kind}-{number}" for kind, count in counted for number in range(1, count + 1)]
         for name, port in zip(names, ports, strict=True):
-            role: Literal["manager", "worker"] = "manager" if name.startswith("manager") else "worker"
+            role: Role = "manager" if name.startswith("manager") else "worker"
             more = {"SPDIST__DEPLOYMENT__IS_RECEIVER_NODE": "true"} if name.startswith("receiver") else {}
-            self.nodes[name] = NodeProcess(name, role, self.directory, port, environment | more)
-        self.client = ClusterClient(urls, "admin", password)
-        self._caller = Caller("admin", password, timeout_s=2.0)
+            nodes[name] = NodeProcess(name, role, self.directory, port, environment | more)
+        self.client = ClusterClient(urls, "admin", environment["SPDIST_PASSWORD"])
         node = {"SPDIST_NODE_ID": "this", "SPDIST_PORT": "0"}
         settings = load_config(
             workspace() / "conf/local/worker.yaml", environment={**os.environ, **environment, **node}
         )
         self._streams = Streams(transport_settings(settings.transports))
+        return nodes
 
-    def _await(self, nodes: Mapping[str, NodeProcess]) -> None:
-        await_nodes(nodes, self.nodes, self._caller, self._start_timeout_s, self._console.print)
-
-    def stop(self) -> None:
-        """Ask all nodes to stop, wait up to 15 s, kill what is left, and delete a temporary directory. Idempotent.
-
-        Where a node has ended by itself, and not well, the logs and executed notebooks stay there.
-
-        Raises
-        ------
-        ClusterError
-            A process does not end.
-        """
-        self._end()
-
-    def _end(self, failed: bool = False) -> None:
-        if not self._running:
-            return
-        self._running = False
-        atexit.unregister(self.stop)
-        failed = failed or any(node.failed for node in self.nodes.values())
-        for node in self.nodes.values():
-            node.ask_to_stop()
-        deadline_s = time.monotonic() + _STOP_S
-        for name, node in self.nodes.items():
-            if not node.wait(max(0.0, deadline_s - time.monotonic())):
-                self._console.print(f"  {name} does not stop and is killed")
-        for node in self.nodes.values():
-            node.kill()
+    def _close(self) -> None:
         self.client.close()
-        self._caller.close()
         self._streams.close()
-        if self._directory is None:
-            _clean(self.directory, keep=_KEPT if failed else ())
-        kept = f"; the logs are kept in {self.directory}" if failed else ""
-        self._console.print(f"all nodes have stopped{kept}", soft_wrap=True)
 
     # ------------------------------------------------------------------------------------------------------------ nodes
-    def node(self, name: str) -> NodeProcess:
-        """Return a node by its name; NotFoundError if there is none."""
-        if name not in self.nodes:
-            raise NotFoundError(f"this cluster has no node {name}", hint=f"it has: {', '.join(self.nodes)}")
-        return self.nodes[name]
-
     def leader(self) -> str:
         """Return the name of the manager that leads."""
         return str(self.client.nodes()["leader"])
@@ -226,30 +129,11 @@ class LocalCluster(Shown):
                 raise NoWorkersError(f"{group} is not placed after {timeout_s:g} s: {found[0].reason}")
             time.sleep(_LOOK_S)
 
-    def kill(self, name: str) -> None:
-        """Kill a node with all its processes (SIGKILL), as a machine that fails would end."""
-        self.node(name).kill()
-
     def kill_leader(self) -> str:
         """Kill the manager that leads, and return its name."""
         name = self.leader()
         self.kill(name)
         return name
-
-    def restart(self, name: str) -> None:
-        """Start a node again that was killed; returns when it is up."""
-        node = self.node(name)
-        node.kill()
-        node.start()
-        self._await({name: node})
-
-    def processes(self) -> dict[str, list[int]]:
-        """Return the process ids of each node."""
-        return {name: [process.pid for process in node.processes()] for name, node in self.nodes.items()}
-
-    def memory(self) -> int:
-        """Return the resident memory of all nodes in bytes; see `NodeProcess.memory`."""
-        return sum(node.memory() for node in self.nodes.values())
 
     # ------------------------------------------------------------------------------------------------------------- apps
     def deploy(self, app: str | SiddhiApp, *, replace: bool = True) -> Deployment:
@@ -323,14 +207,3 @@ class LocalCluster(Shown):
         except SpdistError as error:
             note = error.message
         return f"{self!r}\n{note}".rstrip(), headline_html(repr(self)) + note_html(note)
-
-
-def _clean(directory: Path, keep: Collection[str]) -> None:
-    """Delete what is in a directory but files that end so; and the directory, where none stays."""
-    for one in directory.iterdir():
-        if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one, ignore_errors=True)
-        elif one.suffix not in keep:
-            one.unlink(missing_ok=True)
-    if not keep:
-        shutil.rmtree(directory, ignore_errors=True)

@@ -22,7 +22,10 @@ from spdist.cluster.process import END_WITH
 from spdist.errors import ClusterError
 from spdist.workspace import is_installed, workspace
 
-__all__ = ["NodeProcess", "cause_in"]
+__all__ = ["NodeProcess", "Role", "cause_in"]
+
+#: Which notebook a node runs, and which settings it starts from.
+Role = Literal["manager", "worker", "server"]
 
 #: Marks every process of a node, however it was started and whoever has inherited it.
 _MARK = "SPDIST_NODE_MARK"
@@ -45,8 +48,8 @@ class NodeProcess:
     Parameters
     ----------
     name : str
-        Its id, ``manager-1`` or ``worker-1``.
-    role : {"manager", "worker"}
+        Its id, such as ``manager-1``.
+    role : {"manager", "worker", "server"}
         Which notebook and which settings.
     home : Path
         The cluster's directory. The settings go to ``conf/<name>/deployment.yaml``, the executed notebook and the log
@@ -57,9 +60,7 @@ class NodeProcess:
         What its settings refer to; passwords travel only here.
     """
 
-    def __init__(
-        self, name: str, role: Literal["manager", "worker"], home: Path, port: int, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, role: Role, home: Path, port: int, environment: Mapping[str, str]) -> None:
         self.name = name
         self.role = role
         self.url = f"http://127.0.0.1:{port}"

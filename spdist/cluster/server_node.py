@@ -17,13 +17,16 @@ from spdist.cluster.api import Server, server_app
 from spdist.cluster.app_directory import AppDirectory, Stamp, changes
 from spdist.cluster.deployed import Deployed
 from spdist.cluster.group_revisions import RevisionStore
-from spdist.cluster.host_node import HostNode, wso2_status
+from spdist.cluster.host_node import HostNode
 from spdist.cluster.hosting import Launcher
-from spdist.cluster.messages import GroupReport, WorkerTiming
+from spdist.cluster.keeper import node_metrics
+from spdist.cluster.messages import WorkerTiming
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.own_leader import OwnApp, OwnLeader
 from spdist.cluster.plans import Plans, checked_name, free_name
+from spdist.cluster.server_views import own_app_view, own_nodes_view
 from spdist.cluster.streams import Streams
+from spdist.cluster.views import placed_topology
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, ConflictError, PlanningError, SiddhiAppError, SpdistError
 from spdist.planning.limits import AppLimits
@@ -279,21 +282,39 @@ class ServerNode(HostNode):
         self._beat_now.set()
 
     def apps(self) -> list[Json]:
-        """Return all apps: name, status and state, and what is wrong with one."""
+        """Return all apps by name; see `spdist.cluster.server_views.own_app_view`."""
         here = {report.name: report for report in self._known_keeper().served_reports()}
         with self._lock:
-            return [{"name": app.name, **_shown(app, here.get(app.name))} for app in self._leader]
+            return [own_app_view(app, here.get(app.name), self.id, self.url) for app in self._leader]
 
     def app_text(self, name: str) -> str:
         """Return the SiddhiQL of an app."""
         return self._app(name).text
 
     def app_status(self, name: str) -> Json:
-        """Return how an app is doing, with the figures of its query."""
+        """Return how an app is doing, with the figures of its query; see `spdist.cluster.server_views.own_app_view`."""
         app = self._app(name)
         here = {report.name: report for report in self._known_keeper().served_reports()}
         with self._lock:
-            return _shown(app, here.get(name))
+            return own_app_view(app, here.get(name), self.id, self.url)
+
+    def topology(self, name: str) -> Json:
+        """Return the one group of an app, what it reads and publishes, and how it is doing."""
+        app = self._app(name)
+        if app.instance is None:
+            raise SiddhiAppError(app.error)
+        topology = whole_topology(app.instance.assignment)
+        return placed_topology(topology, self.app_status(name), {name: app.text})
+
+    def nodes(self, *, apps: bool = False) -> Json:
+        """Return this node as who leads and as who works; see `spdist.cluster.server_views.own_nodes_view`."""
+        keeper = self._known_keeper()
+        groups = keeper.served_reports()
+        memory = keeper.memory_report(groups)
+        place = (self.id, self.url, keeper.known_term)
+        with self._lock:
+            view = own_nodes_view(*place, self._leader, groups, keeper.readiness, memory, node_metrics())
+        return view | ({"apps": self.apps()} if apps else {})
 
     def restore(self, name: str, revision: str) -> None:
         """Let an app go back to `revision`, and start it again also where it has failed for good."""
@@ -324,19 +345,3 @@ def _decoded(content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise SiddhiAppError(f"the file is not UTF-8 text: {error.reason} at byte {error.start}") from error
-
-
-def _shown(app: OwnApp, here: GroupReport | None) -> Json:
-    """Return how an app is doing, given what is reported of it."""
-    if app.instance is None:
-        return {"status": "inactive", "state": "FAILED", "reason": app.error, "metrics": {}}
-    if here is None or (app.instance.error and not here.state.alive and not app.instance.gave_up):
-        failed = f"it has failed and is started again: {app.instance.error}" if app.instance.error else ""
-        return {"status": "inactive", "state": "WAITING", "reason": app.error or failed, "metrics": {}}
-    reason = app.error and f"the text before runs on, as the one in its file is wrong: {app.error}"
-    return {
-        "status": wso2_status(here.state),
-        "state": here.state.value,
-        "reason": reason or here.error,
-        "metrics": dict(here.metrics),
-    }

@@ -22,7 +22,7 @@ def await_nodes(
     timeout_s: float,
     say: Callable[[str], None],
 ) -> None:
-    """Return when some nodes of a cluster are up: their interfaces answer, and the leader knows workers as ready.
+    """Return when some nodes are up: their interfaces answer, the leader knows workers as ready, and servers are ready.
 
     Parameters
     ----------
@@ -67,10 +67,16 @@ def _ended(node: NodeProcess) -> ClusterError:
 
 
 def _registered(nodes: Mapping[str, NodeProcess], caller: Caller) -> set[str]:
-    """Return the nodes that are up: they answer, and a leader knows that the workers among them are ready."""
+    """Return the nodes that are up: they answer, and a leader, or a server itself, says that apps can run there."""
     managers, workers, known = set(), set(), set()
     for name, node in nodes.items():
         try:
+            if node.role == "server":
+                reply = caller.call("GET", f"{node.url}/statistics")
+                if reply.status == 200 and reply.body["ready"]:
+                    known.add(name)
+                    workers.add(name)
+                continue
             if caller.call("GET", f"{node.url}/health").status != 200:
                 continue
             if node.role == "worker":

@@ -6,11 +6,11 @@ with more beside it, the others are ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster.members import Member
-from spdist.cluster.messages import Desired, GroupReport, MemoryReport
+from spdist.cluster.messages import Desired, GroupPhase, GroupReport, MemoryReport
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import (
     DeploymentState,
@@ -29,10 +29,13 @@ __all__ = [
     "app_statistics",
     "app_view",
     "apps_view",
+    "memory_view",
     "node_details",
     "nodes_view",
+    "placed_topology",
     "topic_details",
     "topology_view",
+    "wso2_status",
 ]
 
 Json = dict[str, Any]
@@ -113,9 +116,13 @@ def topology_view(state: ManagerState, topology: Topology, now_ms: int) -> Json:
     """
     status = deployment_status(state, topology.app, now_ms)
     texts = {record.app_name: record.siddhi_app for record in status.groups}
-    view = app_view(state, status)
+    return placed_topology(topology, app_view(state, status), texts)
+
+
+def placed_topology(topology: Topology, view: Json, texts: Mapping[str, str]) -> Json:
+    """Return groups, topics and strategies of an app, given its view, as of `app_view`, and its instances' texts."""
     instances: dict[str, list[Json]] = {}
-    for instance in view.pop("groups"):
+    for instance in view["groups"]:
         instances.setdefault(instance["group"], []).append({**instance, "text": texts[instance["name"]]})
     return {
         **view,
@@ -196,7 +203,7 @@ def nodes_view(
                 "state": _state_of(state, member, now_ms),
                 "reason": member.report.reason,
                 "silentMs": member.silent_ms(now_ms),
-                "memory": None if member.report.memory is None else _memory(member.report.memory),
+                "memory": None if member.report.memory is None else memory_view(member.report.memory),
                 "metrics": dict(member.report.metrics),
                 "groups": [{"name": g.name, "state": g.state.value} for g in member.report.groups],
             }
@@ -226,7 +233,8 @@ def _state_of(state: ManagerState, member: Member, now_ms: int) -> str:
     return "READY" if member.report.ready else "STARTING"
 
 
-def _memory(memory: MemoryReport) -> Json:
+def memory_view(memory: MemoryReport) -> Json:
+    """Return what a node uses and may use."""
     return {
         "limitBytes": memory.limit,
         "usedBytes": memory.used,
@@ -240,3 +248,8 @@ def node_details(state: ManagerState) -> list[Json]:
     workers = [member.report for member in state.members if not member.report.is_receiver]
     addresses = [(report.id, Address.from_url(report.url)) for report in workers]
     return [{"https_host": address.host, "https_port": address.port, "nodeId": id} for id, address in addresses]
+
+
+def wso2_status(state: GroupPhase) -> str:
+    """Return WSO2's word for the state of a group."""
+    return "active" if state is GroupPhase.RUNNING else "inactive"

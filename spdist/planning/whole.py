@@ -18,6 +18,7 @@ from spdist.planning.topology import (
     GroupOutput,
     Publishing,
     Strategy,
+    Topic,
     Topology,
 )
 
@@ -103,7 +104,10 @@ def whole_topology(assignment: Assignment) -> Topology:
         outputs=tuple(GroupOutput(one.stream, one.publishing) for one in assignment.outputs),
         instances=(GroupInstance(assignment.name, assignment.text),),
     )
-    return Topology(assignment.app, assignment.playback, (group,), (), idle_ms=assignment.idle_ms)
+    sizes = {one.topic: one.partitions for one in inputs}
+    sizes |= {one.topic: one.partitions for output in assignment.outputs for one in output.publishing}
+    topics = tuple(Topic(name, partitions) for name, partitions in sizes.items())
+    return Topology(assignment.app, assignment.playback, (group,), topics, idle_ms=assignment.idle_ms)
 
 
 def _written(checked: CheckedApp) -> set[str]:

@@ -17,14 +17,17 @@ import pytest
 from spdist.cluster.app_directory import AppDirectory, Changes, Stamp, changes
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.instances import RestartPolicy
+from spdist.cluster.local_servers import LocalServers
 from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport, WorkerTiming, fingerprint
 from spdist.cluster.own_leader import OwnLeader
 from spdist.cluster.server_node import ServerNode
 from spdist.config import Config, load_config
-from spdist.errors import ConfigError, SpdistError
+from spdist.errors import ClusterError, ConfigError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.services.process import free_ports
+from spdist.workspace import workspace
 from tests.cluster.shells import PASSWORD, FakeSpark, FakeStatus
+from widgets import MonitorPanel, TopologyPanel
 
 Eventually = Callable[..., Any]
 
@@ -227,10 +230,21 @@ def test_what_is_deployed_over_rest_is_a_file_and_there_after_a_restart(tmp_path
         assert not file.exists()
         eventually(lambda: states(node) == {}, "it is gone")
         with ClusterClient([node.url], "admin", PASSWORD) as client:
-            client.deploy(text_of("Doubles"))
+            app = client.deploy(text_of("Doubles")).wait()
             assert (client.apps(), file.read_text()) == (["Doubles"], text_of("Doubles"))
+            status = client.status()
+            assert (status.leader, status.term, [one.state for one in status.workers]) == ("server-1", 1, ["READY"])
+            assert [(one.name, one.state, one.groups[0].worker) for one in status.apps] == [
+                ("Doubles", "RUNNING", "server-1")
+            ]
+            (group,) = app.topology()["groups"]
+            assert [one["stream"] for one in group["outputs"]] == ["T"]
+            assert "Doubles" in str(MonitorPanel(client))
+            assert "Doubles" in str(TopologyPanel(app))
             assert client.feed("Doubles", "S").send([(5, (1,)), (6, (2,))]) == 2
             assert client.read("Doubles", "S") == [(1, (7,)), (5, (1,)), (6, (2,))]
+            app.undeploy()
+            assert client.nodes()["workers"][0]["groups"] == []
 
 
 def test_a_failed_app_is_started_again_and_says_why(tmp_path: Path, eventually: Eventually) -> None:
@@ -261,6 +275,20 @@ def test_settings_of_other_nodes_are_refused(tmp_path: Path) -> None:
     path.write_text(given.replace("transports: {", "transports: {default: kafka, kafka: {bootstrapServers: 'h:1'}, "))
     with pytest.raises(ConfigError, match="a server has no groups"):
         load_config(tmp_path, role="server", environment={"P": PASSWORD})
+
+
+def test_local_servers_write_below_a_directory_of_their_own() -> None:
+    here = {"SPDIST_NODE_ID": "server-1", "SPDIST_PORT": "0", "SPDIST_PASSWORD": "p", "SPDIST_SERVER_HOME": "/srv/a b"}
+    config = load_config(workspace() / "conf/local/server.yaml", role="server", environment=here)
+    places = (config.state_persistence.location, config.transports.log.directory, config.artifacts.directory)
+    assert {Path(one).parent for one in places} == {Path("/srv/a b")}
+
+
+def test_local_servers_that_do_not_run_show_themselves_too() -> None:
+    servers = LocalServers(2)
+    assert repr(servers) == "LocalServers(2 servers, not running)" in servers._repr_html_()
+    with pytest.raises(ClusterError):
+        LocalServers(0)
 
 
 # -------------------------------------------------------------------------------------------------------------- Spark

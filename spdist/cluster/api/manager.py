@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import app_routes
+from spdist.cluster.api.cluster import cluster_routes
 from spdist.cluster.api.deploying import deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, json_body, new_app
@@ -18,11 +19,8 @@ from spdist.cluster.api.models import (
     GroupRecord,
     GroupTopics,
     LeaderNamed,
-    Nodes,
-    NodesAndApps,
     Responses,
     ThisManager,
-    Topology,
     WorkerAddress,
     answers,
     fails,
@@ -65,7 +63,8 @@ def manager_app(manager: Manager) -> FastAPI:
     app.include_router(deploy_routes(manager, gate))
     app.include_router(revision_routes(manager.desk, gate))
     app.include_router(stream_routes(manager, gate))
-    app.include_router(_cluster(manager, gate))
+    app.include_router(_this_manager(manager, gate))
+    app.include_router(cluster_routes(manager, manager.config.transports.default, gate))
     app.include_router(_dashboard(manager, gate))
     app.include_router(_workers(manager, gate))
     app.include_router(_heartbeats(manager, gate))
@@ -77,7 +76,7 @@ def manager_app(manager: Manager) -> FastAPI:
     return app
 
 
-def _cluster(manager: Manager, gate: Gate) -> APIRouter:
+def _this_manager(manager: Manager, gate: Gate) -> APIRouter:
     router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("", **answers(ThisManager))
@@ -96,21 +95,6 @@ def _cluster(manager: Manager, gate: Gate) -> APIRouter:
     def may(request: Request, suffix: _Suffix) -> bool:
         """Tell whether the caller has a permission, such as siddhiApp.manage."""
         return suffix in {one.value for one in request.state.granted}
-
-    @router.get("/topology/{app}", **answers(Topology))
-    def topology(app: str) -> Json:
-        """Tell groups, topics, strategies and placement of an app."""
-        return manager.topology(app)
-
-    @router.get("/nodes", **answers(Nodes))
-    def nodes() -> Json:
-        """Tell leader, managers, workers, and what has happened lately."""
-        return manager.nodes()
-
-    @router.get("/status", **answers(NodesAndApps))
-    def status() -> Json:
-        """Tell the same together with all apps and how each of their groups is doing, as of one moment."""
-        return {**manager.nodes(apps=True), "transport": manager.config.transports.default}
 
     return router
 

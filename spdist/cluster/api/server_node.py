@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 
 from spdist.cluster.api.apps import app_routes
+from spdist.cluster.api.cluster import cluster_routes
 from spdist.cluster.api.deploying import deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, new_app
@@ -32,6 +33,7 @@ def server_app(node: ServerNode) -> FastAPI:
     app.include_router(deploy_routes(node, gate))
     app.include_router(revision_routes(node, gate))
     app.include_router(stream_routes(node, gate))
+    app.include_router(cluster_routes(node, node.config.transports.default, gate))
     app.include_router(log_routes(node.log, gate))
     app.include_router(metrics_routes(node.metrics, gate))
     publish(app, gate, standby=False)
