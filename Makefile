@@ -16,7 +16,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos executors fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -61,6 +61,9 @@ databases: java .venv/.installed ## run the cluster's tests on SQLite, PostgreSQ
 
 chaos: java .venv/.installed ## let 30 faults happen to two managers and three workers over PostgreSQL and Kafka (Linux, root)
 	@$(VENV) -m tests.faults.chaos
+
+executors: java .venv/.installed ## kill executors of a Spark standalone master in networks of their own (Linux, root)
+	@$(VENV) -m tests.faults.executors
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz
