@@ -20,7 +20,14 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 #: conda-forge's name → PyPI's.
 CONDA_NAMES = {"msgpack-python": "msgpack", "python-duckdb": "duckdb", "types-pyyaml": "types-pyyaml"}
 #: Name on PyPI → module, where they differ.
-MODULES = {"kafka-python": "kafka", "nats-py": "nats", "pyyaml": "yaml", "pyjks": "jks", "ipython": "IPython"}
+MODULES = {
+    "pytest-xdist": "xdist",
+    "kafka-python": "kafka",
+    "nats-py": "nats",
+    "pyyaml": "yaml",
+    "pyjks": "jks",
+    "ipython": "IPython",
+}
 #: Not imported by name: programs, plug-ins, drivers, and what the project is asked to bring along.
 NOT_IMPORTED = {
     "duckdb", "jupyterlab",  # asked for
@@ -131,7 +138,7 @@ def test_make_alone_lists_the_commands(elsewhere: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^  make ([\w-]+)", done.stdout, flags=re.MULTILINE) == [
         "help", "setup", "demo", "test", "lint", "faults", "updates", "failovers", "takeovers", "databases", "chaos",
-        "fuzz", "chaos-sim", "bench", "bench-payloads", "bench-engine", "bench-latency", "bench-kafka", "bench-groups",
+        "executors", "fuzz", "chaos-sim", "bench", "bench-payloads", "bench-engine", "bench-latency", "bench-kafka", "bench-groups",
         "bench-frames", "bench-cluster",
         "tables", "ledger", "clean",
     ]  # fmt: skip

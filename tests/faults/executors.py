@@ -161,13 +161,9 @@ class Flow:
 def app_running(machines: Machines, home: Path) -> Iterator[Flow]:
     (port,) = free_ports(1)
     (home / "app.siddhi").write_text(APP.format(home=HOME, port=port))
-    command = [sys.executable, "-m", "spdist", "run", "app.siddhi", "--master", f"spark://{HOME}:{machines.port}"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "SPDIST__SPARK__DRIVER_MEMORY": "512m",
-        "SPARK_LOCAL_IP": HOME,
-    }
+    command = [sys.executable, "-m", "spdist", "run", "app.siddhi", "--shards", "2"]
+    command += ["--master", f"spark://{HOME}:{machines.port}"]
+    own = {"PYTHONPATH": str(ROOT), "SPDIST__SPARK__DRIVER_MEMORY": "512m", "SPARK_LOCAL_IP": HOME}
     with (home / "run.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--shards", "2"], cwd=home, env={**os.environ, **own}, stderr=log, stdout=log
