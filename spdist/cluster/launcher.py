@@ -12,7 +12,7 @@ from spdist.clock import Clock
 from spdist.cluster.hosting import Readiness, Runtime
 from spdist.cluster.instances import RestartPolicy
 from spdist.config import Config
-from spdist.errors import EngineError
+from spdist.errors import EngineError, StateError
 from spdist.planning.topology import Assignment
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class SparkLauncher:
         """
         from spdist.engine.session import SparkHost
 
+        self._await_place()
         self._host = host = SparkHost(self._config)
         failures = 0
         while not self._closed.is_set():
@@ -102,6 +103,23 @@ class SparkLauncher:
                 )
             _log.error("%s", self._readiness.reason)
             host.stop()
+            self._closed.wait(_RESTARTS.delay_ms(failures) / 1000)
+
+    def _await_place(self) -> None:
+        """Return when the place of states is seen to keep two owners of one apart, which not every bucket does."""
+        from spdist.engine.places import check_fence, place_of
+
+        failures = 0
+        while not self._closed.is_set():
+            try:
+                check_fence(place_of(self._config.state_persistence.location))
+                return
+            except StateError as error:
+                failures += 1
+                why = f"no group is started here: {error.message}"
+                if self._readiness.reason != why:
+                    _log.error("%s", f"{why}: {error.hint}" if error.hint else why)
+                self._tell(Readiness(ready=False, epoch=0, reason=why))
             self._closed.wait(_RESTARTS.delay_ms(failures) / 1000)
 
     def __call__(self, assignment: Assignment) -> Runtime:

@@ -5,7 +5,7 @@ the state needs, so that whoever asks whether a file is there or reads it need n
 differs is here: a file that one only can create, one that takes the place of another, copies, lists, removal of trees.
 
 **The fence** is "create only if absent": a hard link on file systems, ``If-None-Match: *`` on S3, GCS and Azure. A
-store that ignores that condition is found by `check_fence`, which ``spdist doctor`` calls.
+store that ignores that condition is found by `check_fence`, before any group starts.
 
 What is written is durable when the call returns. An object store answers lists that are complete: S3 (since 2020), GCS
 and Azure are strongly consistent.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spdist.config.allowed import Allowed, allowed_of
+from spdist.engine.places import check_fence, place_of
 from spdist.engine.session import HostSettings, SparkHost
 from spdist.errors import EngineError
 from spdist.extension import catalog
@@ -89,6 +90,7 @@ def run_app(
         It failed, or did not start.
     """
     check_ports(assignment, allowed_of(settings))
+    check_fence(place_of(settings.state_persistence.location))
     owner = f"{socket.gethostname()}:{os.getpid()}"
     with SparkHost(settings) as host:
         # Real time tells only every few seconds what came in.

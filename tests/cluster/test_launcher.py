@@ -13,6 +13,7 @@ from spdist.clock import ManualClock
 from spdist.cluster import launcher as module
 from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.launcher import SparkLauncher
+from spdist.engine import places
 from spdist.errors import EngineError
 from tests.cluster.shells import plan, worker_config
 
@@ -73,6 +74,26 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     yield one
     one.launcher.close()
     one.thread.join(10)
+
+
+def test_where_two_could_own_a_state_no_group_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store of objects that ignores the condition of a put."""
+    stores: list[bool] = [True] * 4
+    created = places.create_file
+    monkeypatch.setattr("spdist.engine.session.SparkHost", MortalHost)
+    monkeypatch.setattr(module, "_RESTARTS", QUICK)
+    monkeypatch.setattr(places, "create_file", lambda *file: stores.pop() if stores else created(*file))
+    one = Launched(tmp_path)
+    try:
+        eventually(lambda: one.launcher.readiness().ready, "the store has learnt it")
+        assert caplog.text.count("lets two processes create one file, so state cannot be kept there") == 1
+        assert "object stores need conditional puts" in caplog.text
+        assert one.told == [False, False, True]
+    finally:
+        one.launcher.close()
+        one.thread.join(10)
 
 
 def test_a_spark_that_ends_is_started_again_and_the_worker_is_not_ready_meanwhile(
