@@ -1,11 +1,11 @@
 """Two servers of type ha, of which the active one fails again and again, while numbered events come in: ``make ha``.
 
 Each server is in a network namespace of its own, with PostgreSQL, a Kafka broker and a directory of apps and states
-that both see; the wall clock of the second one is a minute ahead where libfaketime is there (Debian: ``apt-get install
-libfaketime``). A sender posts numbered events to the HTTP source of the app at whichever server accepts them, until
-each is acknowledged, as a client behind a load balancer does. Each round one thing goes wrong: the active server is
-killed with all that it has started, or stands still; its link is cut; the database goes away. Then the round waits
-until events come through again and both servers are there. Printed for each kind of fault:
+that both see; the wall clock of the second one, as Python reads it, is a minute ahead. A sender posts numbered events
+to the HTTP source of the app at whichever server accepts them, until each is acknowledged, as a client behind a load
+balancer does. Each round one thing goes wrong: the active server is killed with all that it has started, or stands
+still; its link is cut; the database goes away. Then the round waits until events come through again and both servers
+are there. Printed for each kind of fault:
 
 * over: from the fault until the other server is active; of a database, from when it is back until one is,
 * silence: how long at most no result came out, of which 1.1 to 2 s pass until the row of the active server has expired,
@@ -46,7 +46,7 @@ from spdist.transports.base import Repeats
 from spdist.transports.kafka_options import KafkaSettings
 from spdist.transports.opening import TransportSettings, open_transport
 from spdist.transports.payload import Payload
-from tests.faults.failovers import wait_for
+from tests.faults.failovers import ROOT, wait_for
 from tests.faults.island import HOME, Island, enter_island
 from tests.faults.island_nodes import Node, Postgres, island_broker
 
@@ -88,16 +88,23 @@ transports:
   log: {{directory: {directory}/topics}}
 spark: {{cores: 1, driverMemory: 512m, optimizeFor: start}}
 """
-_FAKETIME = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
+#: Runs in each Python process of a node before anything else.
+AHEAD = """\
+import time
+
+def _later(read, by):
+    return lambda: read() + by
+
+time.time, time.time_ns = _later(time.time, 60), _later(time.time_ns, 60_000_000_000)
+"""
 
 
-def clock_ahead(library: str) -> dict[str, str]:
-    """Return the environment of a process whose wall clock is a minute ahead; nothing where libfaketime is missing."""
-    found = [library] if library else [str(one) for place in _FAKETIME for one in Path("/").glob(place.lstrip("/"))]
-    if not found:
-        print("libfaketime is not there: both wall clocks are right", file=sys.stderr)
-        return {}
-    return {"LD_PRELOAD": found[0], "FAKETIME": "+60s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+def clock_ahead(home: Path) -> dict[str, str]:
+    """Return the environment of a process whose wall clock is a minute ahead."""
+    place = home / "ahead"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(AHEAD, encoding="utf-8")
+    return {"PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
 
 
 class Flow:
@@ -222,7 +229,7 @@ class Measured:
 class Rounds:
     """The two servers, and what can happen to them."""
 
-    def __init__(self, home: Path, island: Island, faketime: str) -> None:
+    def __init__(self, home: Path, island: Island) -> None:
         self.island = island
         for name in SERVERS:
             island.add(name)
@@ -231,7 +238,7 @@ class Rounds:
         (home / "apps").mkdir()
         (home / "apps/Flow.siddhi").write_text(APP, encoding="utf-8")
         environment = {"SPDIST_PASSWORD": secrets.token_urlsafe(16)}
-        ahead = clock_ahead(faketime)
+        ahead = clock_ahead(home)
         self.nodes = {
             name: Node(name, island, home, {**environment, **(ahead if name == SERVERS[1] else {})}) for name in SERVERS
         }
@@ -327,7 +334,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", help="this fault; may be given again")
-    parser.add_argument("--faketime", default="", help="libfaketime.so.1, if it is at an unusual place")
     chosen = parser.parse_args()
     kafka_jars()  # where there is a network
     jars("kafka-broker", BROKER_JARS)
@@ -338,7 +344,7 @@ def main() -> None:
     with made as directory, Island() as island:
         home = Path(directory)
         home.chmod(0o755)  # PostgreSQL runs as another user
-        rounds = Rounds(home, island, chosen.faketime)
+        rounds = Rounds(home, island)
         try:
             names = chosen.only or list(rounds.faults())
             order = [name for _ in range(-(-chosen.rounds // len(names))) for name in random.sample(names, len(names))]

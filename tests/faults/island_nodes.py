@@ -80,7 +80,7 @@ class Node:
         self.role = name.partition("-")[0]
         self.url = f"http://{island.addresses[name]}:9443"
         self._conf, self._log = home / f"{name}.yaml", home / f"{name}.log"
-        self._environment = {**os.environ, **environment, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
+        self._environment = {**os.environ, "PYTHONPATH": str(_ROOT), **environment, _MARK: self._mark}
 
     def start(self) -> None:
         command = [sys.executable, "-m", "spdist", self.role, "--conf", str(self._conf)]
