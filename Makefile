@@ -16,7 +16,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases chaos executors fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases ha chaos executors fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -59,6 +59,9 @@ takeovers: java .venv/.installed ## kill a worker 5 times at the shipped times: 
 databases: java .venv/.installed ## run the cluster's tests on SQLite, PostgreSQL and MariaDB, and print a table
 	@$(VENV) -m tests.cluster.databases
 
+ha: java .venv/.installed ## let the active one of two servers fail 50 times, over PostgreSQL and Kafka (Linux, root)
+	@$(VENV) -m tests.faults.ha_rounds
+
 chaos: java .venv/.installed ## let 30 faults happen to two managers and three workers over PostgreSQL and Kafka (Linux, root)
 	@$(VENV) -m tests.faults.chaos
 
@@ -68,7 +71,7 @@ executors: java .venv/.installed ## kill executors of a Spark standalone master 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz
 
-chaos-sim: .venv/.installed ## 100,000 schedules of the election and 10,000 of the cluster in virtual time, on all cores
+chaos-sim: .venv/.installed ## 100,000 schedules of the election, 10,000 of the cluster and 100,000 of servers of type ha in virtual time
 	@$(VENV) -m tests.properties.chaos_sim
 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite

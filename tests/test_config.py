@@ -72,6 +72,13 @@ def test_shipped_files_load_for_their_role_without_notes(file: str, role: str) -
     assert (config.deployment.https_interface.password or config.auth.users[0].password).reveal() == "s3cret#: 'x"
 
 
+def test_the_shipped_file_of_a_pair_of_servers_says_what_to_change_for_two_machines() -> None:
+    config = load_config(ROOT / "conf/ha", role="server", environment=NODE)
+    assert (config.carbon.id, config.deployment.is_ha, config.has_first_user) == ("n1", True, True)
+    (note,) = config.notes
+    assert "all servers of group sp-ha must be on this machine" in note
+
+
 def shown_keys(file: Path) -> set[str]:
     """Every key path of `file`, also those that are commented out (``# key: value``)."""
     live = re.sub(r"^(\s*)# (\w+: \S+)$", r"\1\2", file.read_text(), flags=re.MULTILINE)
@@ -192,12 +199,12 @@ def test_errors_name_the_line(load: Load) -> None:
         load("spark:\n  cores: none")
 
 
-def test_type_ha_and_a_file_that_is_not_there_are_refused(load: Load, tmp_path: Path) -> None:
+def test_another_type_and_a_file_that_is_not_there_are_refused(load: Load, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load_config(tmp_path / "none.yaml")
-    (tmp_path / "ha.yaml").write_text(LEAST.replace("deployment.config:", "deployment.config:\n  type: ha"))
-    with pytest.raises(ConfigError, match="type must be distributed or default, not 'ha'"):
-        load_config(tmp_path / "ha.yaml", environment={"P": "x"})
+    (tmp_path / "hot.yaml").write_text(LEAST.replace("deployment.config:", "deployment.config:\n  type: hot"))
+    with pytest.raises(ConfigError, match="type must be distributed or default or ha, not 'hot'"):
+        load_config(tmp_path / "hot.yaml", environment={"P": "x"})
 
 
 def test_a_truth_value_is_true_or_false(load: Load) -> None:

@@ -115,6 +115,49 @@ def test_what_wso2_would_choose_is_chosen(tmp_path: Path, deployment: str, kind:
     assert any("not used, since the section transports decides" in note for note in config.notes)
 
 
+HA = """\
+wso2.carbon: {id: sp-node-1, type: wso2-sp}
+wso2.transport.http:
+  listenerConfigurations:
+    - {id: default, host: 0.0.0.0, port: 9090}
+    - {id: msf4j-https, host: 0.0.0.0, port: 9443, scheme: https, keyStoreFile: "${carbon.home}/k.jks", certPass: c}
+wso2.datasources:
+  dataSources:
+    - name: WSO2_CLUSTER_DB
+      definition: {type: RDBMS, configuration: {jdbcUrl: 'jdbc:mysql://db.example/CLUSTER', username: root}}
+cluster.config:
+  enabled: true
+  groupId: sp
+  coordinationStrategyClass: org.wso2.carbon.cluster.coordinator.rdbms.RDBMSCoordinationStrategy
+  strategyConfig: {datasource: WSO2_CLUSTER_DB, heartbeatInterval: 1000, heartbeatMaxRetry: 2}
+deployment.config:
+  type: ha
+  passiveNodeDetailsWaitTimeOutMillis: 300000
+  passiveNodeDetailsRetrySleepTimeMillis: 500
+  eventByteBufferQueueCapacity: 20000
+  byteBufferExtractorThreadPoolSize: 5
+  eventSyncServer: {host: localhost, port: 9893, advertisedHost: node-1.example, bossThreads: 10}
+  eventSyncClientPool: {maxActive: 10, maxTotal: 10, maxIdle: 10, maxWait: 60000}
+wso2.artifact.deployment: {updateInterval: 5}
+auth.configs: {userManager: {userStore: {users: [{user: {username: admin, password: YWRtaW4=, roles: admin}}]}}}
+"""
+
+
+def test_a_node_of_the_two_node_deployment_is_a_server_of_a_group(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(HA)
+    config = load_config(file, role="server", environment=PLAIN)
+    assert (config.deployment.is_ha, config.cluster.group_id, config.shard_id) == (True, "sp", "sp")
+    assert config.deployment.https_interface.host == "node-1.example"
+    assert config.artifacts.update_interval_s == 5
+    (unused,) = [note for note in config.notes if "durable before it is acknowledged" in note]
+    for key in ("eventSyncServer", "eventSyncClientPool", "eventByteBufferQueueCapacity", "passiveNodeDetailsWaitTime"):
+        assert key in unused
+    file.write_text(HA.replace("advertisedHost: node-1.example, ", ""))
+    notes = load_config(file, role="server", environment=PLAIN).notes
+    assert any("give deployment.config.httpsInterface.host an address" in note for note in notes)
+
+
 def test_a_worker_of_wso2_hears_that_it_has_to_know_what_its_manager_knows() -> None:
     file = ROOT / "tests/config_wso2/worker_h2.yaml"
     said = "without the section transports"

@@ -1,4 +1,4 @@
-"""A manager's part in the election: the thread that renews or tries to take the leadership, and tells the mind.
+"""A node's part in the election: the thread that renews or tries to take the leadership, and tells who then leads.
 
 The decision itself is `spdist.cluster.election`; here are the rounds, the loading of deployments when a term was taken,
 and what happens while the database is away: nothing, until the lease runs out by itself.
@@ -14,12 +14,11 @@ from typing import Protocol
 from spdist.clock import Clock
 from spdist.cluster.election import Ballot, ElectionTiming, LeaderStore, Lease, hold_election
 from spdist.cluster.messages import Deployment, Elected, LeaderSeen, LeaseRenewed
-from spdist.cluster.mind import Mind
 from spdist.errors import ClusterError, StoreUnavailableError
 
-__all__ = ["Candidate", "ElectionStore"]
+__all__ = ["Candidate", "ElectionStore", "Holder"]
 
-_log = logging.getLogger("spdist.cluster.manager")
+_log = logging.getLogger("spdist.cluster.election")
 
 
 class ElectionStore(LeaderStore, Protocol):
@@ -34,6 +33,23 @@ class ElectionStore(LeaderStore, Protocol):
         ...
 
 
+class Holder(Protocol):
+    """Who acts by the lease: a manager's `Mind`, or the `spdist.cluster.leadership.Leadership` of a server."""
+
+    @property
+    def given_up_term(self) -> int:
+        """The last term that the holder has given up before its lease ran out."""
+        ...
+
+    def tell(self, event: Elected | LeaseRenewed | LeaderSeen, /) -> None:
+        """Take in what came of a round."""
+        ...
+
+    def give_up(self, term: int) -> None:
+        """Note that the holder must not go on in `term`."""
+        ...
+
+
 class Candidate:
     """Takes part in the election until it is stopped.
 
@@ -41,23 +57,24 @@ class Candidate:
     ----------
     store : ElectionStore
         The database.
-    mind : Mind
+    holder : Holder
         Is told of terms, renewals and other leaders.
     node_id, url : str
-        Id and base URL of this manager.
+        Id and base URL of this node.
     clock : Clock
         Its steady reading only.
     timing : ElectionTiming
         The group's times.
     load : callable
         Reads and plans all deployments, and reads the list of workers that the term before the one it is given has
-        left, and the cordons; called once for each term taken, while the lease is being renewed.
+        left, and the cordons; called once for each term taken, while the lease is being renewed. What it raises gives
+        the term up.
     """
 
     def __init__(
         self,
         store: ElectionStore,
-        mind: Mind,
+        holder: Holder,
         node_id: str,
         url: str,
         clock: Clock,
@@ -65,7 +82,7 @@ class Candidate:
         load: Callable[[int], tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]],
     ) -> None:
         self._store = store
-        self._mind = mind
+        self._holder = holder
         self._node_id = node_id
         self._url = url
         self._clock = clock
@@ -85,13 +102,13 @@ class Candidate:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take part no longer; call `resign` when the mind has stopped, too."""
+        """Take part no longer; call `resign` when the holder has stopped, too."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(10)
 
     def resign(self) -> None:
-        """Hand the leadership back, if this manager has one, so that another need not wait for it to run out."""
+        """Hand the leadership back, if this node has one, so that another need not wait for it to run out."""
         if self._lease is not None and self._lease.valid(self._clock.steady_ms()):
             try:
                 self._store.resign(self._lease.term, self._node_id)
@@ -114,7 +131,7 @@ class Candidate:
             self._stop.wait(max(0, next_ms - self._clock.steady_ms()) / 1000)
 
     def _prepared(self) -> bool:
-        """Return False where the tables cannot be used, which a manager that met them at its start would not have done.
+        """Return False where the tables cannot be used, which a node that met them at its start would not have done.
 
         Raises
         ------
@@ -130,10 +147,10 @@ class Candidate:
         return self.failure is None
 
     def _round(self) -> int:
-        """Hold one round, and tell the mind what came of it; return when the row of another expires, 0 if none."""
+        """Hold one round, and tell the holder what came of it; return when the row of another expires, 0 if none."""
         lease = self._lease
-        if lease is not None and lease.term <= self._mind.given_up_term:
-            # The mind has stepped down for a reason of its own: this term must not be renewed, but succeeded.
+        if lease is not None and lease.term <= self._holder.given_up_term:
+            # The holder has stepped down for a reason of its own: this term must not be renewed, but succeeded.
             # One round without us lets others go first, who may fare better.
             _log.info("gives up term %d", lease.term)
             self.resign()
@@ -146,7 +163,7 @@ class Candidate:
         elif ballot.leader is not None:
             # A row with our own name is that of an earlier life; nobody is to be sent there.
             mine = ballot.leader.node_id == self._node_id or ballot.leader.url == self._url
-            self._mind.tell(LeaderSeen(None if mine else ballot.leader, ballot.expires_ms))
+            self._holder.tell(LeaderSeen(None if mine else ballot.leader, ballot.expires_ms))
         return ballot.expires_ms
 
     def _lead(self, ballot: Ballot) -> None:
@@ -157,19 +174,19 @@ class Candidate:
                 target=self._take_office, args=(ballot.lease.term,), name="spdist-load", daemon=True
             ).start()
         elif ballot.lease.term == self._acting_term:
-            self._mind.tell(LeaseRenewed(ballot.lease))
+            self._holder.tell(LeaseRenewed(ballot.lease))
 
     def _take_office(self, term: int) -> None:
         """Load what is stored, then act; the rounds go on meanwhile and keep the lease."""
         try:
             deployments, workers, cordons = self._load(term)
         except Exception as error:  # a defect, too, must not keep the cluster without a leader
-            _log.error("the deployments cannot be loaded, so this manager does not lead: %s", error)
-            self._mind.give_up(term)
+            _log.error("the deployments cannot be loaded, so this node does not lead: %s", error)
+            self._holder.give_up(term)
             return
         lease = self._lease
         if lease is not None and lease.term == term:
-            self._mind.tell(Elected(lease, deployments, workers, cordons))
+            self._holder.tell(Elected(lease, deployments, workers, cordons))
             self._acting_term = term
 
     def _note_contact(self) -> None:

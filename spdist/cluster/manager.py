@@ -282,8 +282,13 @@ class Manager:
         """Return the SiddhiQL of an app as it was sent."""
         return self._ask(lambda state, now_ms: deployment_status(state, name, now_ms).text)
 
-    def app_status(self, name: str) -> Json:
-        """Return how an app and its groups are doing; see `spdist.cluster.views.app_view`."""
+    stream_text = app_text
+
+    def app_status(self, name: str, *, active: bool = False) -> Json:
+        """Return how an app and its groups are doing; see `spdist.cluster.views.app_view`.
+
+        Whether `active` or not: a manager that stands by knows of none.
+        """
         return self._ask(lambda state, now_ms: views.app_view(state, deployment_status(state, name, now_ms)))
 
     def topology(self, app: str) -> Json:
@@ -404,12 +409,4 @@ def _open_store(config: Config, timing: ElectionTiming) -> CoordinationStore:
             f"({other.name}) are different databases",
             hint="give both the same URL: deployments are only written while the leader's row says so",
         )
-    password = source.password.reveal() if source.password else ""
-    return CoordinationStore(
-        source.url,
-        config.cluster.group_id,
-        username=source.username,
-        password=password,
-        timeout_ms=timing.round_ms,
-        pool=source.pool,
-    )
+    return CoordinationStore.of(source, config.cluster.group_id, timing.round_ms)

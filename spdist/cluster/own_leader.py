@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spdist.cluster.election import Lease
 from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.messages import AnswerHeartbeat, JoinedState, WorkerReport, WorkerTiming
 from spdist.errors import NotFoundError
@@ -45,10 +46,8 @@ class OwnLeader:
     ----------
     worker : str
         Id of the node.
-    timing : WorkerTiming
-        The times that are imposed on it.
-    term : int
-        That of all its answers.
+    heartbeat_interval_ms : int
+        How often it reports.
     policy : RestartPolicy, optional
         What becomes of an app that fails.
 
@@ -57,10 +56,10 @@ class OwnLeader:
     The apps: O(texts).
     """
 
-    def __init__(self, worker: str, timing: WorkerTiming, term: int = 1, policy: RestartPolicy | None = None) -> None:
+    def __init__(self, worker: str, heartbeat_interval_ms: int, policy: RestartPolicy | None = None) -> None:
         self._worker = worker
-        self._timing = timing
-        self._term = term
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._term = 0
         self._policy = policy or RestartPolicy()
         self._apps: dict[str, OwnApp] = {}
         #: the apps that were found to have failed by the last answer
@@ -99,19 +98,25 @@ class OwnLeader:
         del self._apps[name]
 
     # ------------------------------------------------------------------------------------------------------- heartbeats
-    def answer(self, report: WorkerReport, now_ms: int) -> AnswerHeartbeat:
-        """Return what the node shall run, given what it reports.
+    def answer(self, report: WorkerReport, now_ms: int, lease: Lease) -> AnswerHeartbeat:
+        """Return what the node shall run, given what it reports, and until the end of the lease.
 
-        One that has failed is left out until the node has forgotten it and its pause is over; then it is started again.
-        One that has failed too often stays where it is, FAILED, until it is deployed anew or retried.
+        In a new term all begin anew, as others may have run them meanwhile. One that has failed is left out until the
+        node has forgotten it and its pause is over; then it is started again. One that has failed too often stays where
+        it is, FAILED, until it is deployed anew or retried.
 
         Parameters
         ----------
         report : WorkerReport
             All its groups.
         now_ms : int
-            The steady clock.
+            The steady clock, read after the report was made: the fence that follows from the answer is counted from
+            then, so it is never later than the end of the lease.
+        lease : Lease
+            That by which this node is the active one; valid at `now_ms`.
         """
+        if lease.term != self._term:
+            self._begin(lease.term)
         seen = {group.name: group for group in report.groups}
         lost = "" if report.ready else report.reason or "its Spark is not up"
         wanted: list[Assignment] = []
@@ -134,5 +139,16 @@ class OwnLeader:
             term=self._term,
             joined=JoinedState.EXISTS if report.known_term else JoinedState.NEW,
             assignments=tuple(wanted),
-            timing=self._timing,
+            timing=self._timing(lease.until_ms - now_ms),
         )
+
+    def _begin(self, term: int) -> None:
+        """Forget what became of the apps in the term before."""
+        self._term = term
+        for app in self._apps.values():
+            if app.instance is not None:
+                app.instance = Instance(app.instance.assignment)
+
+    def _timing(self, left_ms: int) -> WorkerTiming:
+        """Return the times that impose the end of the lease as the fence; nobody removes this node but by the lease."""
+        return WorkerTiming(self._heartbeat_interval_ms, left_ms, remove_after_ms=left_ms + 1, margin_ms=1)

@@ -97,8 +97,8 @@ def apps() -> Request[list[str]]:
 
 
 def app_status(app: str) -> Request[AppStatus]:
-    """Ask how an app is doing."""
-    return Request("GET", f"{_app(app)}/status", _safe(AppStatus.from_view))
+    """Ask how an app is doing, of whoever runs it."""
+    return Request("GET", f"{_app(app)}/status?active=true", _safe(AppStatus.from_view))
 
 
 def app_text(app: str) -> Request[str]:

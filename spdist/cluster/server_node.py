@@ -1,34 +1,41 @@
 """A server: a node that has apps of its own, from the files of a directory and from its interface, and no managers.
 
 An app is one group instance, made as by `spdist run`, and runs in the same `HostNode` as those of workers: the node
-leads itself, through `spdist.cluster.own_leader`. Two threads more than a `HostNode` has: one that leads, and one that
-looks at the directory.
+leads itself, through `spdist.cluster.own_leader`, for as long as it has a lease (`spdist.cluster.leadership`). Alone it
+always has one; of several servers of a group (type ``ha``) the active one has, and the others are passive: they know
+the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from spdist.clock import Clock
 from spdist.cluster.api import Server, server_app
-from spdist.cluster.app_directory import AppDirectory, Stamp, changes
+from spdist.cluster.app_directory import AppDirectory
+from spdist.cluster.app_files import AppFiles
 from spdist.cluster.deployed import Deployed
-from spdist.cluster.group_revisions import RevisionStore
+from spdist.cluster.election import Lease
+from spdist.cluster.group_revisions import GroupRevisions, RevisionStore
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import node_metrics
-from spdist.cluster.messages import WorkerTiming
+from spdist.cluster.keeper import Keeper, node_metrics
+from spdist.cluster.leadership import ALONE, Leadership
+from spdist.cluster.messages import GroupReport
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.own_leader import OwnApp, OwnLeader
 from spdist.cluster.plans import Plans, checked_name, free_name
-from spdist.cluster.server_views import own_app_view, own_nodes_view
+from spdist.cluster.server_group import ServerGroup
+from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_view
 from spdist.cluster.streams import Streams
 from spdist.cluster.views import placed_topology
 from spdist.config import Config
-from spdist.errors import ClusterError, ConfigError, ConflictError, PlanningError, SiddhiAppError, SpdistError
+from spdist.errors import ClusterError, ConfigError, NotLeaderError, PlanningError, SiddhiAppError
 from spdist.planning.limits import AppLimits
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole_topology
@@ -43,12 +50,10 @@ _log = logging.getLogger("spdist.cluster.server")
 _BEAT_S = 1.0
 #: Least pause between two such rounds.
 _BREATH_S = 0.1
-#: How soon a file that has just changed is looked at again.
-_SETTLE_S = 1.0
-#: Bytes of a file; a larger one is not read.
-_LONGEST = 16 << 20
-#: Nobody else may run these apps, so nothing is to be stopped however long the process has stood still.
-_FOREVER_MS = 1 << 45
+#: How soon a file that has just changed is looked at again, and by a server that is about to take over.
+_SETTLE_S, _GLANCE_S = 1.0, 0.2
+#: How often such a server looks again at most.
+_GLANCES = 10
 
 
 class ServerNode(HostNode):
@@ -86,57 +91,84 @@ class ServerNode(HostNode):
     ) -> None:
         super().__init__(config, launcher=launcher, revisions=revisions, clock=clock)
         self._accept = accept or self._prepared
-        timing = WorkerTiming(
-            heartbeat_interval_ms=config.deployment.heartbeat_interval_ms,
-            fence_after_ms=_FOREVER_MS,
-            remove_after_ms=2 * _FOREVER_MS,
-            margin_ms=1,
-        )
-        self._leader = OwnLeader(self.id, timing)
+        self._leader = OwnLeader(self.id, config.deployment.heartbeat_interval_ms)
         self._lock = threading.Lock()  # of the leader
-        self._directory = AppDirectory(config.artifacts.directory)
-        self._changing = threading.Lock()  # of the directory, and of what is known of it
-        self._known: dict[str, Stamp] = {}
-        self._before: dict[str, Stamp] = {}
-        self._blind = False
+        self._files = AppFiles(AppDirectory(config.artifacts.directory), self._leader, self._lock, self._accept)
+        is_ha = config.deployment.is_ha
+        self._leadership = Leadership(None if is_ha else ALONE, self._beat_now.set)
+        self._group = ServerGroup(self.config, self._leadership, self._clock) if is_ha else None
+        self._told: int | None = None  #: the term in which this server was active when that was logged last
         self.stopping = self._leaving
         self.streams = Streams(
             transport_settings(config.transports), Plans(lambda text: whole_topology(self._accept(text)))
         )
 
     def _answer(self, server: Server) -> None:
+        directory = self.config.artifacts.directory
         try:
-            self._directory.prepare()
+            AppDirectory(directory).prepare()
         except OSError as error:
-            text = f"{self.config.path}: wso2.artifact.deployment.directory: cannot make {self._directory.path}"
+            text = f"{self.config.path}: wso2.artifact.deployment.directory: cannot make {directory}"
             raise ConfigError(f"{text}: {error.strerror}") from error
         server.start(server_app(self))
 
     def _work(self) -> None:
+        if self._group is not None:
+            self._group.join(self.url, self._know_all)
         self._begin("lead", self._lead)
         self._begin("directory", self._watch)
 
     def _let_go(self) -> None:
         self.streams.close()
+        if self._group is not None:
+            self._group.leave()
+            self._group.close()
 
     # ---------------------------------------------------------------------------------------------------------- threads
     def _lead(self) -> None:
-        """Say what is to run, again and again."""
+        """Say what is to run, again and again; in the end let another server take over."""
         keeper = self._known_keeper()
         while not self._over.is_set():
             self._beat_now.clear()
-            report = keeper.next_report()
-            with self._lock:
-                answer = self._leader.answer(report, self._clock.steady_ms())
-                failed = [
-                    (app.name, app.instance.error, app.instance.gave_up) for app in self._leader.failed if app.instance
-                ]
-            keeper.obey(answer)
-            for name, error, gave_up in failed:
-                then = "it stays so until it is deployed again" if gave_up else "it is started again"
-                _log.error("app %s has failed, %s: %s", name, then, error, extra={"app": name, "group": name})
+            lease = self._leadership.lease(self._clock.steady_ms())
+            self._tell(lease)
+            if lease is None:
+                keeper.end_now()
+            else:
+                self._beat(keeper, lease)
+            if self._group is not None:
+                self._group.check()
             self._over.wait(_BREATH_S)
             self._beat_now.wait(_BEAT_S)
+        if self._group is not None:
+            self._group.leave()
+
+    def _beat(self, keeper: Keeper, lease: Lease) -> None:
+        """Have a heartbeat answered."""
+        report = keeper.next_report()
+        now_ms = self._clock.steady_ms()
+        if not lease.valid(now_ms):
+            return
+        with self._lock:
+            answer = self._leader.answer(report, now_ms, lease)
+            failed = [
+                (app.name, app.instance.error, app.instance.gave_up) for app in self._leader.failed if app.instance
+            ]
+        keeper.obey(answer)
+        for name, error, gave_up in failed:
+            then = "it stays so until it is deployed again" if gave_up else "it is started again"
+            _log.error("app %s has failed, %s: %s", name, then, error, extra={"app": name, "group": name})
+
+    def _tell(self, lease: Lease | None) -> None:
+        """Log that this server has become the active one, or is it no more."""
+        term = None if lease is None else lease.term
+        if self._group is None or term == self._told:
+            return
+        if term is not None:
+            _log.info("server %s is the active one of group %s, in term %d", self.id, self._group.id, term)
+        else:
+            _log.warning("server %s is passive: %s", self.id, self._why_passive())
+        self._told = term
 
     def _watch(self) -> None:
         """Look at the directory every ``updateInterval``."""
@@ -146,56 +178,25 @@ class ServerNode(HostNode):
             self._leaving.wait(min(interval_s, _SETTLE_S) if unsettled else interval_s)
 
     def look(self) -> bool:
-        """Do what the files ask for, and return whether one has just changed and is to be looked at again soon.
-
-        While the directory cannot be read the apps are left as they are.
-        """
-        with self._changing:
-            try:
-                now = self._directory.look()
-            except OSError as error:
-                if not self._blind:
-                    _log.error("the apps stay as they are: cannot read %s: %s", self._directory.path, error.strerror)
-                self._blind = True
-                return False
-            self._blind = False
-            found = changes(self._known, self._before, now)
-            self._before = now
-            for name in found.removed:
-                del self._known[name]
-                with self._lock:
-                    self._leader.undeploy(name)
-                _log.info("app %s is undeployed: its file is gone", name, extra={"app": name})
-            for name in found.written:
-                self._read(name, now[name])
-        if found.removed or found.written:
+        """Do what the files ask for; see `AppFiles.look`."""
+        unsettled = self._files.look()
+        if self._files.changed:
             self._beat_now.set()
-        return found.unsettled
+        return unsettled
 
-    def _read(self, name: str, stamp: Stamp) -> None:
-        """Deploy the app of a file, or say in its status what is wrong with it."""
-        text = ""
-        try:
-            text = _decoded(self._directory.read(name, _LONGEST + 1))
-            assignment = self._accept(text)
-            if assignment.name != name:
-                raise SiddhiAppError(
-                    f"the file {name}.siddhi holds the app {assignment.name}", hint=f"call it {assignment.name}.siddhi"
-                )
-        except OSError as error:  # tried again with the next look
-            _log.error("cannot read the file of app %s: %s", name, error.strerror, extra={"app": name})
-            return
-        except Exception as error:  # one app, and be it a defect of ours, must not keep the others from running
-            known = isinstance(error, SpdistError)
-            reason = str(error) if known else f"spdist failed to read it: {error!r}"
-            _log.error("app %s is not deployed: %s", name, reason, exc_info=not known, extra={"app": name})
-            with self._lock:
-                self._leader.refuse(name, text, reason)
-        else:
-            _log.info("app %s is deployed from its file", name, extra={"app": name})
-            with self._lock:
-                self._leader.deploy(text, assignment)
-        self._known[name] = stamp
+    def _know_all(self) -> None:
+        """See to it that all files are read, before this server becomes the active one.
+
+        Raises
+        ------
+        ClusterError
+            The directory cannot be read: another server may fare better.
+        """
+        for _ in range(_GLANCES):
+            if not self.look() or self._leaving.wait(_GLANCE_S):
+                break
+        if self._files.problem:
+            raise ClusterError(self._files.problem, hint="all servers of a group must see the directory of its apps")
 
     def _prepared(self, text: str) -> Assignment:
         """Return what is to be run of an app."""
@@ -206,13 +207,18 @@ class ServerNode(HostNode):
         app, limits = parse(text), self.config.limits
         free_name(checked_name(app.name))
         AppLimits(limits.elements, limits.groups, limits.instances, limits.characters).check_elements(app)
-        scripts, shards = self.config.script.python_enabled, self.config.spark.shards
-        if shards > 1:
-            try:
-                return prepare(text, shards, scripts=scripts, allowed=allowed_of(self.config))
-            except PlanningError:  # as on workers, an app that cannot be split is not
-                pass
-        return prepare(text, scripts=scripts, allowed=allowed_of(self.config))
+        made = partial(
+            prepare,
+            text,
+            scripts=self.config.script.python_enabled,
+            allowed=allowed_of(self.config),
+            transport=self.config.transports.default,
+        )
+        if self.config.spark.shards > 1:
+            # As on workers, an app that cannot be split is not.
+            with contextlib.suppress(PlanningError):
+                return made(self.config.spark.shards)
+        return made()
 
     # ------------------------------------------------------------------------------------------------ for the interface
     def deploy(self, text: str, *, replace: bool) -> Deployed:
@@ -233,32 +239,13 @@ class ServerNode(HostNode):
             The name is in use, and `replace` is False.
         ClusterError
             The file cannot be written; then nothing has changed.
+        NotLeaderError
+            This server is passive.
         """
-        assignment = self._accept(text)
-        name = assignment.name
-        with self._changing:
-            there = self._is_there(name)
-            if there and not replace:
-                hint = "use PUT to replace it, or undeploy it first"
-                raise ConflictError(f"an app {name} is deployed already", hint=hint)
-            try:
-                self._known[name] = self._directory.write(name, text)
-            except OSError as error:
-                raise ClusterError(f"app {name} cannot be kept in {self._directory.path}: {error.strerror}") from error
-            with self._lock:
-                self._leader.deploy(text, assignment)
+        self._asked_keeper()
+        done = self._files.write(text, replace=replace)
         self._beat_now.set()
-        return Deployed(name, created=not there)
-
-    def _is_there(self, name: str) -> bool:
-        """Tell whether there is an app, or a file of one that has not been read yet."""
-        with self._lock:
-            if name in self._leader:
-                return True
-        try:
-            return name in self._directory.look()
-        except OSError:
-            return False  # writing the file says what is wrong
+        return done
 
     def undeploy(self, name: str) -> None:
         """Remove an app with its file; its state and its topics stay.
@@ -269,51 +256,55 @@ class ServerNode(HostNode):
             There is no such app.
         ClusterError
             The file cannot be removed; then nothing has changed.
+        NotLeaderError
+            This server is passive.
         """
-        with self._changing:
-            self._app(name)
-            try:
-                self._directory.remove(name)
-            except OSError as error:
-                raise ClusterError(f"the file of app {name} cannot be removed: {error.strerror}") from error
-            self._known.pop(name, None)
-            with self._lock:
-                self._leader.undeploy(name)
+        self._asked_keeper()
+        self._files.remove(name)
         self._beat_now.set()
 
     def apps(self) -> list[Json]:
         """Return all apps by name; see `spdist.cluster.server_views.own_app_view`."""
-        here = {report.name: report for report in self._known_keeper().served_reports()}
+        here, passive = self._here(), self.passive
         with self._lock:
-            return [own_app_view(app, here.get(app.name), self.id, self.url) for app in self._leader]
+            return [own_app_view(app, here.get(app.name), passive, self.id, self.url) for app in self._leader]
 
     def app_text(self, name: str) -> str:
         """Return the SiddhiQL of an app."""
         return self._app(name).text
 
-    def app_status(self, name: str) -> Json:
-        """Return how an app is doing, with the figures of its query; see `spdist.cluster.server_views.own_app_view`."""
-        app = self._app(name)
-        here = {report.name: report for report in self._known_keeper().served_reports()}
+    def stream_text(self, name: str) -> str:
+        """Return the SiddhiQL of an app whose events are put in or asked for; NotLeaderError on a passive server."""
+        self._asked_keeper()
+        return self.app_text(name)
+
+    def app_status(self, name: str, *, active: bool = False) -> Json:
+        """Return how an app is doing, with the figures of its query; see `spdist.cluster.server_views.own_app_view`.
+
+        With `active`, as the active server knows it: NotLeaderError on a passive one.
+        """
+        if active:
+            self._asked_keeper()
+        app, here, passive = self._app(name), self._here(), self.passive
         with self._lock:
-            return own_app_view(app, here.get(name), self.id, self.url)
+            return own_app_view(app, here.get(name), passive, self.id, self.url)
 
     def topology(self, name: str) -> Json:
         """Return the one group of an app, what it reads and publishes, and how it is doing."""
-        app = self._app(name)
+        view, app = self.app_status(name, active=True), self._app(name)
         if app.instance is None:
             raise SiddhiAppError(app.error)
-        topology = whole_topology(app.instance.assignment)
-        return placed_topology(topology, self.app_status(name), {name: app.text})
+        return placed_topology(whole_topology(app.instance.assignment), view, {name: app.text})
 
     def nodes(self, *, apps: bool = False) -> Json:
         """Return this node as who leads and as who works; see `spdist.cluster.server_views.own_nodes_view`."""
-        keeper = self._known_keeper()
+        keeper = self._asked_keeper()
         groups = keeper.served_reports()
+        group = self.id if self._group is None else self._group.id
         memory = keeper.memory_report(groups)
-        place = (self.id, self.url, keeper.known_term)
+        facts = ServerFacts(self.id, self.url, group, keeper.known_term, keeper.readiness, memory, node_metrics())
         with self._lock:
-            view = own_nodes_view(*place, self._leader, groups, keeper.readiness, memory, node_metrics())
+            view = own_nodes_view(facts, self._leader, groups)
         return view | ({"apps": self.apps()} if apps else {})
 
     def restore(self, name: str, revision: str) -> None:
@@ -323,25 +314,43 @@ class ServerNode(HostNode):
             self._leader.retry(name)
         self._beat_now.set()
 
+    @property
+    def passive(self) -> str:
+        """Why this server does not run its apps; empty where it does."""
+        return "" if self._leadership.lease(self._clock.steady_ms()) is not None else self._why_passive()
+
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node, as far as it means something here."""
-        keeper = self._known_keeper()
+        keeper, passive = self._known_keeper(), self.passive
+        group = "single node" if self._group is None else self._group.id
         return {
-            **node_statistics("Active", "single node", keeper.readiness.reason),
+            **node_statistics("Passive" if passive else "Active", group, keeper.readiness.reason or passive),
             "term": keeper.known_term,
             "serving": keeper.serving,
             "ready": keeper.readiness.ready,
         }
 
+    def _here(self) -> dict[str, GroupReport]:
+        return {report.name: report for report in self._known_keeper().served_reports()}
+
     def _app(self, name: str) -> OwnApp:
         with self._lock:
             return self._leader.app(name)
 
+    def _why_passive(self) -> str:
+        leader = self._leadership.leader(self._clock.steady_ms())
+        return "no server is known to be active" if leader is None else f"{leader.node_id} is active, at {leader.url}"
 
-def _decoded(content: bytes) -> str:
-    if len(content) > _LONGEST:
-        raise SiddhiAppError(f"the file has more than {_LONGEST} bytes")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise SiddhiAppError(f"the file is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    def _asked_keeper(self) -> Keeper:
+        """Return the groups; NotLeaderError on a passive server."""
+        now_ms = self._clock.steady_ms()
+        if self._leadership.lease(now_ms) is None:
+            leader = self._leadership.leader(now_ms)
+            url = None if leader is None else leader.url
+            hint = "try again in a moment" if url is None else f"ask {url}"
+            raise NotLeaderError(f"server {self.id} is passive: {self._why_passive()}", leader=url, hint=hint)
+        return self._known_keeper()
+
+    def _known_revisions(self) -> GroupRevisions:
+        self._asked_keeper()
+        return super()._known_revisions()

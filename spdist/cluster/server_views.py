@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spdist.cluster.hosting import Readiness
@@ -10,12 +11,12 @@ from spdist.cluster.messages import GroupReport, MemoryReport
 from spdist.cluster.own_leader import OwnApp
 from spdist.cluster.views import memory_view, wso2_status
 
-__all__ = ["own_app_view", "own_nodes_view"]
+__all__ = ["ServerFacts", "own_app_view", "own_nodes_view"]
 
 Json = dict[str, Any]
 
 
-def own_app_view(app: OwnApp, here: GroupReport | None, node: str, url: str) -> Json:
+def own_app_view(app: OwnApp, here: GroupReport | None, passive: str, node: str, url: str) -> Json:
     """Return how an app is doing, as `spdist.cluster.views.app_view` does: it has one group, itself, on this node.
 
     Parameters
@@ -24,16 +25,18 @@ def own_app_view(app: OwnApp, here: GroupReport | None, node: str, url: str) -> 
         The app.
     here : GroupReport, optional
         What is reported of it.
+    passive : str
+        Why this server runs none; empty where it does.
     node, url : str
         Of the server.
     """
-    instance, told = app.instance, _told(app, here)
+    instance, told = app.instance, _told(app, here, passive)
     group = {
         "name": app.name,
         "group": app.name,
         "state": told["state"],
         "reason": told["reason"],
-        "worker": node,
+        "worker": "" if passive else node,
         "url": url,
         "receiver": False,
         "failures": instance.failures if instance else 0,
@@ -42,9 +45,11 @@ def own_app_view(app: OwnApp, here: GroupReport | None, node: str, url: str) -> 
     return {"name": app.name, **told, "version": 1, "groups": [group] if instance else []}
 
 
-def _told(app: OwnApp, here: GroupReport | None) -> Json:
+def _told(app: OwnApp, here: GroupReport | None, passive: str) -> Json:
     if app.instance is None:
         return {"status": "inactive", "state": "FAILED", "reason": app.error, "metrics": {}}
+    if passive:
+        return {"status": "passive", "state": "PASSIVE", "reason": app.error or passive, "metrics": {}}
     if here is None or (app.instance.error and not here.state.alive and not app.instance.gave_up):
         failed = f"it has failed and is started again: {app.instance.error}" if app.instance.error else ""
         return {"status": "inactive", "state": "WAITING", "reason": app.error or failed, "metrics": {}}
@@ -57,28 +62,18 @@ def _told(app: OwnApp, here: GroupReport | None) -> Json:
     }
 
 
-def own_nodes_view(
-    node: str,
-    url: str,
-    term: int,
-    apps: Container[str],
-    groups: Sequence[GroupReport],
-    readiness: Readiness,
-    memory: MemoryReport | None,
-    metrics: Mapping[str, float],
-) -> Json:
-    """Return a server as who leads and as who works, as `spdist.cluster.views.nodes_view` does.
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server tells of itself.
 
     Parameters
     ----------
     node, url : str
         Its id, and where it is reached.
+    group : str
+        Of the servers of which one is active; its own id where there are no others.
     term : int
         In which it leads.
-    apps : container of str
-        Names of what it is to run.
-    groups : sequence of GroupReport
-        What it runs.
     readiness : Readiness
         Whether apps can run there.
     memory : MemoryReport, optional
@@ -86,27 +81,49 @@ def own_nodes_view(
     metrics : mapping of str to float
         WSO2's ``workerMetrics``.
     """
+
+    node: str
+    url: str
+    group: str
+    term: int
+    readiness: Readiness
+    memory: MemoryReport | None
+    metrics: Mapping[str, float]
+
+
+def own_nodes_view(facts: ServerFacts, apps: Container[str], groups: Sequence[GroupReport]) -> Json:
+    """Return a server as who leads and as who works, as `spdist.cluster.views.nodes_view` does.
+
+    Parameters
+    ----------
+    facts : ServerFacts
+        Of the server.
+    apps : container of str
+        Names of what it is to run.
+    groups : sequence of GroupReport
+        What it runs.
+    """
     worker = {
-        "id": node,
-        "url": url,
+        "id": facts.node,
+        "url": facts.url,
         "receiver": False,
         "leaving": False,
-        "ready": readiness.ready,
-        "warm": readiness.warm,
+        "ready": facts.readiness.ready,
+        "warm": facts.readiness.warm,
         "cordoned": False,
         "drained": False,
-        "state": "READY" if readiness.ready else "STARTING",
-        "reason": readiness.reason,
+        "state": "READY" if facts.readiness.ready else "STARTING",
+        "reason": facts.readiness.reason,
         "silentMs": 0,
-        "memory": None if memory is None else memory_view(memory),
-        "metrics": dict(metrics),
+        "memory": None if facts.memory is None else memory_view(facts.memory),
+        "metrics": dict(facts.metrics),
         "groups": [{"name": one.name, "state": one.state.value} for one in groups],
     }
     return {
-        "groupId": node,
-        "leader": node,
-        "term": term,
-        "managers": [{"id": node, "url": url, "leads": True}],
+        "groupId": facts.group,
+        "leader": facts.node,
+        "term": facts.term,
+        "managers": [{"id": facts.node, "url": facts.url, "leads": True}],
         "workers": [worker],
         "cordoned": [],
         "lostWorkers": [],

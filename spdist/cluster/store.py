@@ -33,7 +33,7 @@ from spdist.cluster.election import LeaderRow
 from spdist.cluster.journal_rows import JournalRows
 from spdist.cluster.members import LONGEST_ID
 from spdist.cluster.messages import Deployment, Desired
-from spdist.config.datasources import DEFAULT_POOL, Pool
+from spdist.config.datasources import DEFAULT_POOL, Datasource, Pool
 from spdist.errors import ClusterError, StaleTermError
 from spdist.planning.origin import stored_origins
 
@@ -111,6 +111,14 @@ class CoordinationStore:
         self._database = Transactions(url, username, password, timeout_ms, pool)
         #: what has happened
         self.journal = JournalRows(self._database, group_id)
+
+    @classmethod
+    def of(cls, source: Datasource, group_id: str, timeout_ms: int) -> CoordinationStore:
+        """Return the rows of a group in a database of ``wso2.datasources``."""
+        password = source.password.reveal() if source.password else ""
+        return cls(
+            source.url, group_id, username=source.username, password=password, timeout_ms=timeout_ms, pool=source.pool
+        )
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""

@@ -195,6 +195,11 @@ class WorkerState:
         self._desired = {a.name: StartGroup(a, fingerprint(a)) for a in answer.assignments}
         return True
 
+    def end_now(self, now_ms: int) -> None:
+        """Bring the fence forward to `now_ms`, as somebody else may run what is here; to be followed by `reconcile`."""
+        if self._fence_at_ms is not None:
+            self._fence_at_ms = min(self._fence_at_ms, now_ms)
+
     def reconcile(self, observed: Iterable[GroupReport], now_ms: int) -> list[WorkerInstruction]:
         """Return what to do so that the instances here become what the leader wants. May be called at any time.
 

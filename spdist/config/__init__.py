@@ -42,7 +42,7 @@ from spdist.config.sections import (
     User,
 )
 from spdist.config.sorting import Sections, settings_file
-from spdist.config.wso2 import ALONE
+from spdist.config.wso2 import EVERYWHERE, SHIPPED_ID
 from spdist.errors import ConfigError
 
 __all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "known_roles", "load_config", "with_role_names"]
@@ -52,6 +52,7 @@ _LOGIN = (
     "a password is made only where all nodes are on 127.0.0.1 and none of their files names a user or credentials; "
     "else name users under auth.configs and their credentials in httpsInterface, with a password such as ${env:NAME}"
 )
+_MEET = "name a database of wso2.datasources that all servers of the group reach: there they elect the active one"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
@@ -110,12 +111,11 @@ class Config:
     def shard_id(self) -> str:
         """The name of this node's shard of aggregations that several nodes keep in one database.
 
-        Without ``shardId`` it is ``wso2.carbon.id``; under managers, where a group moves from worker to worker and its
-        shard with it, the managers' ``cluster.config.groupId``.
+        Without ``shardId`` it is ``wso2.carbon.id``; where a group moves from worker to worker or an app from server to
+        server, and its shard with it, ``cluster.config.groupId``: under managers, and of servers of type ``ha``.
         """
-        return self.properties.shard_id or (
-            self.cluster.group_id if self.deployment.resource_managers else self.carbon.id
-        )
+        moves = bool(self.deployment.resource_managers) or self.deployment.is_ha
+        return self.properties.shard_id or (self.cluster.group_id if moves else self.carbon.id)
 
     @property
     def has_first_user(self) -> bool:
@@ -185,6 +185,8 @@ def load_config(
     )
     _check(config, role)
     more = [*_unused_listeners(config), *_unheard(config)]
+    if config.deployment.is_ha:
+        more += _of_group(config)
     if role == "worker" and not given.chooses_transports:
         more.append(_no_transports(file))
     return replace(config, notes=(*config.notes, *more))
@@ -214,7 +216,7 @@ def _check(config: Config, role: str | None) -> None:
     for key, credential in (("username", own.username), ("password", own.password)):
         _need(
             config,
-            bool(credential) or config.has_first_user or config.deployment.type == ALONE,
+            bool(credential) or config.has_first_user or config.deployment.is_server,
             f"deployment.config.httpsInterface.{key}",
             "a node",
             _LOGIN,
@@ -236,18 +238,20 @@ def _need(config: Config, given: bool, key: str, who: str, hint: str | None = No
 
 def _check_type(config: Config, role: str | None) -> None:
     """Check that a node of `role` is started with the settings of one."""
-    server = config.deployment.type == ALONE
+    server = config.deployment.is_server
     if role is not None and server != (role == "server"):
         hint = "start it with `spdist server`" if server else "start it with `spdist manager` or `spdist worker`"
         raise ConfigError(
             f"{config.path}: deployment.config.type {config.deployment.type} is not for a {role}", hint=hint
         )
-    if server and config.transports.default != "log":
-        raise ConfigError(
-            f"{config.path}: transports.default is {config.transports.default}, but a server has no groups between "
-            "which anything were to be carried",
-            hint="leave it out; sources and sinks of apps name their brokers themselves",
-        )
+    if config.deployment.is_ha:
+        who = "a server of type ha"
+        _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", who, _MEET)
+        if config.carbon.id == SHIPPED_ID:
+            raise ConfigError(
+                f"{config.path}: wso2.carbon.id is {SHIPPED_ID}, as WSO2 ships it to all nodes",
+                hint="give each server of the group an id of its own",
+            )
 
 
 def _check_scheme(config: Config) -> None:
@@ -301,6 +305,23 @@ def _no_transports(file: Path) -> str:
         "has bootstrapURLs or natsServerUrl, its workers need the same, for example SPDIST__TRANSPORTS__DEFAULT=kafka "
         "and SPDIST__TRANSPORTS__KAFKA__BOOTSTRAP_SERVERS=host:port in the environment"
     )
+
+
+def _of_group(config: Config) -> list[str]:
+    """Return what is said to servers of which one takes over from another: what both must see."""
+    notes = []
+    if config.transports.default == "log":
+        notes.append(
+            f"{config.path}: transports.default is log: all servers of group {config.cluster.group_id} must be on this "
+            f"machine, and share {config.transports.log.directory}; on several, Kafka or NATS carries events"
+        )
+    told = config.deployment.https_interface.host
+    if told in EVERYWHERE:
+        notes.append(
+            f"{config.path}: clients of the passive server are sent to the active one, and this one says it is at "
+            f"{told}: give deployment.config.httpsInterface.host an address at which they reach it"
+        )
+    return notes
 
 
 def _unheard(config: Config) -> list[str]:

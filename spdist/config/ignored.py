@@ -11,7 +11,7 @@ _JVM = "it configures the Java server that WSO2 SP runs on"
 _PLUG = "there is one implementation, and it is used"
 _SQL = "all SQL is made by SQLAlchemy for the database at hand"
 _JMS = "JMS carries no events between groups here; Kafka or NATS do, see transports, or files on this machine"
-_HA = "it belongs to the two-node deployment (type: ha); managers and workers of type: distributed replace it"
+_HA = "an event is durable before it is acknowledged, and the server that takes over reads it: nothing is to be synced"
 _METRICS = "figures are shown by the nodes' own interface and panels"
 _EXTENSIONS = "extensions are Python code here, and take their settings in the app"
 _TEST = "drivers test a connection in their own way, and it may take as long as any statement"
@@ -34,7 +34,7 @@ IGNORED: dict[str, str] = {
     "data.agent.config": _JVM,
     "analytics.solutions": _JVM,
     # the cluster
-    "cluster.config.enabled": "a manager always takes part in the election; one that is alone leads",
+    "cluster.config.enabled": "managers, and servers of type ha, always take part in the election; who is alone leads",
     "cluster.config.coordinationStrategyClass": _PLUG,
     "cluster.config.strategyConfig.queries": _SQL,
     "deployment.config.queries": _SQL,
@@ -46,6 +46,11 @@ IGNORED: dict[str, str] = {
     "deployment.config.eventSyncClientPool": _HA,
     "deployment.config.eventByteBufferQueueCapacity": _HA,
     "deployment.config.byteBufferExtractorThreadPoolSize": _HA,
+    "deployment.config.liveSync": _HA,
+    "deployment.config.outputSyncInterval": _HA,
+    "deployment.config.stateSyncGracePeriod": _HA,
+    "deployment.config.sinkQueueCapacity": _HA,
+    "deployment.config.retryAppSyncPeriod": _HA,
     # state
     "state.persistence.config.queries": _SQL,
     # databases

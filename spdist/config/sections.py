@@ -14,6 +14,8 @@ from pathlib import Path
 from spdist.config.binding import by_name, listing, section, setting, values
 from spdist.config.datasources import Datasources
 from spdist.config.kinds import (
+    HA,
+    SERVERS,
     Secret,
     boolean,
     choice,
@@ -134,7 +136,7 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """``cluster.config``: the group of managers, and how it elects its leader in a database.
+    """``cluster.config``: a group of managers, or of servers of type ``ha``, which elects its leader in a database.
 
     A leader is replaced when its last heartbeat is older than `heartbeat_interval_ms` × `heartbeat_max_retry`. Of the
     journal (ours) the newest `journal_rows` entries are kept, and none that is older than `journal_days`.
@@ -211,12 +213,13 @@ class Deployment:
     `leader_retry_interval_ms` holds while a worker runs nothing; a worker whose groups run looks for a lost leader
     every 250 ms, so WSO2's 10 s does no harm. It is 500 ms here: groups that were stopped begin again that much sooner.
 
-    `type` is ``default``, WSO2's word, on a server, which has apps of its own and none of the others: nothing else of
-    this section is used there.
+    `type` is ``default`` or ``ha``, WSO2's words, on a server, which has apps of its own and no managers: nothing else
+    of this section is used there. Of servers of type ``ha`` with one `Cluster.group_id` one runs the apps, and another
+    takes over.
     """
 
     https_interface: Interface = section("httpsInterface", Interface, also=("httpInterface",))
-    type: str = setting("type", choice("distributed", "default"), "distributed")
+    type: str = setting("type", choice("distributed", *SERVERS), "distributed")
     heartbeat_interval_ms: int = setting("heartbeatInterval", duration(50), 2000)
     heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)
     probe_silent_workers: bool = setting("probeSilentWorkers", boolean, True)
@@ -226,6 +229,16 @@ class Deployment:
     is_receiver_node: bool = setting("isReceiverNode", boolean, False)
     leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 500)
     resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", ResourceManager, short=_short_managers)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the node has apps of its own."""
+        return self.type in SERVERS
+
+    @property
+    def is_ha(self) -> bool:
+        """Whether the node is one of several servers of which one is active."""
+        return self.type == HA
 
 
 @dataclass(frozen=True, slots=True)

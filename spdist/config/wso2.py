@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spdist.config.ignored import IGNORED
-from spdist.config.kinds import PASSWORD_IN_URL
+from spdist.config.kinds import ALONE, PASSWORD_IN_URL, SERVERS
 from spdist.config.source import Node
 
-__all__ = ["ALONE", "adapted", "add_own_user", "as_server"]
+__all__ = ["EVERYWHERE", "SHIPPED_ID", "adapted", "add_own_user", "as_server"]
 
 #: ``wso2.carbon.id`` of every node, as WSO2 ships it.
-_SHIPPED_ID = "wso2-sp"
+SHIPPED_ID = "wso2-sp"
 _DEPLOYMENT = "deployment.config"
 _ARTIFACTS = "wso2.artifact.deployment"
-#: ``deployment.config.type`` of a server that has apps of its own.
-ALONE = "default"
+#: Where a listener is at all addresses of its machine.
+EVERYWHERE = frozenset({"0.0.0.0", "::", "[::]"})
 #: Keys of ``deployment.config`` that choose what carries events between groups.
 _KAFKA = ("bootstrapURLs", "zooKeeperConfig", "zooKeeperURLs")
 _NATS = ("natsServerUrl", "clusterId")
@@ -49,7 +49,7 @@ def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
         Is told a sentence for each change that somebody may have to know.
     """
     found = dict(sections)
-    if _text(_mapping(found.get(_DEPLOYMENT)).get("type")) == ALONE:
+    if _text(_mapping(found.get(_DEPLOYMENT)).get("type")) in SERVERS:
         as_server(found)
     for step in (_no_directory, _own_id, _transports, _databases, _one_database, _properties):
         step(found, tell)
@@ -75,14 +75,14 @@ def _own_id(sections: Sections, tell: Tell) -> None:
     """Give a node an id of its own where it has the one that WSO2 ships to all."""
     carbon = sections.get("wso2.carbon")
     given = _mapping(carbon).get("id")
-    if carbon is None or given is None or _text(given) != _SHIPPED_ID:
+    if carbon is None or given is None or _text(given) != SHIPPED_ID:
         return
     interface = _interface(_mapping(sections.get(_DEPLOYMENT)))
     host, port = (_text(interface.get(name)) for name in ("host", "port"))
     if host and port not in ("", "0"):
-        own = f"{_SHIPPED_ID}-{host}-{port}"
+        own = f"{SHIPPED_ID}-{host}-{port}"
         sections["wso2.carbon"] = replace(carbon, content={**_mapping(carbon), "id": replace(given, content=own)})
-        tell(f"{given.origin}: wso2.carbon.id is {_SHIPPED_ID}, as on every node: this one is {own}")
+        tell(f"{given.origin}: wso2.carbon.id is {SHIPPED_ID}, as on every node: this one is {own}")
 
 
 def _properties(sections: Sections, tell: Tell) -> None:
@@ -100,7 +100,7 @@ def _properties(sections: Sections, tell: Tell) -> None:
 def _no_directory(sections: Sections, tell: Tell) -> None:
     """Leave out where apps are as files, unless this is a server."""
     kind, given = _text(_mapping(sections.get(_DEPLOYMENT)).get("type")), sections.get(_ARTIFACTS)
-    if given is not None and kind not in ("", ALONE):
+    if given is not None and kind not in ("", *SERVERS):
         del sections[_ARTIFACTS]
         tell(f"{given.origin}: {_ARTIFACTS}: not used: apps are deployed over REST and kept in the database")
 
@@ -115,6 +115,9 @@ def as_server(sections: Sections) -> None:
     if listed is not None and listeners and not _interface(given):
         own = next((one for one in listeners if _text(one.get("scheme")) == "https"), listeners[0])
         host, scheme = own.get("host", Node("", listed.origin)), own.get("scheme", Node("http", listed.origin))
+        told = _mapping(given.get("eventSyncServer")).get("advertisedHost")
+        if told is not None and _text(host) in EVERYWHERE:
+            host = told
         # 0: the port at which it listens
         added["httpsInterface"] = Node(
             {"host": host, "port": Node("0", listed.origin), "scheme": scheme}, listed.origin

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
+from spdist.planning.channels import subjects, topic_name
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import (
     AssignedInput,
@@ -32,12 +33,12 @@ KAFKA = "kafka"
 SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats", "spark")
 
 
-def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:
+def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log") -> Assignment:
     """Return the one instance of an app.
 
-    A stream with ``@source`` has what its source brings. Another one that no query writes is fed by outsiders at the
-    topic ``<App>.<Stream>`` of the embedded log. What ``@sink(on.error='STREAM')`` cannot send comes back through a
-    topic, so that it is an input like any other.
+    A stream with ``@source`` has what its source brings, through a topic. Another one that no query writes is fed by
+    outsiders at the topic ``<App>.<Stream>``. What ``@sink(on.error='STREAM')`` cannot send comes back through a topic,
+    so that it is an input like any other.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:
         Its text.
     shards : int
         Into how many shards it is split by key.
+    transport : str
+        What carries the topics: ``log``, ``kafka`` or ``nats``.
 
     Raises
     ------
@@ -59,10 +62,11 @@ def whole(checked: CheckedApp, text: str, shards: int = 1) -> Assignment:
     streams = [one for one in checked.app.definitions if isinstance(one, ast.StreamDefinition)]
     _check_types(streams, text)
     written = _written(checked)
+    sourced = {one.name for one in streams if ast.find_annotations(one.annotations, "source")}
     inputs = [
-        AssignedInput(one.name, f"{app}.{one.name}", (0,))
+        AssignedInput(one.name, f"{app}.{one.name}", (0,)) if one.name in sourced else _fed(app, one.name, transport)
         for one in streams
-        if ast.find_annotations(one.annotations, "source") or one.name not in written
+        if one.name in sourced or one.name not in written
     ]
     if not inputs and not any(isinstance(one, ast.TriggerDefinition) for one in checked.app.definitions):
         raise PlanningError(f"nothing comes into the app '{app}'", hint="define a stream, with or without a @source")
@@ -108,6 +112,13 @@ def whole_topology(assignment: Assignment) -> Topology:
     sizes |= {one.topic: one.partitions for output in assignment.outputs for one in output.publishing}
     topics = tuple(Topic(name, partitions) for name, partitions in sizes.items())
     return Topology(assignment.app, assignment.playback, (group,), topics, idle_ms=assignment.idle_ms)
+
+
+def _fed(app: str, stream: str, transport: str) -> AssignedInput:
+    """Return a stream that outsiders feed, at a topic with the name that they know from WSO2."""
+    topic = topic_name(transport, app, stream)
+    known_as = subjects(transport, topic, Strategy.ALL, 1) if transport == "nats" else ()
+    return AssignedInput(stream, topic, (0,), transport=transport, subjects=known_as)
 
 
 def _written(checked: CheckedApp) -> set[str]:

@@ -40,10 +40,13 @@ class Progress:
     rate: float
 
 
-def prepare(text: str, shards: int = 1, *, scripts: bool = False, allowed: Allowed | None = None) -> Assignment:
+def prepare(
+    text: str, shards: int = 1, *, scripts: bool = False, allowed: Allowed | None = None, transport: str = "log"
+) -> Assignment:
     """Check an app and the options of its sinks, and return what is to be run.
 
-    `allowed` are the secrets and files that it may refer to; nothing by default.
+    `allowed` are the secrets and files that it may refer to; nothing by default. `transport` is what carries the topics
+    of its streams.
 
     Raises
     ------
@@ -51,7 +54,7 @@ def prepare(text: str, shards: int = 1, *, scripts: bool = False, allowed: Allow
         The text is wrong, or asks for what cannot be run; shows where.
     """
     checked = check(parse(text), catalog(scripts), text)
-    assignment = whole(checked, text, shards)
+    assignment = whole(checked, text, shards, transport)
     check_sinks(assignment, allowed or Allowed())
     return assignment
 

@@ -16,11 +16,13 @@ import pytest
 
 from spdist.cluster.app_directory import AppDirectory, Changes, Stamp, changes
 from spdist.cluster.client import ClusterClient
+from spdist.cluster.election import Lease
 from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.local_servers import LocalServers
-from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport, WorkerTiming, fingerprint
+from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport, fingerprint
 from spdist.cluster.own_leader import OwnLeader
 from spdist.cluster.server_node import ServerNode
+from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config, load_config
 from spdist.errors import ClusterError, ConfigError, SpdistError
 from spdist.planning.topology import Assignment
@@ -113,7 +115,8 @@ def test_only_plain_siddhi_files_are_apps(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == [".hidden.siddhi", "dangling.siddhi", "folder.siddhi", "notes.txt"]
 
 
-TIMING = WorkerTiming(1000, 10_000, 20_000, 1)
+INTERVAL_MS = 1000
+LEASE = Lease(1, 10_000)
 
 
 def assignment(name: str, text: str = "text") -> Assignment:
@@ -126,34 +129,46 @@ def report(number: int, *groups: tuple[Assignment, GroupPhase]) -> WorkerReport:
 
 
 def test_an_app_that_fails_is_forgotten_started_again_later_and_left_in_the_end() -> None:
-    leader = OwnLeader("server-1", TIMING, policy=RestartPolicy(max_restarts=1, first_delay_ms=100))
+    leader = OwnLeader("server-1", INTERVAL_MS, policy=RestartPolicy(max_restarts=1, first_delay_ms=100))
     one = assignment("X")
     leader.deploy("text", one)
     failed, running = (one, GroupPhase.FAILED), (one, GroupPhase.RUNNING)
-    assert leader.answer(report(1), 0).assignments == (one,)
-    assert leader.answer(report(2, running), 10).assignments == (one,)
-    assert leader.answer(report(3, failed), 20).assignments == ()
+    assert leader.answer(report(1), 0, LEASE).assignments == (one,)
+    assert leader.answer(report(2, running), 10, LEASE).assignments == (one,)
+    assert leader.answer(report(3, failed), 20, LEASE).assignments == ()
     assert [app.name for app in leader.failed] == ["X"]
-    assert leader.answer(report(4), 50).assignments == ()
-    assert leader.answer(report(5), 120).assignments == (one,)
+    assert leader.answer(report(4), 50, LEASE).assignments == ()
+    assert leader.answer(report(5), 120, LEASE).assignments == (one,)
     for number in (6, 7):
-        assert leader.answer(report(number, failed), 150).assignments == (one,), "it stays, as FAILED"
+        assert leader.answer(report(number, failed), 150, LEASE).assignments == (one,), "it stays, as FAILED"
     leader.retry("X")
-    assert leader.answer(report(8, failed), 200).assignments == (), "forgotten first"
-    assert leader.answer(report(9), 210).assignments == (one,)
+    assert leader.answer(report(8, failed), 200, LEASE).assignments == (), "forgotten first"
+    assert leader.answer(report(9), 210, LEASE).assignments == (one,)
 
 
 def test_a_wrong_text_leaves_the_one_before_running() -> None:
-    leader = OwnLeader("server-1", TIMING)
+    leader = OwnLeader("server-1", INTERVAL_MS)
     one = assignment("X")
     leader.deploy("text", one)
     leader.refuse("X", "wrong", "no such stream")
     leader.refuse("Y", "wrong", "no such stream")
-    assert leader.answer(report(1), 0).assignments == (one,)
+    assert leader.answer(report(1), 0, LEASE).assignments == (one,)
     assert [(app.name, app.text, app.error) for app in leader] == [
         ("X", "wrong", "no such stream"),
         ("Y", "wrong", "no such stream"),
     ]
+
+
+def test_the_fence_is_the_end_of_the_lease_and_a_new_term_begins_anew() -> None:
+    leader, worker = OwnLeader("server-1", INTERVAL_MS), WorkerState("server-1", "http://127.0.0.1:1", False, "life")
+    one = assignment("X")
+    leader.deploy("text", one)
+    sent = worker.next_report([], 1_000)
+    assert worker.on_answer(leader.answer(sent, 1_007, Lease(4, 1_800)), 1_008)
+    assert (worker.fence_at_ms, worker.known_term) == (1_793, 4), "earlier by what making the report has taken"
+    failed = report(2, (one, GroupPhase.FAILED))
+    assert leader.answer(failed, 1_100, Lease(4, 1_800)).assignments == ()
+    assert leader.answer(report(3), 1_200, Lease(5, 3_000)).assignments == (one,), "what failed before is forgiven"
 
 
 # -------------------------------------------------------------------------------------------------------------- files
@@ -273,12 +288,12 @@ def test_settings_of_other_nodes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"type distributed is not for a server"):
         load_config(tmp_path, role="server", environment={"P": PASSWORD})
     path.write_text(given.replace("transports: {", "transports: {default: kafka, kafka: {bootstrapServers: 'h:1'}, "))
-    with pytest.raises(ConfigError, match="a server has no groups"):
-        load_config(tmp_path, role="server", environment={"P": PASSWORD})
+    assert load_config(tmp_path, role="server", environment={"P": PASSWORD}).transports.default == "kafka"
 
 
 def test_local_servers_write_below_a_directory_of_their_own() -> None:
-    here = {"SPDIST_NODE_ID": "server-1", "SPDIST_PORT": "0", "SPDIST_PASSWORD": "p", "SPDIST_SERVER_HOME": "/srv/a b"}
+    here = {"SPDIST_NODE_ID": "server-1", "SPDIST_PORT": "0", "SPDIST_PASSWORD": "p"}
+    here |= {"SPDIST_HOME": "/srv", "SPDIST_SERVER_HOME": "/srv/a b"}
     config = load_config(workspace() / "conf/local/server.yaml", role="server", environment=here)
     places = (config.state_persistence.location, config.transports.log.directory, config.artifacts.directory)
     assert {Path(one).parent for one in places} == {Path("/srv/a b")}

@@ -41,7 +41,7 @@ from spdist.cluster.streams import Streams
 from spdist.cluster.topics import stream_schema
 from spdist.engine.jars import kafka_jars
 from spdist.errors import SpdistError
-from spdist.services.kafka import BROKER_JARS, KafkaBroker
+from spdist.services.kafka import BROKER_JARS
 from spdist.services.maven import jars
 from spdist.services.process import free_port
 from spdist.transports.base import Repeats
@@ -50,7 +50,7 @@ from spdist.transports.opening import TransportSettings, open_transport
 from spdist.transports.payload import Payload
 from tests.faults.failovers import wait_for
 from tests.faults.island import HOME, Island, enter_island
-from tests.faults.island_nodes import Node, Observer, Postgres
+from tests.faults.island_nodes import Node, Observer, Postgres, island_broker
 
 MANAGERS, WORKERS = ("manager-1", "manager-2"), ("worker-1", "worker-2", "worker-3")
 #: How long a fault that heals lasts, s: longer than it takes to remove a worker.
@@ -181,7 +181,7 @@ class Chaos:
         for name in (*MANAGERS, *WORKERS):
             island.add(name)
         self.database = Postgres(home)
-        self.broker = self._broker(free_port())
+        self.broker = island_broker(home / "kafka", free_port())
         self._mount_state()
         environment = {"SPDIST_PASSWORD": password}
         self.nodes = {name: Node(name, island, home, environment) for name in island.addresses}
@@ -194,18 +194,6 @@ class Chaos:
         self._caller = Caller("admin", password, timeout_s=1.0)
         self.topics = TransportSettings("kafka", str(home / "topics"), KafkaSettings(f"{HOME}:{self.broker.port}"))
         self.password, self.mark = password, 0
-
-    def _broker(self, port: int) -> KafkaBroker:
-        listeners = f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{free_port()}"
-        quorum = f"1@127.0.0.1:{listeners.rpartition(':')[2]}"
-        given = {
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{HOME}:{port}",
-            "controller.quorum.voters": quorum,
-        }
-        broker = KafkaBroker(self.home / "kafka", port, properties=given)
-        broker.start()
-        return broker
 
     def _mount_state(self) -> None:
         """Keep the state on a small disk that can be filled."""
@@ -320,7 +308,7 @@ class Chaos:
         port = self.broker.port
         self.broker.kill()
         yield
-        self.broker = self._broker(port)
+        self.broker = island_broker(self.home / "kafka", port)
 
     @contextlib.contextmanager
     def disk_full(self) -> Iterator[None]:

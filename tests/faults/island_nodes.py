@@ -14,10 +14,11 @@ from pathlib import Path
 import psutil
 
 from spdist.cluster.client import Caller, UnreachableNode
+from spdist.services.kafka import KafkaBroker
 from spdist.services.process import free_port
 from tests.faults.island import HOME, Island
 
-__all__ = ["Node", "Observer", "Postgres"]
+__all__ = ["Node", "Observer", "Postgres", "island_broker"]
 
 _ROOT = Path(__file__).parents[2]
 _MARK = "SPDIST_NODE_MARK"
@@ -58,15 +59,28 @@ class Postgres:
         return [first, *first.children(recursive=True)]
 
 
+def island_broker(directory: Path, port: int) -> KafkaBroker:
+    """Return a Kafka broker that runs, which nodes of the island reach."""
+    listeners = f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{free_port()}"
+    given = {
+        "listeners": listeners,
+        "advertised.listeners": f"PLAINTEXT://{HOME}:{port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{listeners.rpartition(':')[2]}",
+    }
+    broker = KafkaBroker(directory, port, properties=given)
+    broker.start()
+    return broker
+
+
 class Node:
-    """A manager or worker as a process, with all that it has started."""
+    """A manager, worker or server as a process, with all that it has started."""
 
     def __init__(self, name: str, island: Island, home: Path, environment: dict[str, str]) -> None:
         self.name, self._island, self._mark = name, island, f"{home}:{name}"
         self.role = name.partition("-")[0]
         self.url = f"http://{island.addresses[name]}:9443"
         self._conf, self._log = home / f"{name}.yaml", home / f"{name}.log"
-        self._environment = {**os.environ, **environment, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
+        self._environment = {**os.environ, "PYTHONPATH": str(_ROOT), **environment, _MARK: self._mark}
 
     def start(self) -> None:
         command = [sys.executable, "-m", "spdist", self.role, "--conf", str(self._conf)]

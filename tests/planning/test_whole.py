@@ -12,8 +12,8 @@ from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
 
 
-def planned(text: str, shards: int = 1) -> Assignment:
-    return whole(check(parse(text), catalog(), text), text, shards)
+def planned(text: str, shards: int = 1, transport: str = "log") -> Assignment:
+    return whole(check(parse(text), catalog(), text), text, shards, transport)
 
 
 def test_sources_and_streams_that_nobody_writes_come_in_and_embedded_sinks_go_out() -> None:
@@ -26,6 +26,20 @@ def test_sources_and_streams_that_nobody_writes_come_in_and_embedded_sinks_go_ou
     assert [(i.stream, i.topic, i.partitions) for i in one.inputs] == [("S", "A.S", (0,)), ("T", "A.T", (0,))]
     assert [(o.stream, [p.topic for p in o.publishing]) for o in one.outputs] == [("O", ["A.Results"])]
     assert (one.name, one.app, one.receiver, one.playback, one.shards) == ("A", "A", True, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("transport", "fed"),
+    [("log", ("A.T", "log", ())), ("kafka", ("A.T", "kafka", ())), ("nats", ("A_T", "nats", ("A_T",)))],
+)
+def test_outsiders_find_a_stream_where_the_transport_has_it(transport: str, fed: tuple[str, str, object]) -> None:
+    one = planned(
+        """@app:name('A') @source(type='http', @map(type='json')) define stream S (k string);
+        define stream T (k string); from S insert into O; from T insert into O;""",
+        transport=transport,
+    )
+    # What a feeder brings is read as it is written, by ours.
+    assert [(i.topic, i.transport, i.subjects) for i in one.inputs] == [("A.S", "log", ()), fed]
 
 
 def test_what_cannot_be_sent_comes_back_as_an_input() -> None:

@@ -1,4 +1,4 @@
-"""``make chaos-sim``: very many schedules of the election and of the whole cluster, in virtual time, on all cores.
+"""``make chaos-sim``: very many schedules of the election, the whole cluster, and servers of type ha, in virtual time.
 
 Beside the real protocol, every mutant (a small deliberate defect) runs until it is caught, which must be within a
 thousand schedules. What was tried is counted: terms, groups that were placed and moved, faults of each kind. A
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from rich.progress import track
 
+from tests.properties import server_simulation as servers
 from tests.properties import test_election_schedules as election
 from tests.properties.cluster_mutants import MUTANTS
 from tests.properties.cluster_schedules import run_schedule
@@ -26,18 +27,19 @@ from tests.properties.cluster_simulation import World
 __all__ = ["main"]
 
 #: Schedules of one piece of work: a second or so.
-_BLOCKS = {"election": 2_000, "cluster": 25}
+_BLOCKS = {"election": 2_000, "cluster": 25, "servers": 100}
 #: Every mutant must be caught within so many schedules.
 _CAUGHT_WITHIN = 1_000
 _ELECTIONS: dict[str, type[election.Elections]] = {"": election.Elections, **{m.__name__: m for m in election.MUTANTS}}
 _CLUSTERS: dict[str, type[World]] = {"": World, **{m.__name__: m for m in MUTANTS}}
+_SERVERS: dict[str, type[servers.Servers]] = {"": servers.Servers, **{m.__name__: m for m in servers.MUTANTS}}
 #: Where nobody watches a bar, a line says how far it is so often.
 _LINE_EVERY_S = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Schedules of the election or of the cluster: the real one, or one of its mutants until that is caught."""
+    """Schedules of the election, the cluster or servers: the real one, or one of its mutants until that is caught."""
 
     kind: str
     first: int
@@ -67,7 +69,11 @@ def schedule(work: Work) -> Callable[[int], Counter[str]]:
         world = run_schedule(_CLUSTERS[work.mutant], seed)
         return world.tried + Counter(terms=len(world.acted))
 
-    return one_election if work.kind == "election" else one_cluster
+    def some_servers(seed: int) -> Counter[str]:
+        world = servers.run_schedule(_SERVERS[work.mutant], seed)
+        return world.tried + Counter(terms=len(world.acted))
+
+    return {"election": one_election, "cluster": one_cluster, "servers": some_servers}[work.kind]
 
 
 def run(work: Work) -> Outcome:
@@ -86,8 +92,8 @@ def run(work: Work) -> Outcome:
 def plan(options: argparse.Namespace) -> list[Work]:
     """Return all that is to be done, the mutants first: they take longest."""
     out = []
-    wanted = {"election": options.elections, "cluster": options.clusters}
-    mutants = {"election": _ELECTIONS, "cluster": _CLUSTERS}
+    wanted = {"election": options.elections, "cluster": options.clusters, "servers": options.servers}
+    mutants = {"election": _ELECTIONS, "cluster": _CLUSTERS, "servers": _SERVERS}
     for kind in [options.only] if options.only else wanted:
         if options.mutants:
             out += [Work(kind, 0, _CAUGHT_WITHIN, mutant) for mutant in mutants[kind] if mutant]
@@ -145,6 +151,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elections", type=int, default=100_000, help="how many schedules of the election")
     parser.add_argument("--clusters", type=int, default=10_000, help="how many schedules of the whole cluster")
+    parser.add_argument("--servers", type=int, default=100_000, help="how many schedules of servers of type ha")
     parser.add_argument("--first", type=int, default=0, help="the first seed of the real protocol")
     parser.add_argument("--only", choices=tuple(_BLOCKS), default="", help="only these")
     parser.add_argument("--no-mutants", dest="mutants", action="store_false", help="only the real protocol")

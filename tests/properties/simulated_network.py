@@ -19,7 +19,7 @@ from spdist.cluster.messages import (
     WorkerHeartbeat,
 )
 from tests.properties.simulated_database import Database, Unreachable
-from tests.properties.simulated_nodes import Manager, Wait, Worker
+from tests.properties.simulated_nodes import Manager, Node, Wait, Worker
 
 __all__ = ["Network"]
 
@@ -53,7 +53,7 @@ class Network:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
-        self._queue: list[tuple[int, int, Callable[[], None], Manager | Worker | None]] = []
+        self._queue: list[tuple[int, int, Callable[[], None], Node | None]] = []
         self._ids = itertools.count()
         self._clocks: dict[str, tuple[int, float]] = {}
         self.database: Database
@@ -72,7 +72,7 @@ class Network:
         """Return a random whole number; `random.Random.randint` would be three times as slow."""
         return least + int(self.rng.random() * (most - least + 1))
 
-    def after(self, delay_ms: int, action: Callable[[], None], node: Manager | Worker | None = None) -> None:
+    def after(self, delay_ms: int, action: Callable[[], None], node: Node | None = None) -> None:
         """Let something happen later; what happens at a `node` waits while that stands still."""
         heapq.heappush(self._queue, (self.now + delay_ms, next(self._ids), action, node))
 
@@ -92,7 +92,7 @@ class Network:
         """Raise `Violation` if there is what must not be: after each thing that has happened."""
         raise NotImplementedError
 
-    def spawn(self, node: Manager | Worker, process: Generator[Any, Any, None]) -> None:
+    def spawn(self, node: Node, process: Generator[Any, Any, None]) -> None:
         """Run a process of a node until that crashes. It yields a pause in ms, a `Wait`, or a call to the database."""
         life = node.life
 
@@ -123,7 +123,7 @@ class Network:
     def lost(self, a: str, b: str) -> bool:
         return (a, b) in self.cut or (not self.calm and self.rng.random() < 0.02)
 
-    def call(self, node: Manager | Worker, work: Callable[[], Any], done: Callable[..., None]) -> None:
+    def call(self, node: Node, work: Callable[[], Any], done: Callable[..., None]) -> None:
         """Have the database do something; a caller that does not hear of it gives up. It may be done all the same."""
         gives_up = self.now + _CALL_MS
 

@@ -87,6 +87,15 @@ def with_roster(name: str, restarts: RestartPolicy, **rules: Callable[..., Any])
     return Altered(name, WORKERS, restarts=restarts)
 
 
+class Node(Protocol):
+    """A process of the world: it may end, and its machine may stand still."""
+
+    name: str
+    life: int
+    still_until: int
+    waits: dict[str, Wait]
+
+
 class Surroundings(Protocol):
     """What the nodes need of the world."""
 
@@ -102,8 +111,8 @@ class Surroundings(Protocol):
     def known_workers(self, term: int) -> Mapping[str, str] | None: ...
     def clock_of(self, node: str) -> int: ...
     def between(self, least: int, most: int) -> int: ...
-    def after(self, delay_ms: int, action: Callable[[], None], node: Manager | Worker | None = None) -> None: ...
-    def spawn(self, node: Manager | Worker, process: Generator[Any, Any, None]) -> None: ...
+    def after(self, delay_ms: int, action: Callable[[], None], node: Node | None = None) -> None: ...
+    def spawn(self, node: Node, process: Generator[Any, Any, None]) -> None: ...
     def post(self, worker: Worker, manager: str, report: Any) -> None: ...
     def ask(self, worker: Worker, manager: str) -> None: ...
     def probe(self, manager: Manager, order: ProbeWorker) -> None: ...
@@ -111,34 +120,23 @@ class Surroundings(Protocol):
     def check_runs_once(self, name: str) -> None: ...
 
 
-class Manager:
-    """A manager process: its mind, and a shell that is made of generators instead of threads."""
+class Elector:
+    """A process that takes part in the election, in a shell that is made of generators instead of threads."""
 
-    def __init__(self, world: Surroundings, name: str) -> None:
-        self.world = world
-        self.name = name
-        self.life = 0
-        self.alive = False
-        self.still_until = 0
-        self.waits: dict[str, Wait] = {}
-        self.start()
-
-    def start(self) -> None:
-        self.life += 1
-        self.alive = True
-        self.state = self.world.make_manager(self.name)
-        self.lease: Lease | None = None
-        self.unwritten: list[SaveWorkers | SaveCordon] = []
-        self.world.spawn(self, self.elections())
-        self.world.spawn(self, self.ticks())
-
-    def crash(self) -> None:
-        self.life += 1
-        self.alive = False
-        self.still_until = 0
+    world: Surroundings
+    name: str
+    lease: Lease | None
 
     def steady(self) -> int:
         return self.world.clock_of(self.name)
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take in what came of a round."""
+        raise NotImplementedError
+
+    def begin(self, term: int) -> Generator[Any, Any, None]:
+        """Load what a new leader must know, then act by the lease."""
+        raise NotImplementedError
 
     def elections(self) -> Generator[Any, Any, None]:
         """As `hold_election` and the shell around it, but other nodes act between the calls."""
@@ -170,15 +168,52 @@ class Manager:
             return expires_ms
         self.lease = self.world.grant(term, sent_ms, self.steady())
         if before is None or before.term != term:
-            deployments = yield database.deployments
-            workers = yield lambda: self.world.known_workers(term)
-            cordons = yield lambda: database.cordons
-            self.handle(Elected(self.lease, deployments, workers, cordons))
+            yield from self.begin(term)
         else:
             self.handle(LeaseRenewed(self.lease))
-        if self.state.term is None:
-            self.lease = self.lease.ended()
         return 0
+
+
+class Manager(Elector):
+    """A manager process: its mind, and the election."""
+
+    def __init__(self, world: Surroundings, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.life = 0
+        self.alive = False
+        self.still_until = 0
+        self.waits: dict[str, Wait] = {}
+        self.start()
+
+    def start(self) -> None:
+        self.life += 1
+        self.alive = True
+        self.state = self.world.make_manager(self.name)
+        self.lease: Lease | None = None
+        self.unwritten: list[SaveWorkers | SaveCordon] = []
+        self.world.spawn(self, self.elections())
+        self.world.spawn(self, self.ticks())
+
+    def crash(self) -> None:
+        self.life += 1
+        self.alive = False
+        self.still_until = 0
+
+    def begin(self, term: int) -> Generator[Any, Any, None]:
+        database = self.world.database
+        deployments = yield database.deployments
+        workers = yield lambda: self.world.known_workers(term)
+        cordons = yield lambda: database.cordons
+        assert self.lease is not None
+        self.handle(Elected(self.lease, deployments, workers, cordons))
+
+    def round(self) -> Generator[Any, Any, int]:
+        before = self.lease
+        expires_ms = yield from super().round()
+        if self.lease is not None and self.lease is not before and self.state.term is None:
+            self.lease = self.lease.ended()
+        return expires_ms
 
     def ticks(self) -> Generator[Any, Any, None]:
         while True:

@@ -6,15 +6,28 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.properties import chaos_sim, cluster_mutants, test_election_schedules
+from tests.properties import chaos_sim, cluster_mutants, server_simulation, test_election_schedules
 from tests.properties.cluster_simulation import World
 
 
 def test_the_real_protocol_passes_and_says_how_fast(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--elections", "30", "--clusters", "2", "--no-mutants", "--processes", "0", "--first", "0"]
+    options = [
+        "--elections",
+        "30",
+        "--clusters",
+        "2",
+        "--servers",
+        "3",
+        "--no-mutants",
+        "--processes",
+        "0",
+        "--first",
+        "0",
+    ]
     assert chaos_sim.main(options) == 0
     told = capsys.readouterr().out
     assert "30 schedules of the election" in told and "2 schedules of the cluster" in told and "seeds from 0" in told
+    assert "3 schedules of the servers" in told and "active server is killed " in told
     assert "terms " in told and "leader stands still " in told
 
 
@@ -38,4 +51,5 @@ def test_every_mutant_is_run() -> None:
     kinds = {kind for kind in vars(cluster_mutants).values() if isinstance(kind, type) and issubclass(kind, World)}
     assert kinds - {World, cluster_mutants.Sleepy} == set(cluster_mutants.MUTANTS)
     assert set(chaos_sim._CLUSTERS) == {"", *(mutant.__name__ for mutant in cluster_mutants.MUTANTS)}
+    assert set(server_simulation.Servers.__subclasses__()) == set(server_simulation.MUTANTS)
     assert set(test_election_schedules.Elections.__subclasses__()) == set(test_election_schedules.MUTANTS)

@@ -9,19 +9,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from spdist.cluster.topics import fed_topic, published_topic
+from spdist.cluster.topics import fed_topic, published_topic, stream_schemas
 from spdist.config.sections import Kafka, Log, Nats, Transports
 from spdist.engine.session import SparkHost
 from spdist.errors import TransportUnavailableError
 from spdist.language.parser import parse
+from spdist.planning.channels import topic_name
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
+from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
-from spdist.services.process import Service
+from spdist.services.process import Service, free_ports
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
 from tests.runtime.host_settings import settings_in
@@ -129,6 +132,30 @@ def test_groups_over_a_server_that_goes_away_while_events_flow_lose_and_double_n
             group.kill()
         topics.close()
         outside.close()
+
+
+@pytest.mark.spark
+def test_a_whole_app_has_its_streams_on_the_server(host: SparkHost, eventually: Eventually) -> None:
+    settings = transport_settings(host.config.transports)
+    (port,) = free_ports(1)
+    text = (
+        f"@app:name('Whole') @source(type='http', receiver.url='http://127.0.0.1:{port}/in', @map(type='json')) "
+        "define stream Sent (v long); define stream Fed (v long); "
+        "@sink(type='embedded', topic='Whole.Sums') define stream Sums (v long); "
+        "from Sent insert into Both; from Fed insert into Both; from Both select sum(v) as v insert into Sums;"
+    )
+    topics, schema = open_transport(settings), stream_schemas(text)["Sums"]
+    (group,) = started(host, [prepare(text, transport=settings.kind)])
+    try:
+        sums = lambda: [row[0] for _, row in read_events(topics, "Whole.Sums", schema)]  # noqa: E731
+        assert httpx.post(f"http://127.0.0.1:{port}/in", json={"event": {"v": 1}}).json() == {"events": 1}
+        eventually(lambda: sums() == [1], "what the source has brought is through", 60)
+        Feed(topics, topic_name(settings.kind, "Whole", "Fed"), schema).send([(1, (10,))])
+        eventually(lambda: sums() == [1, 11], "what outsiders have put in is through", 60)
+        assert topics.end_offsets("Whole.Sent") == {0: 1}
+    finally:
+        group.kill()
+        topics.close()
 
 
 @pytest.mark.spark

@@ -42,8 +42,8 @@ class Apps(Protocol):
         """Return the SiddhiQL of an app."""
         ...
 
-    def app_status(self, name: str) -> Json:
-        """Return how an app is doing."""
+    def app_status(self, name: str, *, active: bool = False) -> Json:
+        """Return how an app is doing; with `active`, as the node that runs it knows it."""
         ...
 
 
@@ -92,9 +92,9 @@ def deploy_routes(node: Apps, gate: Gate) -> APIRouter:
         return {"content": node.app_text(name)}
 
     @router.get("/{name}/status", dependencies=[view], **answers(AppState))
-    def status(name: str) -> Json:
-        """Tell how an app and each of its groups are doing."""
-        return node.app_status(name)
+    def status(name: str, active: bool = False) -> Json:
+        """Tell how an app and each of its groups are doing; with `active`, a passive server names the active one."""
+        return node.app_status(name, active=active)
 
     @router.delete("/{name}", dependencies=[manage], **answers(Done, 409))
     def undeploy(name: str) -> Json:

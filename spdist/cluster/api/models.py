@@ -170,6 +170,13 @@ class Health(_Described):
     status: Literal["healthy"]
 
 
+class Unhealthy(_Described):
+    """The node answers, and another one of its group is to be asked."""
+
+    status: Literal["passive"]
+    reason: str
+
+
 class AuthType(_Described):
     """How users log in."""
 

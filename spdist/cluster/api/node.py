@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from fastapi import APIRouter
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import SETTING, Setting, measured
 from spdist.cluster.api.gate import Gate
-from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, answers
+from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, Unhealthy, answers
 from spdist.cluster.node_facts import system_details
 
 __all__ = ["node_routes"]
@@ -19,15 +19,25 @@ __all__ = ["node_routes"]
 Json = dict[str, Any]
 
 
-def node_routes(kind: Literal["manager", "worker"], statistics: Callable[[], Json], gate: Gate) -> APIRouter:
-    """Return the routes of a node of that `kind`, whose load `statistics` returns."""
+def node_routes(
+    kind: Literal["manager", "worker"],
+    statistics: Callable[[], Json],
+    gate: Gate,
+    passive: Callable[[], str] = lambda: "",
+) -> APIRouter:
+    """Return the routes of a node of that `kind`, whose load `statistics` returns.
+
+    `passive` returns why nothing is to be sent to it for now; empty where that is not so.
+    """
     router = APIRouter(tags=["node"])
     view = gate.asks(Permission.VIEW)
 
-    @router.get("/health", **answers(Health))
-    def health() -> Json:
-        """Tell that this node answers; nobody has to log in for that."""
-        return {"status": "healthy"}
+    @router.get("/health", **answers(Health, other={503: {"model": Unhealthy, "description": "It is passive"}}))
+    def health() -> Response:
+        """Tell that this node answers, or that another one is active; nobody has to log in for that."""
+        if why := passive():
+            return JSONResponse({"status": "passive", "reason": why}, 503, {"Retry-After": "1"})
+        return JSONResponse({"status": "healthy"})
 
     @router.get("/statistics", dependencies=[view], **answers(NodeStatistics))
     def load() -> Json:

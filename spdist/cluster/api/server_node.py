@@ -27,7 +27,7 @@ def server_app(node: ServerNode) -> FastAPI:
     app = new_app("spdist server")
     gate = Gate(node.users)
     # WSO2's name of the runtime that a server is.
-    app.include_router(node_routes("worker", node.statistics, gate))
+    app.include_router(node_routes("worker", node.statistics, gate, lambda: node.passive))
     app.include_router(login_routes(gate))
     app.include_router(app_routes(node.desk, node.app_text, gate))
     app.include_router(deploy_routes(node, gate))
@@ -36,5 +36,5 @@ def server_app(node: ServerNode) -> FastAPI:
     app.include_router(cluster_routes(node, node.config.transports.default, gate))
     app.include_router(log_routes(node.log, gate))
     app.include_router(metrics_routes(node.metrics, gate))
-    publish(app, gate, standby=False)
+    publish(app, gate, standby=node.config.deployment.is_ha)
     return app

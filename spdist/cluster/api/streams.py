@@ -83,8 +83,8 @@ class StreamNode(Protocol):
     #: set when the node stops: who waits for events must not any longer
     stopping: threading.Event
 
-    def app_text(self, name: str) -> str:
-        """Return the SiddhiQL of an app."""
+    def stream_text(self, name: str) -> str:
+        """Return the SiddhiQL of an app whose events are put in or asked for."""
         ...
 
 
@@ -128,7 +128,7 @@ def stream_routes(node: StreamNode, gate: Gate) -> APIRouter:
         keys: bool = False,
     ) -> Json:
         """Return events of a stream, and the cursor behind them; `after` a cursor, or `end`, and `wait` ms for one."""
-        text = await apart(lambda: node.app_text(name))
+        text = await apart(lambda: node.stream_text(name))
 
         async def look() -> Page:
             return await apart(lambda: node.streams.page(text, stream, after, limit))
@@ -182,7 +182,7 @@ def _feed(node: StreamNode, name: str, stream: str, body: bytes) -> Json:
     # What carries events loads pandas, which a manager that is never fed does not need.
     from spdist.transports.feed import checked_row
 
-    text = node.app_text(name)
+    text = node.stream_text(name)
     batch = read_message(Batch, body, hint='write it like {"events": [{"timestamp": 1700000000000, "data": [75.5]}]}')
     now_ms = int(time.time() * 1000)
     position = _position(batch, now_ms)

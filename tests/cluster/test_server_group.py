@@ -1,0 +1,389 @@
+"""Servers of type ha: one runs the apps, another takes over when it ends, stands still, or loses the database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from spdist.cluster.client import ClusterClient
+from spdist.cluster.election import LeaderRow, Lease
+from spdist.cluster.leadership import ALONE, Leadership
+from spdist.cluster.messages import Elected, LeaderSeen, LeaseRenewed
+from spdist.cluster.server_node import ServerNode
+from spdist.cluster.store import CoordinationStore
+from spdist.cluster.topics import stream_schemas
+from spdist.config import Config, load_config
+from spdist.errors import ConfigError, StoreUnavailableError
+from spdist.planning.topology import Assignment
+from spdist.services.process import free_ports
+from spdist.transports.feed import read_events
+from spdist.transports.log import LogTransport
+from tests.cluster.databases import CHOSEN, SERVERS, environment
+from tests.cluster.shells import PASSWORD, FakeRuntime
+from tests.cluster.test_server_node import SETTINGS, text_of
+
+Eventually = Callable[..., Any]
+
+GROUP = """\
+cluster.config:
+  groupId: pair
+  strategyConfig: {datasource: DB, heartbeatInterval: 250, heartbeatMaxRetry: 5}
+wso2.datasources:
+  dataSources:
+    - name: DB
+      definition:
+        configuration:
+          jdbcUrl: ${env:SPDIST_DATABASE_URL}
+          username: ${env:SPDIST_DATABASE_USER}
+          password: ${env:SPDIST_DATABASE_PASSWORD}
+"""
+
+
+def written(home: Path, node: str, interval_s: int = 1) -> Path:
+    """Write the settings of a server of the group whose apps, topics and states are below `home`."""
+    given = SETTINGS.format(more=GROUP).replace("type: default", "type: ha").replace("server-1", node)
+    given = given.replace("updateInterval: 1,", f"updateInterval: {interval_s},")
+    if CHOSEN == "sqlite":
+        given = given.replace("          username: ${env:SPDIST_DATABASE_USER}\n", "")
+        given = given.replace("          password: ${env:SPDIST_DATABASE_PASSWORD}\n", "")
+    file = home / f"{node}.yaml"
+    file.write_text(given)
+    return file
+
+
+def variables(home: Path) -> dict[str, str]:
+    return {**os.environ, "P": PASSWORD, **environment(SERVERS.database(CHOSEN, home))}
+
+
+def member_config(home: Path, node: str, interval_s: int = 1) -> Config:
+    return load_config(written(home, node, interval_s), role="server", environment=variables(home))
+
+
+@dataclass
+class Noted(FakeRuntime):
+    """A group that notes when it was told something, together with those of the other server."""
+
+    node: str = ""
+    happened: list[tuple[float, str, str, str]] = field(default_factory=list)
+
+    def _note(self, what: str) -> None:
+        self.happened.append((time.monotonic(), self.node, what, self.assignment.text))
+
+    def start(self) -> None:
+        self._note("start")
+        super().start()
+
+    def stop(self, timeout_s: float) -> None:
+        self._note("stop")
+        super().stop(timeout_s)
+
+    def kill(self) -> None:
+        self._note("kill")
+        super().kill()
+
+
+def fail() -> Any:
+    raise OSError(5, "Input/output error")
+
+
+class Pair:
+    """Two servers of one group in this process, and what their groups were told."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.happened: list[tuple[float, str, str, str]] = []
+        #: those that reach no database, and those that cannot read the directory of the apps
+        self.away: set[str] = set()
+        self.blind: set[str] = set()
+        self.nodes: dict[str, ServerNode] = {}
+        (home / "apps").mkdir(exist_ok=True)
+
+    def start(self, name: str, interval_s: int = 1) -> ServerNode:
+        def launch(assignment: Assignment) -> Noted:
+            return Noted(assignment, node=name, happened=self.happened)
+
+        node = self.nodes[name] = ServerNode(member_config(self.home, name, interval_s), launcher=launch)
+        assert node._group is not None
+        self._cut(node._group._store, name)
+        look = node._files._directory.look
+        node._files._directory.look = lambda: look() if name not in self.blind else fail()  # type: ignore[method-assign]
+        node.start()
+        return node
+
+    def _cut(self, store: CoordinationStore, name: str) -> None:
+        """Let a store be cut off while its node is among `away`."""
+        read, write = store._database.read, store._database.write
+
+        def guarded(work: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **more: Any) -> Any:
+                if name in self.away:
+                    raise StoreUnavailableError("the cable is out")
+                return work(*given, **more)
+
+            return call
+
+        store._database.read, store._database.write = guarded(read), guarded(write)  # type: ignore[method-assign]
+
+    def active(self) -> list[str]:
+        return [name for name, node in self.nodes.items() if not node.passive]
+
+    def running(self, name: str) -> list[str]:
+        """Return the texts that run at a server."""
+        told: dict[str, str] = {}
+        for _, node, what, text in list(self.happened):
+            if node == name:
+                told[text] = what
+        return [text for text, what in told.items() if what == "start"]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    made = Pair(tmp_path)
+    try:
+        yield made
+    finally:
+        for node in made.nodes.values():
+            node.stop()
+
+
+def states(node: ServerNode) -> dict[str, tuple[str, str]]:
+    return {one["name"]: (one["status"], one["state"]) for one in node.apps()}
+
+
+# ---------------------------------------------------------------------------------------------------------- decisions
+def row(term: int) -> LeaderRow:
+    return LeaderRow("pair", "other", term, 0, "http://other")
+
+
+def test_a_server_is_active_by_its_lease_and_not_beside_a_later_term() -> None:
+    told: list[int] = []
+    one = Leadership(changed=lambda: told.append(1))
+    assert one.lease(0) is None
+    one.tell(LeaderSeen(row(1), 100))
+    assert (one.leader(99), one.leader(100)) == (row(1), None)
+    one.tell(Elected(Lease(2, 50), ()))
+    assert (one.lease(49), one.lease(50)) == (Lease(2, 50), None)
+    one.tell(LeaseRenewed(Lease(2, 90)))
+    assert one.lease(50) == Lease(2, 90)
+    one.tell(LeaderSeen(row(3), 200))
+    assert one.lease(50) is None, "another one leads in a later term"
+    one.tell(Elected(Lease(2, 500), ()))
+    assert one.lease(50) is None, "what was loading meanwhile comes too late"
+    assert len(told) == 5
+    one.end()
+    one.give_up(2)
+    assert one.given_up_term == 2
+    assert Leadership(ALONE).lease(1 << 44) == ALONE
+
+
+# ------------------------------------------------------------------------------------------------------------- servers
+def test_one_runs_the_apps_the_other_is_passive_sends_clients_there_and_takes_over(
+    pair: Pair, eventually: Eventually
+) -> None:
+    first = pair.start("server-1")
+    eventually(lambda: pair.active() == ["server-1"], "the first is active")
+    second = pair.start("server-2")
+    with ClusterClient([second.url], "admin", PASSWORD) as client:
+        eventually(lambda: second._leadership.leader(second._clock.steady_ms()), "the second knows of the first")
+        client.deploy(text_of("Doubles"))
+    eventually(lambda: states(first) == {"Doubles": ("active", "RUNNING")}, "it runs at the first")
+    eventually(lambda: states(second) == {"Doubles": ("passive", "PASSIVE")}, "the second knows it")
+    assert httpx.get(f"{first.url}/health").status_code == 200
+    unwell = httpx.get(f"{second.url}/health")
+    assert (unwell.status_code, unwell.json()) == (
+        503,
+        {"status": "passive", "reason": f"server-1 is active, at {first.url}"},
+    )
+    with httpx.Client(base_url=second.url, auth=("admin", PASSWORD)) as http:
+        assert http.get("/siddhi-apps/Doubles/status").json()["status"] == "passive"
+        assert http.get("/siddhi-apps?isActive=true").json() == []
+        told = http.get("/statistics").json()
+        assert (told["haStatus"], told["clusterID"], told["serving"]) == ("Passive", "pair", False)
+        feeding = "/siddhi-apps/Doubles/streams/S/events"
+        for method, path in [
+            ("DELETE", "/siddhi-apps/Doubles"),
+            ("POST", "/siddhi-apps/Doubles/backup"),
+            ("GET", "/siddhi-apps/Doubles/revisions"),
+            ("GET", "/siddhi-apps/Doubles/elements"),
+            ("POST", feeding),
+            ("GET", f"{feeding}?limit=5"),
+        ]:
+            answer = http.request(method, path, json={"events": []} if path == feeding else None)
+            assert (answer.status_code, answer.headers["location"]) == (307, f"{first.url}{path}"), path
+        assert httpx.get(f"{second.url}/siddhi-apps/Doubles/revisions").status_code == 401
+    assert pair.running("server-2") == []
+    first.stop()
+    eventually(lambda: states(second) == {"Doubles": ("active", "RUNNING")}, "the second runs it")
+    ends = [(node, what) for _, node, what, _ in pair.happened]
+    assert ends == [("server-1", "start"), ("server-1", "stop"), ("server-2", "start")]
+    assert httpx.get(f"{second.url}/health").status_code == 200
+    assert httpx.get(f"{second.url}/statistics", auth=("admin", PASSWORD)).json()["haStatus"] == "Active"
+
+
+def test_one_that_loses_the_database_stops_by_its_lease_before_the_other_starts(
+    pair: Pair, eventually: Eventually
+) -> None:
+    (pair.home / "apps/One.siddhi").write_text(text_of("One"))
+    first = pair.start("server-1")
+    eventually(lambda: pair.running("server-1"), "it runs at the first")
+    pair.start("server-2")
+    for here, there in [("server-1", "server-2"), ("server-2", "server-1")]:
+        pair.away.add(here)
+        eventually(lambda there=there: pair.running(there), "it runs at the other")
+        killed = [at for at, node, what, _ in pair.happened if (node, what) == (here, "kill")]
+        started = [at for at, node, what, _ in pair.happened if (node, what) == (there, "start")]
+        assert killed[-1] < started[-1]
+        assert pair.active() == [there]
+        pair.away.clear()
+    pair.away.update(pair.nodes)
+    eventually(lambda: not pair.active(), "nobody leads while the database is away")
+    assert httpx.get(f"{first.url}/health").json()["reason"] == "no server is known to be active"
+    eventually(lambda: not pair.running("server-1") and not pair.running("server-2"), "nothing runs")
+    pair.away.clear()
+    eventually(lambda: len(pair.active()) == 1 and pair.running(pair.active()[0]), "one goes on when it is back")
+
+
+def test_who_takes_over_first_reads_what_has_just_been_written(pair: Pair, eventually: Eventually) -> None:
+    first = pair.start("server-1")
+    eventually(lambda: pair.active() == ["server-1"], "the first is active")
+    first.deploy(text_of("One"), replace=False)
+    second = pair.start("server-2", 600)
+    eventually(lambda: states(second), "the second knows the app")
+    first.deploy(text_of("One", 3), replace=True)
+    first.stop()
+    eventually(lambda: pair.running("server-2"), "it runs at the second")
+    assert [text for _, node, _, text in pair.happened if node == "server-2"] == [text_of("One", 3)]
+
+
+def test_one_that_cannot_read_the_apps_leaves_them_to_others(pair: Pair, eventually: Eventually) -> None:
+    first = pair.start("server-1")
+    eventually(lambda: pair.active() == ["server-1"], "the first is active")
+    second = pair.start("server-2")
+    pair.blind.add("server-2")
+    first.stop()
+    eventually(lambda: second._leadership.given_up_term >= 2, "the second gives the term up")
+    assert pair.active() == []
+    pair.blind.clear()
+    eventually(lambda: pair.active() == ["server-2"], "it leads once it sees the directory")
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+def test_what_a_group_of_servers_needs_and_is_told(tmp_path: Path) -> None:
+    waits = "deployment.config: {type: ha"
+    config = member_config(tmp_path, "server-1")
+    assert config.deployment.is_ha and config.shard_id == "pair"
+    assert any("must be on this machine" in note for note in config.notes)
+    file = tmp_path / "server-1.yaml"
+    given = file.read_text()
+    assert waits in given
+    more = "eventSyncServer: {port: 9893}, passiveNodeDetailsWaitTimeOutMillis: 5"
+    file.write_text(given.replace(waits, f"{waits}, {more}"))
+    notes = load_config(file, role="server", environment=variables(tmp_path)).notes
+    (unused,) = [note for note in notes if "durable before it is acknowledged" in note]
+    assert "eventSyncServer" in unused and "passiveNodeDetailsWaitTimeOutMillis" in unused
+    for before, after, said in [
+        ("datasource: DB, ", "", "strategyConfig.datasource is missing, and a server of type ha"),
+        ("id: server-1", "id: wso2-sp", "as WSO2 ships it"),
+    ]:
+        file.write_text(given.replace(before, after))
+        with pytest.raises(ConfigError, match=said):
+            load_config(file, role="server", environment=variables(tmp_path))
+
+
+# -------------------------------------------------------------------------------------------------------------- Spark
+SUMS = """\
+@app:name('Sums')
+@source(type='http', receiver.url='http://127.0.0.1:{port}/in', drop.repeats='true', @map(type='json'))
+define stream S (v long);
+@sink(type='embedded', topic='Sums.T') define stream T (v long, total long);
+from S select v, sum(v) as total insert into T;
+"""
+
+
+class Sender(threading.Thread):
+    """Sends numbered events one after the other, each until it is acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged = 0
+        self.ending = threading.Event()
+        self._url = url
+        self.start()
+
+    def run(self) -> None:
+        with httpx.Client(timeout=2) as http:
+            while not self.ending.wait(0.02):
+                number = self.acknowledged + 1
+                with contextlib.suppress(httpx.HTTPError):
+                    headers = {"spdist-id": f"sender:{number}"}
+                    sent = http.post(self._url, json={"event": {"v": number}}, headers=headers)
+                    self.acknowledged += sent.status_code == 200
+
+
+@contextmanager
+def process(home: Path, node: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "spdist", "server", "--conf", str(home / f"{node}.yaml")]
+    with (home / f"{node}.log").open("ab") as log:
+        made = subprocess.Popen(command, env={**os.environ, **variables(home)}, stderr=log)
+    try:
+        yield made
+    finally:
+        made.kill()
+        made.wait()
+
+
+@pytest.mark.spark
+@pytest.mark.cluster
+def test_nothing_is_lost_or_doubled_when_the_active_server_is_killed_while_events_come(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    source, *ports = free_ports(3)
+    spark = "spark: {cores: 1, driverMemory: 512m, optimizeFor: start, tickInterval: 200}\n"
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps/Sums.siddhi").write_text(SUMS.format(port=source))
+    nodes = dict(zip(("server-1", "server-2"), ports, strict=True))
+    for name, port in nodes.items():
+        file = written(tmp_path, name)
+        file.write_text(file.read_text().replace("port: 0", f"port: {port}") + spark)
+
+    def health(name: str) -> int:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"http://127.0.0.1:{nodes[name]}/health").status_code
+        return 0
+
+    topics = LogTransport(tmp_path / "topics")
+    schema = stream_schemas(SUMS.format(port=source))["T"]
+
+    def totals() -> list[tuple[Any, ...]]:
+        return [row for _, row in read_events(topics, "Sums.T", schema)] if topics.partitions("Sums.T") else []
+
+    with process(tmp_path, "server-1") as first:
+        eventually(lambda: health("server-1") == 200, "the first is active", 90)
+        with process(tmp_path, "server-2"):
+            eventually(lambda: health("server-2") == 503, "the second is passive", 90)
+            sender = Sender(f"http://127.0.0.1:{source}/in")
+            eventually(lambda: sender.acknowledged > 20 and totals(), "events flow", 90)
+            statistics = f"http://127.0.0.1:{nodes['server-2']}/statistics"
+            eventually(
+                lambda: httpx.get(statistics, auth=("admin", PASSWORD)).json()["ready"], "the second is warm", 90
+            )
+            before = sender.acknowledged
+            first.kill()
+            eventually(lambda: sender.acknowledged > before + 20, "the second takes the events", 90)
+            sender.ending.set()
+            sender.join()
+            sent = sender.acknowledged
+            eventually(lambda: len(totals()) >= sent, "all are through", 60)
+    assert totals() == [(number, number * (number + 1) // 2) for number in range(1, sent + 1)]
