@@ -30,7 +30,7 @@ from spdist.planning.topology import Assignment
 from spdist.services.process import free_ports
 from spdist.transports.feed import read_events
 from spdist.transports.log import LogTransport
-from tests.cluster.databases import CHOSEN, SERVERS, environment
+from tests.cluster.databases import CHOSEN, ROOT, SERVERS, environment
 from tests.cluster.shells import PASSWORD, FakeRuntime
 from tests.cluster.test_server_node import SETTINGS, text_of
 
@@ -280,10 +280,17 @@ def test_one_that_cannot_read_the_apps_leaves_them_to_others(pair: Pair, eventua
 
 
 # ------------------------------------------------------------------------------------------------------------ settings
+def test_the_shipped_file_of_a_pair_of_servers_says_what_to_change_for_two_machines() -> None:
+    config = load_config(ROOT / "conf/ha", role="server", environment={"SPDIST_NODE_ID": "server-2"})
+    assert (config.carbon.id, config.is_ha, config.has_first_user) == ("server-2", True, True)
+    (note,) = config.notes
+    assert "all servers of group sp-ha must be on this machine" in note
+
+
 def test_what_a_group_of_servers_needs_and_is_told(tmp_path: Path) -> None:
     waits = "deployment.config: {type: ha"
     config = member_config(tmp_path, "server-1")
-    assert config.deployment.is_ha and config.shard_id == "pair"
+    assert config.is_ha and config.shard_id == "pair"
     assert any("must be on this machine" in note for note in config.notes)
     file = tmp_path / "server-1.yaml"
     given = file.read_text()

@@ -34,5 +34,5 @@ def server_app(node: ServerNode) -> FastAPI:
     app.include_router(stream_routes(node, gate))
     app.include_router(log_routes(node.log, gate))
     app.include_router(metrics_routes(node.metrics, gate))
-    publish(app, gate, standby=node.config.deployment.is_ha)
+    publish(app, gate, standby=node.config.is_ha)
     return app
