@@ -72,13 +72,6 @@ def test_shipped_files_load_for_their_role_without_notes(file: str, role: str) -
     assert (config.deployment.https_interface.password or config.auth.users[0].password).reveal() == "s3cret#: 'x"
 
 
-def test_the_shipped_file_of_a_pair_of_servers_says_what_to_change_for_two_machines() -> None:
-    config = load_config(ROOT / "conf/ha", role="server", environment=NODE)
-    assert (config.carbon.id, config.deployment.is_ha, config.has_first_user) == ("n1", True, True)
-    (note,) = config.notes
-    assert "all servers of group sp-ha must be on this machine" in note
-
-
 def shown_keys(file: Path) -> set[str]:
     """Every key path of `file`, also those that are commented out (``# key: value``)."""
     live = re.sub(r"^(\s*)# (\w+: \S+)$", r"\1\2", file.read_text(), flags=re.MULTILINE)

@@ -147,7 +147,7 @@ def test_a_node_of_the_two_node_deployment_is_a_server_of_a_group(tmp_path: Path
     file = tmp_path / "deployment.yaml"
     file.write_text(HA)
     config = load_config(file, role="server", environment=PLAIN)
-    assert (config.deployment.is_ha, config.cluster.group_id, config.shard_id) == (True, "sp", "sp")
+    assert (config.is_ha, config.cluster.group_id, config.shard_id) == (True, "sp", "sp")
     assert config.deployment.https_interface.host == "node-1.example"
     assert config.artifacts.update_interval_s == 5
     (unused,) = [note for note in config.notes if "durable before it is acknowledged" in note]

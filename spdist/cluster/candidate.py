@@ -19,6 +19,8 @@ from spdist.errors import ClusterError, StoreUnavailableError
 __all__ = ["Candidate", "ElectionStore", "Holder"]
 
 _log = logging.getLogger("spdist.cluster.election")
+#: How soon who leads tries again where the database did not answer: a short outage must not outlive the lease.
+_AGAIN_MS = 100
 
 
 class ElectionStore(LeaderStore, Protocol):
@@ -126,6 +128,8 @@ class Candidate:
                 next_ms = min(next_ms, expires_ms or next_ms)
             except ClusterError as error:
                 self._miss(error)
+                if self._lease is not None and self._lease.valid(self._clock.steady_ms()):
+                    next_ms = min(next_ms, self._clock.steady_ms() + _AGAIN_MS)
             except Exception:
                 _log.exception("a round of the election failed; this is a defect")
             self._stop.wait(max(0, next_ms - self._clock.steady_ms()) / 1000)

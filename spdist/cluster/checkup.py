@@ -106,12 +106,12 @@ def check_node(config: Config, clock: Clock | None = None) -> list[Finding]:
     ]
     if config.cluster.datasource:
         checks.append(("database", lambda: _database(config, ours)))
-    if config.deployment.is_server or not config.cluster.datasource:
+    if config.is_server or not config.cluster.datasource:
         checks += [
             ("memory", lambda: _memory(config)),
             ("state", lambda: _state(config)),
         ]
-    if not config.deployment.is_server and not config.cluster.datasource:
+    if not config.is_server and not config.cluster.datasource:
         checks.append(("managers", lambda: _managers(config)))
     return list(_guarded(checks))
 

@@ -94,7 +94,7 @@ class ServerNode(HostNode):
         self._leader = OwnLeader(self.id, config.deployment.heartbeat_interval_ms)
         self._lock = threading.Lock()  # of the leader
         self._files = AppFiles(AppDirectory(config.artifacts.directory), self._leader, self._lock, self._accept)
-        is_ha = config.deployment.is_ha
+        is_ha = config.is_ha
         self._leadership = Leadership(None if is_ha else ALONE, self._beat_now.set)
         self._group = ServerGroup(self.config, self._leadership, self._clock) if is_ha else None
         self._told: int | None = None  #: the term in which this server was active when that was logged last

@@ -54,7 +54,7 @@ def _of_node(conf: Path) -> list[Finding]:
     try:
         config = load_config(conf)
         role: Literal["manager", "worker", "server"] = "worker"
-        if config.deployment.is_server:
+        if config.is_server:
             role = "server"
         elif config.cluster.datasource:
             role = "manager"

@@ -16,7 +16,7 @@ from typing import Literal
 
 from spdist.config.binding import Entry
 from spdist.config.datasources import Datasource, by_name
-from spdist.config.kinds import Secret
+from spdist.config.kinds import HA, SERVERS, Secret
 from spdist.config.sections import (
     BUILT_IN_ROLES,
     SECTIONS,
@@ -108,13 +108,23 @@ class Config:
         return self.listener.port + self.carbon.ports_offset if self.listener.port else 0
 
     @property
+    def is_server(self) -> bool:
+        """Whether this node has apps of its own and no managers."""
+        return self.deployment.type in SERVERS
+
+    @property
+    def is_ha(self) -> bool:
+        """Whether it is one of several servers of which one is active."""
+        return self.deployment.type == HA
+
+    @property
     def shard_id(self) -> str:
         """The name of this node's shard of aggregations that several nodes keep in one database.
 
         Without ``shardId`` it is ``wso2.carbon.id``; where a group moves from worker to worker or an app from server to
         server, and its shard with it, ``cluster.config.groupId``: under managers, and of servers of type ``ha``.
         """
-        moves = bool(self.deployment.resource_managers) or self.deployment.is_ha
+        moves = bool(self.deployment.resource_managers) or self.is_ha
         return self.properties.shard_id or (self.cluster.group_id if moves else self.carbon.id)
 
     @property
@@ -185,7 +195,7 @@ def load_config(
     )
     _check(config, role)
     more = [*_unused_listeners(config), *_unheard(config)]
-    if config.deployment.is_ha:
+    if config.is_ha:
         more += _of_group(config)
     if role == "worker" and not given.chooses_transports:
         more.append(_no_transports(file))
@@ -216,7 +226,7 @@ def _check(config: Config, role: str | None) -> None:
     for key, credential in (("username", own.username), ("password", own.password)):
         _need(
             config,
-            bool(credential) or config.has_first_user or config.deployment.is_server,
+            bool(credential) or config.has_first_user or config.is_server,
             f"deployment.config.httpsInterface.{key}",
             "a node",
             _LOGIN,
@@ -238,13 +248,13 @@ def _need(config: Config, given: bool, key: str, who: str, hint: str | None = No
 
 def _check_type(config: Config, role: str | None) -> None:
     """Check that a node of `role` is started with the settings of one."""
-    server = config.deployment.is_server
+    server = config.is_server
     if role is not None and server != (role == "server"):
         hint = "start it with `spdist server`" if server else "start it with `spdist manager` or `spdist worker`"
         raise ConfigError(
             f"{config.path}: deployment.config.type {config.deployment.type} is not for a {role}", hint=hint
         )
-    if config.deployment.is_ha:
+    if config.is_ha:
         who = "a server of type ha"
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", who, _MEET)
         if config.carbon.id == SHIPPED_ID:

@@ -14,7 +14,6 @@ from pathlib import Path
 from spdist.config.binding import by_name, listing, section, setting, values
 from spdist.config.datasources import Datasources
 from spdist.config.kinds import (
-    HA,
     SERVERS,
     Secret,
     boolean,
@@ -213,9 +212,8 @@ class Deployment:
     `leader_retry_interval_ms` holds while a worker runs nothing; a worker whose groups run looks for a lost leader
     every 250 ms, so WSO2's 10 s does no harm. It is 500 ms here: groups that were stopped begin again that much sooner.
 
-    `type` is ``default`` or ``ha``, WSO2's words, on a server, which has apps of its own and no managers: nothing else
-    of this section is used there. Of servers of type ``ha`` with one `Cluster.group_id` one runs the apps, and another
-    takes over.
+    `type` is ``default`` or ``ha``, WSO2's words, on a server, which has apps of its own: nothing else of this section
+    is used there. Of servers of type ``ha`` with one `Cluster.group_id` one runs the apps, and another takes over.
     """
 
     https_interface: Interface = section("httpsInterface", Interface, also=("httpInterface",))
@@ -229,16 +227,6 @@ class Deployment:
     is_receiver_node: bool = setting("isReceiverNode", boolean, False)
     leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 500)
     resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", ResourceManager, short=_short_managers)
-
-    @property
-    def is_server(self) -> bool:
-        """Whether the node has apps of its own."""
-        return self.type in SERVERS
-
-    @property
-    def is_ha(self) -> bool:
-        """Whether the node is one of several servers of which one is active."""
-        return self.type == HA
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from spdist.clock import SystemClock
+from spdist.cluster.candidate import Candidate
 from spdist.cluster.client import ClusterClient
-from spdist.cluster.election import LeaderRow, Lease
+from spdist.cluster.election import ElectionTiming, LeaderRow, Lease
 from spdist.cluster.leadership import ALONE, Leadership
 from spdist.cluster.messages import Elected, LeaderSeen, LeaseRenewed
 from spdist.cluster.server_node import ServerNode
@@ -30,7 +32,7 @@ from spdist.planning.topology import Assignment
 from spdist.services.process import free_ports
 from spdist.transports.feed import read_events
 from spdist.transports.log import LogTransport
-from tests.cluster.databases import CHOSEN, SERVERS, environment
+from tests.cluster.databases import CHOSEN, ROOT, SERVERS, environment
 from tests.cluster.shells import PASSWORD, FakeRuntime
 from tests.cluster.test_server_node import SETTINGS, text_of
 
@@ -188,6 +190,46 @@ def test_a_server_is_active_by_its_lease_and_not_beside_a_later_term() -> None:
     assert Leadership(ALONE).lease(1 << 44) == ALONE
 
 
+class Blinking:
+    """A database that has one row, and does not answer to some of the first calls."""
+
+    def __init__(self, fails: set[int]) -> None:
+        self.fails, self.asked_s, self.row = fails, [0.0], row(0)
+
+    def prepare(self) -> None:
+        pass
+
+    def read_leader(self) -> tuple[LeaderRow, int]:
+        self.asked_s.append(time.monotonic())
+        if len(self.asked_s) - 1 in self.fails:
+            raise StoreUnavailableError("for a moment")
+        return self.row, 1_000_000
+
+    def renew(self, term: int, node_id: str) -> bool:
+        return term == self.row.term
+
+    def try_take(self, expected: LeaderRow | None, node_id: str, url: str) -> int:
+        self.row = replace(self.row, node_id=node_id, term=self.row.term + 1, last_heartbeat=1_000_000)
+        return self.row.term
+
+    def resign(self, term: int, node_id: str) -> None:
+        pass
+
+
+def test_who_leads_asks_again_soon_where_the_database_did_not_answer(eventually: Eventually) -> None:
+    timing, store, leadership = ElectionTiming(800, 2), Blinking({2, 3}), Leadership()
+    clock = SystemClock()
+    candidate = Candidate(store, leadership, "server-1", "http://me", clock, timing, lambda term: ((), None, {}))
+    candidate.start()
+    try:
+        eventually(lambda: len(store.asked_s) > 4, "it has renewed")
+    finally:
+        candidate.stop()
+    _, first, failed, _, renewed = store.asked_s[:5]
+    assert failed - first > 0.9 * timing.round_ms / 1000
+    assert renewed - failed < timing.round_ms / 1000
+
+
 # ------------------------------------------------------------------------------------------------------------- servers
 def test_one_runs_the_apps_the_other_is_passive_sends_clients_there_and_takes_over(
     pair: Pair, eventually: Eventually
@@ -280,10 +322,17 @@ def test_one_that_cannot_read_the_apps_leaves_them_to_others(pair: Pair, eventua
 
 
 # ------------------------------------------------------------------------------------------------------------ settings
+def test_the_shipped_file_of_a_pair_of_servers_says_what_to_change_for_two_machines() -> None:
+    config = load_config(ROOT / "conf/ha", role="server", environment={"SPDIST_NODE_ID": "server-2"})
+    assert (config.carbon.id, config.is_ha, config.has_first_user) == ("server-2", True, True)
+    (note,) = config.notes
+    assert "all servers of group sp-ha must be on this machine" in note
+
+
 def test_what_a_group_of_servers_needs_and_is_told(tmp_path: Path) -> None:
     waits = "deployment.config: {type: ha"
     config = member_config(tmp_path, "server-1")
-    assert config.deployment.is_ha and config.shard_id == "pair"
+    assert config.is_ha and config.shard_id == "pair"
     assert any("must be on this machine" in note for note in config.notes)
     file = tmp_path / "server-1.yaml"
     given = file.read_text()

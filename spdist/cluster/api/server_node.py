@@ -36,5 +36,5 @@ def server_app(node: ServerNode) -> FastAPI:
     app.include_router(cluster_routes(node, node.config.transports.default, gate))
     app.include_router(log_routes(node.log, gate))
     app.include_router(metrics_routes(node.metrics, gate))
-    publish(app, gate, standby=node.config.deployment.is_ha)
+    publish(app, gate, standby=node.config.is_ha)
     return app
