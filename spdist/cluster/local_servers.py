@@ -16,14 +16,21 @@ __all__ = ["LocalServers"]
 
 
 class LocalServers(LocalNodes):
-    """Servers on this machine, each with apps, topics and state in a directory of its own.
+    """Servers on this machine, each with apps, topics and state of its own; or, as a group, with common ones.
 
     Parameters
     ----------
     servers : int
         How many, >= 1: ``server-1`` and so on.
+    group : str, optional
+        Makes them servers of type ``ha`` with this ``groupId``: one of them runs the apps, and another takes over.
     directory, settings, start_timeout_s, quiet
         See `LocalNodes`.
+
+    Attributes
+    ----------
+    clients : dict of str to ClusterClient
+        By server what deploys and reads there; of a group all of them find the active server.
 
     Raises
     ------
@@ -32,9 +39,9 @@ class LocalServers(LocalNodes):
 
     Examples
     --------
-    >>> with LocalServers(2) as servers:  # doctest: +SKIP
-    ...     for client in servers.clients.values():
-    ...         client.deploy(text).wait()
+    >>> with LocalServers(2, group="east") as servers:  # doctest: +SKIP
+    ...     app = servers.client.deploy(text).wait()
+    ...     servers.kill(servers.active())
     """
 
     def __init__(
@@ -42,6 +49,7 @@ class LocalServers(LocalNodes):
         servers: int = 1,
         directory: str | Path | None = None,
         *,
+        group: str = "",
         settings: Mapping[str, str] | None = None,
         start_timeout_s: float = 120.0,
         quiet: bool = False,
@@ -50,21 +58,36 @@ class LocalServers(LocalNodes):
             raise ClusterError(f"{servers} servers are none", hint="one at least")
         super().__init__(directory, settings, start_timeout_s, quiet)
         self._servers = servers
-        #: by server what deploys and reads there
+        self._group = group
         self.clients: dict[str, ClusterClient] = {}
 
     def _name_nodes(self, environment: dict[str, str]) -> dict[str, NodeProcess]:
+        ports = free_ports(self._servers)
+        urls = {f"server-{number}": f"http://127.0.0.1:{port}" for number, port in enumerate(ports, 1)}
+        environment |= {"SPDIST_SERVER_TYPE": "ha" if self._group else "default", "SPDIST_GROUP": self._group or "none"}
         nodes = {}
-        for number, port in enumerate(free_ports(self._servers), 1):
-            own = {"SPDIST_SERVER_HOME": str(self.directory / f"server-{number}")}
-            node = NodeProcess(f"server-{number}", "server", self.directory, port, environment | own)
-            nodes[node.name] = node
-            self.clients[node.name] = ClusterClient([node.url], "admin", environment["SPDIST_PASSWORD"])
+        for name, port in zip(urls, ports, strict=True):
+            home = self.directory / (self._group or name)
+            home.mkdir(exist_ok=True)
+            own = {"SPDIST_SERVER_HOME": str(home)}
+            nodes[name] = NodeProcess(name, "server", self.directory, port, environment | own)
+            known = [urls[name], *(url for other, url in urls.items() if self._group and other != name)]
+            self.clients[name] = ClusterClient(known, "admin", environment["SPDIST_PASSWORD"])
         return nodes
 
     def _close(self) -> None:
         for client in self.clients.values():
             client.close()
+
+    # ------------------------------------------------------------------------------------------------------------ group
+    @property
+    def client(self) -> ClusterClient:
+        """What deploys and reads: of a group at its active server, else at the first one."""
+        return self.clients["server-1"]
+
+    def active(self) -> str:
+        """Return the name of the server that is active in the group."""
+        return str(self.client.nodes()["leader"])
 
     # ---------------------------------------------------------------------------------------------------------- looks
     def __repr__(self) -> str:
@@ -83,8 +106,11 @@ class LocalServers(LocalNodes):
 
     def _row(self, node: NodeProcess) -> tuple[str, str, str, str]:
         try:
-            reply = self._caller.call("GET", f"{node.url}/siddhi-apps") if self._running else None
+            facts = self._caller.call("GET", f"{node.url}/statistics") if self._running else None
+            apps = self._caller.call("GET", f"{node.url}/siddhi-apps")
         except UnreachableNode:
-            reply = None
-        up = reply is not None and reply.status == 200
-        return node.name, "READY" if up else "LOST", node.url, ", ".join(reply.body) if reply and up else ""
+            facts = None
+        if facts is None or facts.status != 200:
+            return node.name, "LOST", node.url, ""
+        words = f"READY, {facts.body['haStatus'].lower()}" if self._group else "READY"
+        return node.name, words, node.url, ", ".join(apps.body) if apps.status == 200 else ""

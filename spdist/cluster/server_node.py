@@ -213,6 +213,7 @@ class ServerNode(HostNode):
             scripts=self.config.script.python_enabled,
             allowed=allowed_of(self.config),
             transport=self.config.transports.default,
+            owner=self._owner,
         )
         if self.config.spark.shards > 1:
             # As on workers, an app that cannot be split is not.
@@ -329,6 +330,13 @@ class ServerNode(HostNode):
             "serving": keeper.serving,
             "ready": keeper.readiness.ready,
         }
+
+    @property
+    def _owner(self) -> str:
+        """Whose the topics of its apps are: brokers are shared with others, a directory with none but its group."""
+        if self.config.transports.default == "log":
+            return ""
+        return self.config.cluster.group_id if self.config.is_ha else self.id
 
     def _here(self) -> dict[str, GroupReport]:
         return {report.name: report for report in self._known_keeper().served_reports()}

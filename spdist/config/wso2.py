@@ -98,9 +98,9 @@ def _properties(sections: Sections, tell: Tell) -> None:
 
 
 def _no_directory(sections: Sections, tell: Tell) -> None:
-    """Leave out where apps are as files, unless this is a server."""
+    """Leave out where apps are as files, where this is no server."""
     kind, given = _text(_mapping(sections.get(_DEPLOYMENT)).get("type")), sections.get(_ARTIFACTS)
-    if given is not None and kind not in ("", *SERVERS):
+    if given is not None and kind == "distributed":  # a reference may turn out to be anything
         del sections[_ARTIFACTS]
         tell(f"{given.origin}: {_ARTIFACTS}: not used: apps are deployed over REST and kept in the database")
 

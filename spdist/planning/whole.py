@@ -33,7 +33,7 @@ KAFKA = "kafka"
 SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats", "spark")
 
 
-def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log") -> Assignment:
+def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log", owner: str = "") -> Assignment:
     """Return the one instance of an app.
 
     A stream with ``@source`` has what its source brings, through a topic. Another one that no query writes is fed by
@@ -50,6 +50,8 @@ def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log
         Into how many shards it is split by key.
     transport : str
         What carries the topics: ``log``, ``kafka`` or ``nats``.
+    owner : str
+        Whose topics they are: stands in front of their names, as several may run one app over the same brokers.
 
     Raises
     ------
@@ -59,12 +61,15 @@ def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log
         A source or a sink is of a type that is not built; shows where.
     """
     app = checked.name
+    scope = topic_name(transport, owner, app) if owner else app
     streams = [one for one in checked.app.definitions if isinstance(one, ast.StreamDefinition)]
     _check_types(streams, text)
     written = _written(checked)
     sourced = {one.name for one in streams if ast.find_annotations(one.annotations, "source")}
     inputs = [
-        AssignedInput(one.name, f"{app}.{one.name}", (0,)) if one.name in sourced else _fed(app, one.name, transport)
+        AssignedInput(one.name, f"{scope}.{one.name}", (0,))
+        if one.name in sourced
+        else _fed(scope, one.name, transport)
         for one in streams
         if one.name in sourced or one.name not in written
     ]
@@ -72,18 +77,21 @@ def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log
         raise PlanningError(f"nothing comes into the app '{app}'", hint="define a stream, with or without a @source")
     if not checked.app.playback:
         # In playback an idle stream would hold up all others: there the events are dropped, and that is said.
-        inputs += [AssignedInput(f"!{name}", f"{app}.!{name}", (0,)) for name in _coming_back(streams, checked)]
+        inputs += [AssignedInput(f"!{name}", f"{scope}.!{name}", (0,)) for name in _coming_back(streams, checked)]
     if shards > 1 and (reasons := sharding(checked, [one.stream for one in inputs]).reasons):
         raise PlanningError(f"the app '{app}' cannot be split into {shards} shards: {'; '.join(reasons)}")
     outputs = [
-        AssignedOutput(one.name, tuple(Publishing(Strategy.ALL, 1, topic, 1) for topic in topics))
+        AssignedOutput(
+            one.name,
+            tuple(Publishing(Strategy.ALL, 1, f"{owner}.{topic}" if owner else topic, 1) for topic in topics),
+        )
         for one in streams
         if (topics := dict.fromkeys(_embedded(one)))
     ]
     return Assignment(
         name=app,
         app=app,
-        group=app,
+        group=scope,
         text=text,
         playback=checked.app.playback,
         inputs=tuple(inputs),
@@ -114,9 +122,9 @@ def whole_topology(assignment: Assignment) -> Topology:
     return Topology(assignment.app, assignment.playback, (group,), topics, idle_ms=assignment.idle_ms)
 
 
-def _fed(app: str, stream: str, transport: str) -> AssignedInput:
-    """Return a stream that outsiders feed, at a topic with the name that they know from WSO2."""
-    topic = topic_name(transport, app, stream)
+def _fed(scope: str, stream: str, transport: str) -> AssignedInput:
+    """Return a stream that outsiders feed, at a topic with the name that they know from WSO2 where it has no owner."""
+    topic = topic_name(transport, scope, stream)
     known_as = subjects(transport, topic, Strategy.ALL, 1) if transport == "nats" else ()
     return AssignedInput(stream, topic, (0,), transport=transport, subjects=known_as)
 

@@ -41,12 +41,18 @@ class Progress:
 
 
 def prepare(
-    text: str, shards: int = 1, *, scripts: bool = False, allowed: Allowed | None = None, transport: str = "log"
+    text: str,
+    shards: int = 1,
+    *,
+    scripts: bool = False,
+    allowed: Allowed | None = None,
+    transport: str = "log",
+    owner: str = "",
 ) -> Assignment:
     """Check an app and the options of its sinks, and return what is to be run.
 
     `allowed` are the secrets and files that it may refer to; nothing by default. `transport` is what carries the topics
-    of its streams.
+    of its streams, and `owner` whose they are; see `spdist.planning.whole.whole`.
 
     Raises
     ------
@@ -54,7 +60,7 @@ def prepare(
         The text is wrong, or asks for what cannot be run; shows where.
     """
     checked = check(parse(text), catalog(scripts), text)
-    assignment = whole(checked, text, shards, transport)
+    assignment = whole(checked, text, shards, transport, owner)
     check_sinks(assignment, allowed or Allowed())
     return assignment
 

@@ -192,4 +192,4 @@ def spark_writers(assignment: Assignment, transport: Transport, host: SparkHost)
 
 def _is_first(assignment: Assignment) -> bool:
     """Tell whether an instance is the first of its group."""
-    return assignment.name in (assignment.group, f"{assignment.group}-1")
+    return assignment.name in (assignment.app, f"{assignment.group}-1")

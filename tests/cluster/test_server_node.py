@@ -293,7 +293,7 @@ def test_settings_of_other_nodes_are_refused(tmp_path: Path) -> None:
 
 def test_local_servers_write_below_a_directory_of_their_own() -> None:
     here = {"SPDIST_NODE_ID": "server-1", "SPDIST_PORT": "0", "SPDIST_PASSWORD": "p"}
-    here |= {"SPDIST_HOME": "/srv", "SPDIST_SERVER_HOME": "/srv/a b"}
+    here |= {"SPDIST_HOME": "/srv", "SPDIST_SERVER_HOME": "/srv/a b", "SPDIST_SERVER_TYPE": "ha", "SPDIST_GROUP": "g"}
     config = load_config(workspace() / "conf/local/server.yaml", role="server", environment=here)
     places = (config.state_persistence.location, config.transports.log.directory, config.artifacts.directory)
     assert {Path(one).parent for one in places} == {Path("/srv/a b")}

@@ -135,7 +135,7 @@ class Flow:
         payload, offset, repeats = Payload(stream_schemas(APP)["Sums"]), 0, Repeats()
         while not self._end.wait(_LOOK_S / 2):
             try:
-                records = self._transport.read("Flow.Sums", 0, offset, 500)
+                records = self._transport.read("ha.Flow.Sums", 0, offset, 500)
             except SpdistError:
                 continue
             for record in records:

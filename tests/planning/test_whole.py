@@ -8,12 +8,13 @@ from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
+from spdist.planning.channels import topic_name
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole
+from spdist.planning.whole import whole, whole_topology
 
 
-def planned(text: str, shards: int = 1, transport: str = "log") -> Assignment:
-    return whole(check(parse(text), catalog(), text), text, shards, transport)
+def planned(text: str, shards: int = 1, transport: str = "log", owner: str = "") -> Assignment:
+    return whole(check(parse(text), catalog(), text), text, shards, transport, owner)
 
 
 def test_sources_and_streams_that_nobody_writes_come_in_and_embedded_sinks_go_out() -> None:
@@ -40,6 +41,23 @@ def test_outsiders_find_a_stream_where_the_transport_has_it(transport: str, fed:
     )
     # What a feeder brings is read as it is written, by ours.
     assert [(i.topic, i.transport, i.subjects) for i in one.inputs] == [("A.S", "log", ()), fed]
+
+
+@pytest.mark.parametrize(("transport", "scope"), [("kafka", "east.A"), ("nats", "east_A")])
+def test_who_shares_brokers_has_topics_of_his_own(transport: str, scope: str) -> None:
+    one = planned(
+        """@app:name('A') @source(type='http', @map(type='json')) define stream S (k string);
+        define stream T (k string); @OnError(action='STREAM') @sink(type='embedded', topic='Found') @sink(type='http', publisher.url='http://h',
+        on.error='STREAM', @map(type='json')) define stream O (k string);
+        from S insert into O; from T insert into O; from !O insert into Lost;""",
+        transport=transport,
+        owner="east",
+    )
+    fed = topic_name(transport, scope, "T")
+    assert [i.topic for i in one.inputs] == [f"{scope}.S", fed, f"{scope}.!O"]
+    assert [p.topic for o in one.outputs for p in o.publishing] == ["east.Found"]
+    assert (one.name, one.app, one.group) == ("A", "A", scope)
+    assert {topic.name for topic in whole_topology(one).topics} == {f"{scope}.S", fed, "east.Found"}
 
 
 def test_what_cannot_be_sent_comes_back_as_an_input() -> None:
