@@ -16,7 +16,19 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MAX_LINES = 12
 #: What a notebook may import beside the standard library.
-LIBRARIES = {"spdist", "widgets", "pandas", "httpx", "matplotlib", "IPython", "pytest", "kafka", "nats", "pyspark"}
+LIBRARIES = {
+    "spdist",
+    "widgets",
+    "pandas",
+    "httpx",
+    "tenacity",
+    "matplotlib",
+    "IPython",
+    "pytest",
+    "kafka",
+    "nats",
+    "pyspark",
+}
 
 #: Those that are processes of a cluster, and run until they are told to stop.
 NODES = {"manager", "worker", "server"}
