@@ -21,7 +21,15 @@ from spdist.dashboard.upstream import Upstream
 if TYPE_CHECKING:
     from tornado.websocket import WebSocketHandler
 
-__all__ = ["ALLOWED_MESSAGES", "OwnKernels", "OwnPython", "SessionUsers", "Visitor", "VisitorKernels"]
+__all__ = [
+    "ALLOWED_MESSAGES",
+    "OwnKernels",
+    "OwnPython",
+    "SessionUsers",
+    "Visitor",
+    "VisitorKernels",
+    "kernel_environment",
+]
 
 #: What a page may say to its kernel: what widgets say, and what a connection begins with. No code.
 ALLOWED_MESSAGES = ("comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request")

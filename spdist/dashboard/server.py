@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from jupyter_server.base.websocket import WS_PING_INTERVAL
+from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import PeriodicCallback
 from tornado.netutil import bind_sockets
@@ -150,12 +152,21 @@ def _application(
     jupyter["identity_provider"].sessions = sessions
     own = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE / "templates"), autoescape=True)
     jupyter |= {
+        "contents_manager": _Notebooks(parent=voila),
+        "ws_ping_timeout": WS_PING_INTERVAL,
         "jinja2_env": own,
         "login_url": "/login",
         "headers": {"Content-Security-Policy": _POLICY, "Referrer-Policy": "same-origin"},
         "xsrf_cookie_kwargs": {"samesite": "Strict", "secure": settings.certificate is not None},
     }
     return Application(routes(voila, settings.upstream, sessions), **jupyter), kernels
+
+
+class _Notebooks(LargeFileManager):
+    """The notebooks of the pages. They are the package's own: no database of signatures has to know them."""
+
+    def mark_trusted_cells(self, nb: Any, path: str = "") -> None:
+        """Do nothing."""
 
 
 def _config(cookie: str) -> Config:
@@ -175,7 +186,8 @@ def _config(cookie: str) -> Config:
                 "show_tracebacks": False,
             },
             "VoilaExecutor": {"cell_error_instruction": "Load the page again; the log of the dashboard says more."},
-            "MappingKernelManager": {"allow_tracebacks": False},
+            # Encrypted: other users of this machine reach the loopback, too.
+            "MappingKernelManager": {"allow_tracebacks": False, "transport_encryption": "auto"},
             "KernelManager": {"autorestart": False},
         }
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
 import time
@@ -47,11 +48,14 @@ class Visit:
     ----------
     url : str
         Of the dashboard.
+    tls : SSLContext
+        Whom to trust.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext) -> None:
         self.url = url
-        self.http = httpx.Client(base_url=url, trust_env=False, timeout=120)
+        self._tls = tls
+        self.http = httpx.Client(base_url=url, verify=tls, trust_env=False, timeout=120)
 
     def post(self, path: str, **form: str) -> httpx.Response:
         """Send a form, as a page of this dashboard does."""
@@ -74,11 +78,12 @@ class Visit:
     def channels(self, kernel: str, *protocols: Any, origin: str | None = None) -> Iterator[Channels]:
         """Connect to a kernel as a page does."""
         cookies = "; ".join(f"{name}={value}" for name, value in self.http.cookies.items())
-        address = f"ws{self.url.removeprefix('http')}/api/kernels/{kernel}/channels?session_id={uuid.uuid4()}"
+        address = f"wss{self.url.removeprefix('https')}/api/kernels/{kernel}/channels?session_id={uuid.uuid4()}"
         headers = {"Cookie": cookies} if cookies else {}
         with connect(
             address,
             additional_headers=headers,
+            ssl=self._tls,
             origin=origin or self.url,  # type: ignore[arg-type] # any text
             subprotocols=protocols or None,
             open_timeout=60,

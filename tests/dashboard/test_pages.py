@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from spdist.__main__ import app
 from spdist.cluster.manager import Manager
 from spdist.config import load_config
+from spdist.dashboard.kernels import kernel_environment
+from spdist.dashboard.sessions import UserSession
+from spdist.dashboard.upstream import Upstream
+from spdist.transports.tls import client_context
 from tests.cluster.shells import CONF, PASSWORD, running_manager, settings, with_users
 from tests.dashboard.running import Visit, running_dashboard
+from tests.transports.certificates import authority
 
 pytestmark = pytest.mark.cluster
 
@@ -32,19 +37,23 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
 
 
 @pytest.fixture(scope="module")
-def url(manager: Manager) -> Iterator[str]:
-    with running_dashboard(manager.url, SPDIST_PASSWORD="of the dashboard's environment", DEEP_SECRET="deep") as found:
-        yield found
+def come(manager: Manager, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Visit]]:
+    """``come()``: somebody who has not logged in, in front of a dashboard with TLS."""
+    home = tmp_path_factory.mktemp("tls")
+    authority(home)
+    files = "--tls-cert-file", str(home / "node.crt"), "--tls-key-file", str(home / "node.key")
+    with running_dashboard(manager.url, *files, SPDIST_PASSWORD="of the dashboard") as url:
+        yield lambda: Visit(url, client_context(home / "ca.crt"))
 
 
 @pytest.fixture
-def stranger(url: str) -> Visit:
-    return Visit(url)
+def stranger(come: Callable[[], Visit]) -> Visit:
+    return come()
 
 
 @pytest.fixture(scope="module")
-def ann(url: str) -> Visit:
-    visit = Visit(url)
+def ann(come: Callable[[], Visit]) -> Visit:
+    visit = come()
     assert visit.log_in("admin", PASSWORD).status_code == 302
     return visit
 
@@ -90,7 +99,7 @@ def test_a_session_is_a_cookie_that_says_nothing(stranger: Visit) -> None:
     answer = stranger.log_in("vera", "vera-secret")
     assert (answer.status_code, answer.headers["Location"]) == (302, "/monitor")
     (cookie,) = [one for one in answer.headers.get_list("Set-Cookie") if one.startswith("spdist-dashboard-")]
-    assert {"HttpOnly", "Path=/", "SameSite=Strict"} <= set(cookie.split("; ")) and "vera" not in cookie
+    assert {"HttpOnly", "Path=/", "SameSite=Strict", "Secure"} <= set(cookie.split("; ")) and "vera" not in cookie
     index = stranger.http.get("/")
     assert index.status_code == 200 and "vera is logged in" in index.text and 'href="/deploy"' in index.text
     elsewhere = stranger.post("/login?next=//evil.example/", username="vera", password="vera-secret")
@@ -111,8 +120,21 @@ def test_a_page_has_the_panel_and_no_secret(ann: Visit, monitor: tuple[str, str]
     with ann.channels(kernel) as channels:
         shown = str(channels.states())
         assert "Sort by" in shown
-    for secret in (PASSWORD, "of the dashboard's", "deep"):
-        assert secret not in html and secret not in shown
+    assert PASSWORD not in html and PASSWORD not in shown
+
+
+def test_a_kernel_sees_its_user_and_nothing_else_that_is_secret() -> None:
+    upstream = Upstream(("https://m1:9543", "https://m2:9543"), trust_file=Path("/ca.crt"), cert_file=Path("/me.pem"))
+    own = {"PATH": "/bin", "LC_ALL": "C", "SPDIST_PASSWORD": "ours", "SPDIST_USER": "us", "DATABASE_PASSWORD": "deep"}
+    seen = kernel_environment(own, upstream, UserSession("vera", "hers", 0.0))
+    assert Upstream.from_environment(seen) == upstream
+    assert {seen[name] for name in ("PATH", "LC_ALL", "SPDIST_USER", "SPDIST_PASSWORD")} == {
+        "/bin",
+        "C",
+        "vera",
+        "hers",
+    }
+    assert not {"ours", "us", "deep"} & {*seen.values()}
 
 
 @pytest.mark.parametrize("protocol", [(), (V1,)], ids=["json", "v1"])
