@@ -19,7 +19,7 @@ from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
 from spdist.dashboard.sessions import UserSessions
 from spdist.dashboard.upstream import Upstream
-from spdist.errors import ClusterUnreachableError, SpdistError
+from spdist.errors import ClusterUnreachableError, SpdistError, UnauthorizedError
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.logins import WrongLogins
 
@@ -32,6 +32,8 @@ PAGES = {
     "monitor": "Who leads, what runs where, how far each group is behind.",
     "deploy": "Write, check and deploy apps.",
 }
+#: What became of a question to the managers → status; 429: they slow down guesses, too.
+_STATUS = {ClusterUnreachableError: 503, UnauthorizedError: 429}
 _KERNEL = r"(?P<kernel_id>[\w-]+)"
 
 
@@ -77,7 +79,7 @@ class LoginPage(LoginFormHandler):
             self.set_header("Retry-After", str(refused.retry_after_s))
             self._refuse(429, str(refused))
         except SpdistError as error:
-            self._refuse(503 if isinstance(error, ClusterUnreachableError) else 429, error.message)
+            self._refuse(_STATUS.get(type(error), 502), error.message)
         else:
             if granted:
                 self._let_in(username, password)
@@ -155,7 +157,7 @@ class KernelEnd(KernelsAPIHandler):
     @authorized
     async def post(self, kernel_id: str) -> None:
         """End it."""
-        await self.kernel_manager.shutdown_kernel(kernel_id, now=True)
+        await self.kernel_manager.end(kernel_id)  # type: ignore[attr-defined]
         self.set_status(204)
         self.finish()
 
@@ -170,7 +172,11 @@ class KernelChannels(VoilaKernelWebsocketHandler):  # type: ignore[misc]
 
     def on_message(self, message: str | bytes) -> None:
         """Hand on what the page says; a session is used as long as somebody clicks."""
-        self.settings["identity_provider"].sessions.use(self.current_user.session)
+        session = self.current_user.session
+        if session.ended:
+            self.close()
+            return
+        self.settings["identity_provider"].sessions.use(session)
         super().on_message(message)
 
     def on_close(self) -> None:

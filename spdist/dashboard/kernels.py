@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,14 +116,15 @@ class VisitorKernels(AsyncMappingKernelManager):
     async def start_kernel(self, **given: Any) -> str:  # type: ignore[override] # as its parent has it
         """Start a kernel for the user of the request that is being answered, and return its id."""
         session: UserSession = CallContext.get(CallContext.JUPYTER_HANDLER).current_user.session
-        for kernel_id in oldest_beyond(self._uses, session):
-            await self.shutdown_kernel(kernel_id, now=True)
-        given["env"] = kernel_environment(os.environ, self.upstream, session)
-        kernel_id = str(await super().start_kernel(**given))
-        self._uses[kernel_id] = KernelUse(session, time.monotonic())
-        if session.ended:
-            await self.shutdown_kernel(kernel_id, now=True)
-            raise web.HTTPError(403, "this session has ended")
+        for oldest in oldest_beyond(self._uses, session):
+            await self.end(oldest)
+        kernel_id = str(uuid.uuid4())
+        self._uses[kernel_id] = KernelUse(session, time.monotonic())  # now: those that start are counted, too
+        given |= {"kernel_id": kernel_id, "env": kernel_environment(os.environ, self.upstream, session)}
+        await super().start_kernel(**given)
+        if session.ended or kernel_id not in self._uses:
+            await self.end(kernel_id)
+            raise web.HTTPError(403, "this session has ended, or has opened too many pages")
         return kernel_id
 
     async def shutdown_kernel(  # type: ignore[override] # as its parent has it
@@ -132,6 +135,11 @@ class VisitorKernels(AsyncMappingKernelManager):
         for page in self._pages.pop(kernel_id, ()):
             page.close()
         await super().shutdown_kernel(kernel_id, now=now, restart=restart)
+
+    async def end(self, kernel_id: str) -> None:
+        """Do the same to a kernel that may have ended meanwhile."""
+        with suppress(web.HTTPError, KeyError):
+            await self.shutdown_kernel(kernel_id, now=True)
 
     def connected(self, kernel_id: str, page: WebSocketHandler) -> None:
         """Note a connection of a page."""
@@ -148,4 +156,4 @@ class VisitorKernels(AsyncMappingKernelManager):
             if self._pages.get(kernel_id):
                 use.connected_s = now_s
             if use.is_over(now_s):
-                await self.shutdown_kernel(kernel_id, now=True)
+                await self.end(kernel_id)

@@ -188,6 +188,7 @@ def _config(cookie: str) -> Config:
             "VoilaExecutor": {"cell_error_instruction": "Load the page again; the log of the dashboard says more."},
             # Encrypted: other users of this machine reach the loopback, too.
             "MappingKernelManager": {"allow_tracebacks": False, "transport_encryption": "auto"},
-            "KernelManager": {"autorestart": False},
+            # A kernel that was started again would know nothing of its page.
+            "KernelRestarter": {"restart_limit": 0},
         }
     )
