@@ -17,6 +17,7 @@ from voila.static_file_handler import MultiStaticFileHandler, TemplateStaticFile
 from voila.tornado.handler import TornadoVoilaHandler
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
+from spdist.dashboard.kernels import SessionUsers
 from spdist.dashboard.sessions import UserSessions
 from spdist.dashboard.upstream import Upstream
 from spdist.errors import ClusterUnreachableError, SpdistError, UnauthorizedError
@@ -37,22 +38,21 @@ _STATUS = {ClusterUnreachableError: 503, UnauthorizedError: 429}
 _KERNEL = r"(?P<kernel_id>[\w-]+)"
 
 
-def routes(app: Voila, upstream: Upstream, sessions: UserSessions) -> list[tuple[Any, ...]]:
+def routes(app: Voila, upstream: Upstream) -> list[tuple[Any, ...]]:
     """Return all that is answered; of Voila and Jupyter only what the pages need."""
-    session = {"sessions": sessions}
     page = {"template_paths": app.template_paths, "config": app.config, "voila_configuration": app.voila_configuration}
     extensions = {"path": app.labextensions_path, "no_cache_paths": ["/"]}
     themes = {"themes_url": "/voila/api/themes", "path": app.themes_dir, "labextensions_path": app.labextensions_path}
     static = {"paths": app.static_paths, "default_filename": "index.html"}
     return [
         (r"/", IndexPage),
-        (r"/login", LoginPage, {**session, "upstream": upstream, "guesses": GuessingQueue()}),
-        (r"/logout", LogoutPage, session),
+        (r"/login", LoginPage, {"upstream": upstream, "guesses": GuessingQueue()}),
+        (r"/logout", LogoutPage),
         (rf"/({'|'.join(PAGES)})", PanelPage, page),
         (rf"/api/kernels/{_KERNEL}", KernelModel),
         (rf"/api/kernels/{_KERNEL}/channels", KernelChannels),
         (rf"/voila/api/shutdown/{_KERNEL}", KernelEnd),
-        (r"/voila/templates/(.*)", TemplateStaticFileHandler),
+        (r"/voila/templates/([\w-]+/static/.*)", TemplateStaticFileHandler),
         (r"/voila/static/(.*)", MultiStaticFileHandler, static),
         (r"/voila/api/themes/(.*)", ThemesHandler, themes),
         (r"/voila/labextensions/(.*)", FileFindHandler, extensions),
@@ -60,13 +60,19 @@ def routes(app: Voila, upstream: Upstream, sessions: UserSessions) -> list[tuple
     ]
 
 
+def sessions_of(handler: JupyterHandler) -> UserSessions:
+    """Return the sessions that the users of a request belong to."""
+    assert isinstance(handler.identity_provider, SessionUsers)
+    return handler.identity_provider.sessions
+
+
 # --- people
 class LoginPage(LoginFormHandler):
     """A form for name and password; a manager says whether they are right."""
 
-    def initialize(self, upstream: Upstream, sessions: UserSessions, guesses: GuessingQueue) -> None:
+    def initialize(self, upstream: Upstream, guesses: GuessingQueue) -> None:
         """Know whom to ask."""
-        self._upstream, self._sessions, self._guesses = upstream, sessions, guesses
+        self._upstream, self._guesses = upstream, guesses
 
     @allow_unauthenticated
     async def post(self) -> None:
@@ -90,10 +96,11 @@ class LoginPage(LoginFormHandler):
                 self._refuse(403, "this user may not look at the cluster: it needs the permission siddhiApp.view")
 
     def _let_in(self, username: str, password: str) -> None:
+        sessions = sessions_of(self)
         if self.current_user:
-            self._sessions.end(self.current_user.session)
+            sessions.end(self.current_user.session)
         name, secure = self.identity_provider.get_cookie_name(self), self.request.protocol == "https"
-        session_id = self._sessions.begin(username, password)
+        session_id = sessions.begin(username, password)
         self.set_cookie(name, session_id, httponly=True, samesite="Strict", secure=secure, path="/")
         _log.info("user %r from %s has logged in", username, self.request.remote_ip)
         self._redirect_safe(self.get_argument("next", "/"))
@@ -106,17 +113,13 @@ class LoginPage(LoginFormHandler):
 class LogoutPage(JupyterHandler):
     """A button that ends the session, and its kernels with it."""
 
-    def initialize(self, sessions: UserSessions) -> None:
-        """Know what to end."""
-        self._sessions = sessions
-
     def get(self) -> None:
         """Ask."""
         self.write(self.render_template("logout.html", user=self.current_user))
 
     async def post(self) -> None:
         """End the session; it is over when this is answered."""
-        self._sessions.end(self.current_user.session)
+        sessions_of(self).end(self.current_user.session)
         await self.kernel_manager.sweep()  # type: ignore[attr-defined]
         self.clear_cookie(self.identity_provider.get_cookie_name(self))
         self.redirect("/login")
@@ -137,7 +140,7 @@ class PanelPage(TornadoVoilaHandler):  # type: ignore[misc]
         """Start the kernel, and show the panel as soon as it is there."""
         if self.get_argument("theme", "light") not in ("light", "dark"):
             raise web.HTTPError(400, "theme is light or dark")
-        self.settings["identity_provider"].sessions.use(self.current_user.session)
+        sessions_of(self).use(self.current_user.session)
         await super().get(f"{name}.ipynb")
 
 
@@ -176,7 +179,7 @@ class KernelChannels(VoilaKernelWebsocketHandler):  # type: ignore[misc]
         if session.ended:
             self.close()
             return
-        self.settings["identity_provider"].sessions.use(session)
+        sessions_of(self).use(session)
         super().on_message(message)
 
     def on_close(self) -> None:

@@ -21,6 +21,7 @@ from traitlets.config import Config
 from voila.app import Voila
 from voila.configuration import VoilaConfiguration
 
+from spdist.config import LOOPBACK
 from spdist.dashboard.handlers import routes
 from spdist.dashboard.kernels import ALLOWED_MESSAGES, OwnKernels, OwnPython, SessionUsers, VisitorKernels
 from spdist.dashboard.sessions import UserSessions
@@ -31,7 +32,6 @@ from spdist.transports.tls import Certificate, server_context
 __all__ = ["DashboardSettings", "serve_dashboard"]
 
 _HERE = Path(__file__).parent
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SWEEP_S = 5.0
 #: Nothing comes from elsewhere, and nobody else may frame it. JupyterLab's widgets compile functions.
 _POLICY = "; ".join(
@@ -81,7 +81,7 @@ class DashboardSettings:
     idle_s: float = 3600.0
 
     def __post_init__(self) -> None:
-        if self.certificate is None and self.host.strip("[]") not in _LOOPBACK:
+        if self.certificate is None and self.host not in LOOPBACK:
             raise ConfigError(
                 f"without TLS passwords would cross the network to {self.host} in clear",
                 hint="give --tls-cert-file and --tls-key-file (spdist tls add makes them), or --host 127.0.0.1",
@@ -159,7 +159,7 @@ def _application(
         "headers": {"Content-Security-Policy": _POLICY, "Referrer-Policy": "same-origin"},
         "xsrf_cookie_kwargs": {"samesite": "Strict", "secure": settings.certificate is not None},
     }
-    return Application(routes(voila, settings.upstream, sessions), **jupyter), kernels
+    return Application(routes(voila, settings.upstream), **jupyter), kernels
 
 
 class _Notebooks(LargeFileManager):
