@@ -50,7 +50,6 @@ def dashboard(
     certificate = None if tls_cert_file is None else Certificate(tls_cert_file, tls_key_file)
     settings = DashboardSettings(upstream, host, port, certificate, idle * 60)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("tornado", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("tornado").setLevel(logging.ERROR)  # else it tells of each request that is refused, three times
     with stop_signal() as stop:
         serve_dashboard(settings, stop, lambda url: typer.echo(f"Dashboard of {', '.join(upstream.managers)}: {url}"))
