@@ -36,8 +36,8 @@ def dashboard(
 ) -> None:
     """Serve the monitor and the deploy panel as web pages, until it is told to stop (SIGTERM or Ctrl-C).
 
-    Users log in with their names and passwords at the managers, and may do there what they may do here; the dashboard
-    itself needs no user.
+    Users log in with their names and passwords at the managers, and may do on the pages what they may do there; the
+    dashboard itself needs no user.
     """
     try:
         from spdist.dashboard.server import DashboardSettings, serve_dashboard

@@ -34,7 +34,7 @@ PAGES = {
     "deploy": "Write, check and deploy apps.",
 }
 #: What became of a question to the managers → status; 429: they slow down guesses, too.
-_STATUS = {ClusterUnreachableError: 503, UnauthorizedError: 429}
+_STATUS: dict[type[SpdistError], int] = {ClusterUnreachableError: 503, UnauthorizedError: 429}
 _KERNEL = r"(?P<kernel_id>[\w-]+)"
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,13 @@ Json = dict[str, Any]
 
 
 @contextmanager
-def running_dashboard(managers: str, *options: str, **environment: str) -> Iterator[str]:
-    """Run ``spdist dashboard`` on a free port; yield its URL."""
+def running_dashboard(managers: str, *options: str, log: Path | None = None, **environment: str) -> Iterator[str]:
+    """Run ``spdist dashboard`` on a free port; yield its URL. What it logs goes to a file, where one is named."""
     command = [sys.executable, "-m", "spdist", "dashboard", "--url", managers, "--port", "0", *options]
     path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path, **environment}
-    )
+    seen = {**os.environ, "PYTHONPATH": path, **environment}
+    with nullcontext() if log is None else log.open("w") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=seen)
     try:
         assert process.stdout is not None
         told = process.stdout.readline()

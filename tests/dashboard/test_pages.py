@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,18 @@ def come(manager: Manager, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     home = tmp_path_factory.mktemp("tls")
     authority(home)
     files = "--tls-cert-file", str(home / "node.crt"), "--tls-key-file", str(home / "node.key")
-    with running_dashboard(manager.url, *files, SPDIST_PASSWORD="of the dashboard") as url:
-        yield lambda: Visit(url, client_context(home / "ca.crt"))
+    running = running_dashboard(manager.url, *files, log=home / "log", SPDIST_PASSWORD="of the dashboard")
+    with running as url, ExitStack() as visits:
+
+        def come() -> Visit:
+            visit = Visit(url, client_context(home / "ca.crt"))
+            visits.callback(visit.http.close)
+            return visit
+
+        yield come
+    log = (home / "log").read_text()
+    assert "'vera' from 127.0.0.1 has logged in" in log
+    assert not any(secret in log for secret in (PASSWORD, "vera-secret", "of the dashboard", "Traceback"))
 
 
 @pytest.fixture
@@ -93,6 +104,13 @@ def test_wrong_logins_are_refused_and_slowed_down(stranger: Visit) -> None:
     assert walt.status_code == 403 and "siddhiApp.view" in walt.text
     assert stranger.http.post("/login", data={"username": "admin", "password": PASSWORD}).status_code == 403, "no token"
     assert stranger.http.get("/monitor").status_code == 302
+
+
+def test_one_manager_that_answers_is_enough(manager: Manager) -> None:
+    upstream = Upstream(("http://127.0.0.1:9", manager.url))
+    upstream.check()
+    logins = {"vera": "vera-secret", "walt": "walt-secret", "admin": "wrong"}
+    assert [upstream.may_look(*login) for login in logins.items()] == [True, False, None]
 
 
 def test_a_session_is_a_cookie_that_says_nothing(stranger: Visit) -> None:
