@@ -1,7 +1,7 @@
 """Sessions of a dashboard: who has logged in, until nobody clicks any more, and which kernels end then. Pure.
 
 A manager's token is good at the node that gave it, and ends; the panels follow the leader, also after a failover. So a
-session holds the user's name and password, in memory only, and its kernels show them to whoever leads.
+session keeps the user's name and password, in memory, and its kernels show them to whoever leads.
 """
 
 from __future__ import annotations
