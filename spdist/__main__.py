@@ -25,6 +25,7 @@ from rich.console import Console
 
 from spdist.commands import apps, events
 from spdist.commands.config import config_app
+from spdist.commands.dashboard import dashboard
 from spdist.commands.database import database_app
 from spdist.commands.doctor import doctor
 from spdist.commands.explained import explained, read_text
@@ -52,6 +53,7 @@ app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
 app.add_typer(user_app, name="user")
 app.command()(doctor)
+app.command()(dashboard)
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(notebooks_app, name="notebooks")
 

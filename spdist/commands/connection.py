@@ -32,6 +32,7 @@ __all__ = [
     "connected",
     "output",
     "print_json",
+    "reaching",
     "show",
     "shown_time",
     "table",
@@ -130,6 +131,23 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     return with_options(command, _SHARED, call, hidden=("client",))
 
 
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options that say where managers are, but not the user; it gets an `Upstream` first."""
+    names = ("url", "trust_file", "cert_file", "key_file")
+
+    def call(own: dict[str, Any], shared: dict[str, Any]) -> None:
+        from spdist.dashboard.upstream import Upstream
+
+        with explained():
+            upstream = Upstream(_managers(shared.pop("url")), **shared)
+            _certificate(upstream.cert_file, upstream.key_file)
+            with _rightly_given():
+                upstream.client("", "").close()
+            command(upstream, **own)
+
+    return with_options(command, {name: _SHARED[name] for name in names}, call, hidden=("upstream",))
+
+
 def _client(
     url: str,
     user: str,
@@ -140,12 +158,27 @@ def _client(
 ) -> ClusterClient:
     from spdist.cluster.client import ClusterClient
 
+    certificate = _certificate(cert_file, key_file)
+    password = _password(user, password_file)
+    with _rightly_given():
+        return ClusterClient(_managers(url), user, password, trust_file=trust_file, certificate=certificate)
+
+
+def _managers(url: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in url.split(","))
+
+
+def _certificate(cert_file: Path | None, key_file: Path | None) -> Path | tuple[Path, Path] | None:
     if key_file is not None and cert_file is None:
         raise typer.BadParameter("a key is of a certificate: give --cert-file, too", param_hint="--key-file")
-    certificate = cert_file if cert_file is None or key_file is None else (cert_file, key_file)
-    password, managers = _password(user, password_file), [one.strip() for one in url.split(",")]
+    return cert_file if cert_file is None or key_file is None else (cert_file, key_file)
+
+
+@contextmanager
+def _rightly_given() -> Iterator[None]:
+    """Tell what is wrong with addresses and files as a wrong command line."""
     try:
-        return ClusterClient(managers, user, password, trust_file=trust_file, certificate=certificate)
+        yield
     except TransportError as error:  # of a file for TLS, which it names
         raise typer.BadParameter(str(error), param_hint="--trust-file, --cert-file, --key-file") from error
     except ClusterError as error:

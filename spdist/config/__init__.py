@@ -45,7 +45,17 @@ from spdist.config.sorting import Sections, settings_file
 from spdist.config.wso2 import EVERYWHERE, SHIPPED_ID
 from spdist.errors import ConfigError
 
-__all__ = ["Config", "Datasource", "Entry", "Listener", "Secret", "known_roles", "load_config", "with_role_names"]
+__all__ = [
+    "LOOPBACK",
+    "Config",
+    "Datasource",
+    "Entry",
+    "Listener",
+    "Secret",
+    "known_roles",
+    "load_config",
+    "with_role_names",
+]
 
 #: What to do where users or credentials are missing.
 _LOGIN = (
@@ -53,7 +63,8 @@ _LOGIN = (
     "else name users under auth.configs and their credentials in httpsInterface, with a password such as ${env:NAME}"
 )
 _MEET = "name a database of wso2.datasources that all servers of the group reach: there they elect the active one"
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+#: Hosts that only this machine reaches.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,7 @@ class Config:
         """Whether this node's only user is the one that `Auth` speaks of: none is named, and all is on this machine."""
         nodes: list[Interface | ResourceManager] = [self.deployment.https_interface, *self.deployment.resource_managers]
         named = self.auth.users or self.auth.users_file or any(one.username or one.password for one in nodes)
-        return not named and _LOOPBACK.issuperset([self.listener.host, *(one.host for one in nodes)])
+        return not named and LOOPBACK.issuperset([self.listener.host, *(one.host for one in nodes)])
 
     def explain(self) -> str:
         """Return every setting as a line ``key  value  origin``; passwords are not shown."""
@@ -276,7 +287,7 @@ def _check_scheme(config: Config) -> None:
         *(("deployment.config.resourceManagers", one.scheme, one.host) for one in config.deployment.resource_managers),
     ]
     for key, scheme, host in addresses:
-        if scheme == "http" and host not in _LOOPBACK and not config.http.plain_http_allowed:
+        if scheme == "http" and host not in LOOPBACK and not config.http.plain_http_allowed:
             raise ConfigError(
                 f"{config.path}: {key} has scheme http on {host!r}: passwords would cross the network in clear",
                 hint="use scheme https, or set wso2.transport.http.plainHttpAllowed: true where the network is trusted",

@@ -16,6 +16,7 @@ from spdist import LocalCluster
 from tests.browser.conftest import Shoot
 from tests.browser.lab import ROOT, command, live_panels, open_file, run_all, save, still_panels, write_notebook
 from tests.browser.reading import hard_to_read
+from tests.dashboard.running import running_dashboard
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
@@ -270,6 +271,30 @@ def test_a_saved_notebook_as_a_page(page: Any, home: Path) -> None:
             page.locator("div[class^=spdist-still-]").get_by_text(told).wait_for()
     finally:
         page.unroute(away)
+
+
+# --------------------------------------------------------------------------------------------------------- web pages
+def test_the_panels_are_web_pages_for_those_without_jupyterlab(page: Any, cluster: LocalCluster, shoot: Shoot) -> None:
+    node = cluster.nodes["manager-1"]
+    with running_dashboard(node.url) as url:
+        page.goto(f"{url}/deploy")
+        page.get_by_label("User").fill("admin")
+        page.get_by_label("Password").fill(node._environment["SPDIST_PASSWORD"])
+        page.get_by_role("button", name="Log in").click()
+        page.locator("textarea").fill(SHOP)
+        page.get_by_text("Shop (live): 3 groups, 5 instances").wait_for()
+        page.get_by_role("button", name="Deploy", exact=True).click()
+        page.get_by_text(re.compile(r"Shop version \d+ is RUNNING; 5 of 5 groups run")).wait_for()
+        page.get_by_role("link", name="Monitor").click()
+        page.get_by_role("cell", name="Shop-totals-1").wait_for()
+        shoot(page.locator("#rendered_cells > div"), "dashboard")
+        # Whoever logs out elsewhere is told so here.
+        token = next(one["value"] for one in page.context.cookies(url) if one["name"] == "_xsrf")
+        page.request.post(f"{url}/logout", form={"_xsrf": token})
+        page.get_by_text("this page's session has ended").wait_for()
+        page.get_by_role("link", name="Load it again").click()
+        page.get_by_role("button", name="Log in").wait_for()
+        page.problems[:] = [one for one in page.problems if "403" not in one]  # it has asked once more
 
 
 # ----------------------------------------------------------------------------------------------------------- monitor
