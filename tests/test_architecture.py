@@ -39,9 +39,12 @@ DOORS: dict[str, tuple[str, ...]] = {
     "httpx": (
         "spdist/cluster/calling.py",
         "spdist/cluster/client_async.py",
+        "spdist/cluster/provider.py",
         "spdist/jobs/webhook.py",
         "spdist/transports/outlet_http.py",
     ),
+    "authlib": ("spdist/cluster/provider.py",),
+    "joserfc": ("spdist/cluster/claims.py",),
     "cronsim": ("spdist/jobs/schedules.py",),
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
@@ -231,6 +234,8 @@ def test_tests_wait_for_what_they_need_and_do_not_sleep() -> None:
 # ------------------------------------------------------------------------------------------------------ what is loaded
 HEAVY = (
     "pyspark",
+    "authlib",
+    "joserfc",
     "cryptography",
     "jks",
     "sqlalchemy",

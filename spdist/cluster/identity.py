@@ -1,0 +1,237 @@
+"""Users whom an identity provider knows: from a token to who shows it. What was found out is kept, for a bounded time.
+
+The provider is asked in `Identity.verify`, which blocks; `Identity.recall` takes microseconds. A provider that is away
+lets nobody in who is not known already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, UnknownKey, identified, is_jwt, signed
+from spdist.cluster.provider import Provider, ProviderAccess
+from spdist.config.external import External
+
+__all__ = ["Identity", "KnownTokens", "NewLogin", "access_of", "rules_of"]
+
+Json = dict[str, Any]
+#: Tokens that are remembered, and that are remembered as ended: with one more the oldest is forgotten.
+_MOST = 10_000
+#: How long a token is refused here that was logged out and does not say when it ends, s.
+_DAY_S = 86_400.0
+
+
+def access_of(external: External) -> ProviderAccess:
+    """Return how a node with these settings reaches its provider."""
+    asking_as = (external.km_username, external.km_password) if external.km_password is not None else None
+    return ProviderAccess(
+        issuer=external.issued_by,
+        client_id=external.client_id,
+        client_secret=external.client_secret,
+        scopes=external.login_scopes,
+        trust_file=external.provider_trust_file,
+        connect_s=external.connection_timeout_ms / 1000,
+        read_s=external.read_timeout_ms / 1000,
+        jwks_url=external.jwks_url,
+        introspection_url=external.introspection_url,
+        asking_as=asking_as,
+    )
+
+
+def rules_of(external: External, admin_role: str) -> Rules:
+    """Return what settings ask of tokens."""
+    scopes = {one.scope: one.role for one in external.role_mapping if one.scope}
+    if external.admin_scope:
+        scopes[external.admin_scope] = admin_role
+    return Rules(
+        external.issued_by,
+        external.audience or external.client_id,
+        frozenset({external.client_id, external.public_client_id} - {""}),
+        external.username_claim,
+        external.roles_claim,
+        {one.group: one.role for one in external.role_mapping if one.group},
+        scopes,
+    )
+
+
+class KnownTokens:
+    """What was found out about tokens, by their digests. Values only: times are given, s since 1970.
+
+    Parameters
+    ----------
+    kept_s : float
+        How long something is known.
+
+    State
+    -----
+    A digest, a name and some roles for each token, 10,000 at most, and 10,000 digests of those that were ended.
+    """
+
+    def __init__(self, kept_s: float) -> None:
+        self._kept_s = kept_s
+        self._known: OrderedDict[bytes, tuple[Identified, float]] = OrderedDict()
+        self._ended: OrderedDict[bytes, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, token: str, now_s: float) -> Identified | None:
+        """Return whose token this is, as far as that is known."""
+        digest = _digest(token)
+        found, until_s = self._known.get(digest, (None, 0.0))
+        if found is not None and now_s >= until_s:
+            self._known.pop(digest, None)
+            return None
+        return found
+
+    def keep(self, token: str, found: Identified, now_s: float) -> None:
+        """Know whose token this is from now on, until it ends or is to be looked at again."""
+        ends_s = float("inf") if found.until_s is None else found.until_s + LEEWAY_S
+        self._known[_digest(token)] = found, min(ends_s, now_s + self._kept_s)
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+
+    def end(self, token: str, now_s: float) -> None:
+        """Let nobody in with this token any more, whoever signed it."""
+        digest = _digest(token)
+        found, _ = self._known.pop(digest, (None, 0.0))
+        until_s = now_s + _DAY_S if found is None or found.until_s is None else found.until_s + LEEWAY_S
+        self._ended[digest] = until_s
+        if len(self._ended) > _MOST:
+            self._ended.popitem(last=False)
+
+    def has_ended(self, token: str) -> bool:
+        """Tell whether a token was ended here."""
+        return _digest(token) in self._ended
+
+
+@dataclass(frozen=True, slots=True)
+class NewLogin:
+    """What a login at the provider has brought.
+
+    Parameters
+    ----------
+    user : Identified
+        Who it is.
+    access, refresh : str
+        The provider's tokens; the second is empty where there is none.
+    valid_s : int
+        How long the first is good.
+    """
+
+    user: Identified
+    access: str
+    refresh: str
+    valid_s: int
+
+
+class Identity:
+    """The users of an identity provider, as a node with `external` settings sees them. Safe from several threads.
+
+    Parameters
+    ----------
+    external : External
+        ``auth.configs.properties``.
+    admin_role : str
+        The role of ``adminScope``.
+    clock : callable, optional
+        Seconds since 1970, for the times in tokens.
+
+    State
+    -----
+    Those of `KnownTokens` and `Provider`.
+    """
+
+    def __init__(self, external: External, admin_role: str, clock: Callable[[], float] = time.time) -> None:
+        self.settings = external
+        self.provider = Provider(access_of(external))
+        self._rules = rules_of(external, admin_role)
+        self._clock = clock
+        self._known = KnownTokens(external.cache_timeout_s)
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close all connections to the provider."""
+        self.provider.close()
+
+    def recall(self, token: str) -> Identified | None:
+        """Return whose token this is, if that was found out lately; None says nothing."""
+        with self._lock:
+            return self._known.find(token, self._clock())
+
+    def verify(self, token: str) -> Identified:
+        """Return whose token this is; may ask the provider.
+
+        Raises
+        ------
+        RefusedToken
+            It lets nobody in.
+        ProviderAway
+            That cannot be found out now.
+        """
+        if (known := self.recall(token)) is not None:
+            return known
+        with self._lock:
+            if self._known.has_ended(token):
+                raise RefusedToken("the token was logged out")
+        found = self._look(token)
+        with self._lock:
+            self._known.keep(token, found, self._clock())
+        return found
+
+    def end(self, token: str) -> None:
+        """End a token: here now, and at the provider if it can; raises ProviderAway where it does not answer."""
+        with self._lock:
+            self._known.end(token, self._clock())
+        self.provider.revoke(token)
+
+    def _look(self, token: str) -> Identified:
+        if is_jwt(token) and self.settings.introspection != "always":
+            return identified(self._signed(token), self._rules, self._clock())
+        answer = self.provider.introspect(token)
+        if answer is None:
+            raise RefusedToken("the token is no signed JWT, and the identity provider cannot be asked about others")
+        return identified(answer, self._rules, self._clock(), asked=True)
+
+    def _signed(self, token: str) -> Json:
+        try:
+            return signed(token, self.provider.keys())
+        except UnknownKey:
+            return signed(token, self.provider.keys(anew=True))
+
+    # ---------------------------------------------------------------------------------------------------------- logins
+    def login(self, username: str, password: str) -> NewLogin:
+        """Return what a name and a password bring at the provider; raises as `verify` does."""
+        return self._logged_in(self.provider.login(username, password))
+
+    def renew(self, refresh: str) -> NewLogin:
+        """Return what a refresh token brings; raises as `verify` does."""
+        return self._logged_in(self.provider.refresh(refresh), refresh)
+
+    def redeem(self, code: str, redirect_uri: str, verifier: str, nonce: str) -> NewLogin:
+        """Return what a code of the provider brings, of a login that began with `nonce`; raises as `verify` does."""
+        tokens = self.provider.redeem(code, redirect_uri, verifier)
+        if isinstance(proof := tokens.get("id_token"), str) and self._signed(proof).get("nonce") != nonce:
+            raise RefusedToken("the identity provider answers another login")
+        return self._logged_in(tokens)
+
+    def _logged_in(self, tokens: Json, refresh: str = "") -> NewLogin:
+        access, given = tokens["access_token"], tokens.get("refresh_token")
+        user = self.verify(access)
+        ends_s = user.until_s if user.until_s is not None else self._clock() + self.settings.cache_timeout_s
+        return NewLogin(
+            user,
+            access,
+            given if isinstance(given, str) and given else refresh,
+            max(1, int(ends_s - self._clock())),
+        )
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
