@@ -1,7 +1,7 @@
 """The program of a real identity provider, canaille, with everything in memory; `tests.identity_provider` runs it.
 
 It has an environment of its own, as canaille's package brings a `tests` that would hide ours. Argument: who is known,
-as JSON. The first line that it prints is where it is and what it signs with; each line that it reads is a client.
+as JSON. The first line that it prints is where it is and what it signs with; each line that it reads is an order.
 """
 
 from __future__ import annotations
@@ -73,7 +73,12 @@ def main() -> None:
         asked.append(environ["PATH_INFO"])
         return app(environ, start)
 
-    server = make_server("127.0.0.1", 0, recorded, threaded=True, request_handler=Quiet)
+    def started(port: int) -> Any:
+        server = make_server("127.0.0.1", port, recorded, threaded=True, request_handler=Quiet)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return server
+
+    server = started(0)
     url = f"http://127.0.0.1:{server.server_port}"
     app = canaille.create_app(
         {
@@ -87,12 +92,17 @@ def main() -> None:
     )
     with app.app_context():
         add_users(json.loads(sys.argv[1]))
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     print(json.dumps({"url": url, "key": key.as_dict(private=True)}), flush=True)
     for line in sys.stdin:  # ends with the tests
+        what = json.loads(line)
         with app.app_context():
-            if client := json.loads(line):
-                add_client(**client)
+            if "client" in what:
+                add_client(**what["client"])
+        if what.get("stop") is True:
+            server.shutdown()
+            server.server_close()
+        elif what.get("stop") is False:
+            server = started(server.server_port)
         print(json.dumps(asked), flush=True)
 
 

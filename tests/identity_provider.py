@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -81,7 +83,17 @@ class IdentityProvider:
     def know(self, name: str, secret: str | None, *redirect_uris: str) -> None:
         """Make a client known, or other redirections of it; its tokens are for `CLIENT`."""
         scope = ["openid", "profile", "groups", "siddhi.view"]
-        self._tell({"name": name, "secret": secret, "audience": CLIENT, "redirect_uris": redirect_uris, "scope": scope})
+        told = {"name": name, "secret": secret, "audience": CLIENT, "redirect_uris": redirect_uris, "scope": scope}
+        self._tell({"client": told})
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nobody answers there: connections are refused, and then as before."""
+        self._tell({"stop": True})
+        try:
+            yield
+        finally:
+            self._tell({"stop": False})
 
     def asked(self) -> list[str]:
         """The paths of all requests so far."""
@@ -108,7 +120,7 @@ class IdentityProvider:
         self._ask("revoke", {"token": token})
 
     def _ask(self, what: str, form: dict[str, str]) -> Any:
-        answer = httpx.post(f"{self.url}/oauth/{what}", data=form, auth=(CLIENT, SECRET), trust_env=False)
+        answer = httpx.post(f"{self.url}/oauth/{what}", data=form, auth=(CLIENT, SECRET), trust_env=False, timeout=60)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -121,7 +133,7 @@ class IdentityProvider:
     def log_in(self, url: str, user: str) -> str:
         """What a browser does with `url`: log in on the provider's pages; return where that leads."""
         filled = {"login": user, "password": f"{user}-secret"}
-        with httpx.Client(trust_env=False, follow_redirects=False) as browser:
+        with httpx.Client(trust_env=False, follow_redirects=False, timeout=60) as browser:
             answer = browser.get(url)
             for _ in range(12):
                 if answer.is_redirect:

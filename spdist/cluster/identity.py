@@ -192,12 +192,14 @@ class Identity:
         self.provider.revoke(token)
 
     def _look(self, token: str) -> Identified:
-        if is_jwt(token) and self.settings.introspection != "always":
-            return identified(self._signed(token), self._rules, self._clock())
+        by_itself = identified(self._signed(token), self._rules, self._clock()) if is_jwt(token) else None
+        if by_itself is not None and self.settings.introspection != "always":
+            return by_itself
         answer = self.provider.introspect(token)
         if answer is None:
-            raise RefusedToken("the token is no signed JWT, and the identity provider cannot be asked about others")
-        return identified(answer, self._rules, self._clock(), asked=True)
+            raise RefusedToken("the identity provider would have to be asked about this token, and cannot be")
+        by_answer = identified(answer, self._rules, self._clock(), asked=True)
+        return by_itself or by_answer  # the token may say more: its groups
 
     def _signed(self, token: str) -> Json:
         try:

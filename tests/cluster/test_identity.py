@@ -13,7 +13,7 @@ from joserfc.jwk import OctKey, RSAKey
 from spdist.cluster.manager import Manager
 from spdist.config import load_config
 from tests.cluster.shells import APP, CONF, PASSWORD, running_manager, settings
-from tests.identity_provider import SECRET, IdentityProvider, NoProvider
+from tests.identity_provider import CLIENT, PUBLIC, SECRET, IdentityProvider, NoProvider
 
 Eventually = Callable[..., Any]
 Nodes = Callable[..., Manager]
@@ -71,8 +71,12 @@ def nodes(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) 
 def http(nodes: Nodes, eventually: Eventually) -> Iterator[httpx.Client]:
     manager = nodes()
     eventually(manager.leads, "the manager leads")
-    with httpx.Client(base_url=manager.url, trust_env=False) as client:
+    with client_of(manager) as client:
         yield client
+
+
+def client_of(manager: Manager) -> httpx.Client:
+    return httpx.Client(base_url=manager.url, trust_env=False, timeout=60)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -154,3 +158,130 @@ def test_who_shows_wrong_tokens_has_to_wait_and_others_do_not(http: httpx.Client
     statuses = [http.get("/siddhi-apps", headers=bearer(one)).status_code for one in wrong]
     assert statuses[:5] == [401] * 5 and statuses[-1] == 429
     assert http.get("/siddhi-apps", headers=bearer(provider.token("vic"))).status_code == 200
+
+
+# ---------------------------------------------------------------------------------------------------------- revocation
+def test_a_clients_own_token_is_asked_about_and_its_scope_is_a_role(
+    http: httpx.Client, provider: IdentityProvider
+) -> None:
+    token = provider.opaque_token("siddhi.view")
+    before = provider.asked().count("/oauth/introspect")
+    for _ in range(3):
+        assert http.get("/siddhi-apps", headers=bearer(token)).status_code == 200
+    assert provider.asked().count("/oauth/introspect") == before + 1, "what it says is kept"
+    assert http.delete("/siddhi-apps/X", headers=bearer(token)).status_code == 403
+    assert http.get("/siddhi-apps", headers=bearer("of-nobody")).status_code == 401
+
+
+def test_a_revoked_token_is_refused_within_the_cache_time(
+    nodes: Nodes, provider: IdentityProvider, eventually: Eventually
+) -> None:
+    manager = nodes(SPDIST__AUTH__INTROSPECTION="always", SPDIST__AUTH__CACHE_TIMEOUT_S="1")
+    eventually(manager.leads, "the manager leads")
+    ada, vic = provider.token("ada"), provider.token("vic")
+    with client_of(manager) as http:
+
+        def status(token: str) -> int:
+            return http.get("/siddhi-apps", headers=bearer(token)).status_code
+
+        assert status(ada) == status(vic) == 200
+        provider.revoke(vic)
+        eventually(lambda: status(vic) == 401, "the revoked token is refused")
+        assert status(ada) == 200
+
+
+def test_without_the_provider_only_those_are_let_in_who_are_known(
+    nodes: Nodes, provider: IdentityProvider, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = nodes()
+    identity = manager.users.identity
+    assert identity is not None
+    with client_of(manager) as http:
+        known, new = provider.opaque_token("siddhi.view"), provider.opaque_token("siddhi.view")
+        assert http.get("/siddhi-apps", headers=bearer(known)).status_code == 200
+        with provider.stopped():
+            assert http.get("/siddhi-apps", headers=bearer(known)).status_code == 200
+            refused = http.get("/siddhi-apps", headers=bearer(new))
+            assert refused.status_code == 503 and refused.headers["Retry-After"] == "3"
+            assert f"the identity provider {provider.url} cannot be used" in refused.json()["message"]
+            jwt = provider.signed(sub="ada")
+            assert http.get("/siddhi-apps", headers=bearer(jwt)).status_code == 200, "its keys are known"
+        eventually(lambda: http.get("/siddhi-apps", headers=bearer(new)).status_code == 200, "it is asked again", 10)
+
+
+# -------------------------------------------------------------------------------------------------------- in a browser
+def begun(http: httpx.Client, provider: IdentityProvider) -> httpx.Response:
+    """Begin a login as a browser does; the provider knows where it leads back to."""
+    provider.know(CLIENT, SECRET, f"{http.base_url}/login/callback/monitoring")
+    assert http.get("/login/auth-type").json() == {
+        "authType": "sso", "issuer": provider.url, "scope": "openid profile groups", "publicClientId": PUBLIC
+    }  # fmt: skip
+    return http.post("/login/monitoring", data={"appId": "monitoring"})
+
+
+def test_a_browser_logs_in_at_the_provider(
+    http: httpx.Client, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = begun(http, provider)
+    assert answer.status_code == 302 and answer.json()["redirectUrl"] == answer.headers["Location"]
+    asked = httpx.URL(answer.headers["Location"]).params
+    assert (asked["client_id"], asked["code_challenge_method"], asked["response_type"]) == (CLIENT, "S256", "code")
+    (cookie,) = answer.headers.get_list("Set-Cookie")
+    assert {"HttpOnly", "SameSite=lax", "Path=/login/callback", "Max-Age=600"} <= set(cookie.split("; "))
+    with caplog.at_level(logging.INFO, "spdist.audit"):
+        done = http.get(provider.log_in(answer.headers["Location"], "vic"))
+    body = done.json()
+    assert done.status_code == 200 and body["authUser"] == "vic", done.text
+    assert any("user 'vic'" in one.getMessage() and one.getMessage().endswith("200") for one in caplog.records)
+    half, rest = bearer(body["partialAccessToken"]), http.cookies["HID"]
+    assert http.get("/siddhi-apps", headers=half).status_code == 200
+    whole = bearer(body["partialAccessToken"] + rest)
+    assert http.get("/siddhi-apps", headers=whole).status_code == 200, "the cookie is not added twice"
+    refresh = bearer(body["partialRefreshToken"])
+    renewed = http.post("/login/monitoring", data={"grantType": "refresh_token"}, headers=refresh)
+    assert renewed.status_code == 200 and renewed.json()["authUser"] == "vic", renewed.text
+    half = bearer(renewed.json()["partialAccessToken"])
+    kept = dict(http.cookies)
+    assert http.post("/logout/monitoring", headers=half).json()["message"] == "logged out"
+    assert "HID" not in http.cookies and http.get("/siddhi-apps", headers=half).status_code == 401
+    http.cookies.update(kept)
+    refused = http.get("/siddhi-apps", headers=half)
+    assert refused.status_code == 401 and "logged out" in refused.json()["message"], "though its signature is right"
+
+
+def test_a_login_ends_in_the_browser_that_began_it(http: httpx.Client, provider: IdentityProvider) -> None:
+    where = provider.log_in(begun(http, provider).headers["Location"], "vic")
+    url = httpx.URL(where)
+    for other in (url.copy_set_param("state", "x"), url.copy_set_param("iss", "https://evil.example")):
+        refused = http.get(other)
+        assert refused.status_code == 401 and "no login is under way" in refused.json()["message"]
+    assert http.get(url.copy_remove_param("code")).status_code == 401
+    pending = http.cookies["SPDISTLOGIN"]
+    http.cookies.clear()
+    assert http.get(where).status_code == 401, "another browser"
+    state, _, nonce = pending.split(".")
+    http.cookies.set("SPDISTLOGIN", f"{state}.{'x' * 64}.{nonce}", path="/login/callback")
+    assert http.get(where).status_code == 401, "another verifier"
+
+
+def test_a_node_may_show_passwords_to_the_provider(
+    nodes: Nodes, provider: IdentityProvider, eventually: Eventually
+) -> None:
+    manager = nodes(SPDIST__AUTH__GRANT_TYPE="password")
+    eventually(manager.leads, "the manager leads")
+    with client_of(manager) as http:
+        assert http.get("/login/auth-type").json()["authType"] == "local"
+        form = {"username": "vic", "password": "vic-secret", "grantType": "password"}
+        done = http.post("/login/monitoring", data=form)
+        assert done.status_code == 200 and done.json()["partialRefreshToken"] is None, done.text
+        half = bearer(done.json()["partialAccessToken"])
+        assert http.get("/siddhi-apps", headers=half).status_code == 200
+        wrong = [http.post("/login/monitoring", data={**form, "password": "x"}).status_code for _ in range(8)]
+        assert wrong[:5] == [401] * 5 and wrong[-1] == 429
+        assert http.get("/siddhi-apps", headers=half).status_code == 200
+
+
+def test_a_node_that_takes_no_passwords_says_so(http: httpx.Client) -> None:
+    form = {"username": "vic", "password": "vic-secret", "grantType": "password"}
+    answer = http.post("/login/monitoring", data=form)
+    assert answer.status_code == 400 and "takes no passwords" in answer.json()["message"]
