@@ -28,6 +28,7 @@ from spdist.commands.config import config_app
 from spdist.commands.database import database_app
 from spdist.commands.doctor import doctor
 from spdist.commands.explained import explained, read_text
+from spdist.commands.login import login, logout
 from spdist.commands.notebooks import notebooks_app
 from spdist.commands.recorded import or_recorded
 from spdist.commands.schedule import schedule_app
@@ -51,6 +52,8 @@ app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
 app.add_typer(user_app, name="user")
+app.command()(login)
+app.command()(logout)
 app.command()(doctor)
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(notebooks_app, name="notebooks")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, UnknownKey, identified, is_jwt, signed
+from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt
 from spdist.cluster.provider import Provider, ProviderAccess
 from spdist.config.external import External
 
@@ -192,7 +192,7 @@ class Identity:
         self.provider.revoke(token)
 
     def _look(self, token: str) -> Identified:
-        by_itself = identified(self._signed(token), self._rules, self._clock()) if is_jwt(token) else None
+        by_itself = identified(self.provider.signed(token), self._rules, self._clock()) if is_jwt(token) else None
         if by_itself is not None and self.settings.introspection != "always":
             return by_itself
         answer = self.provider.introspect(token)
@@ -200,12 +200,6 @@ class Identity:
             raise RefusedToken("the identity provider would have to be asked about this token, and cannot be")
         by_answer = identified(answer, self._rules, self._clock(), asked=True)
         return by_itself or by_answer  # the token may say more: its groups
-
-    def _signed(self, token: str) -> Json:
-        try:
-            return signed(token, self.provider.keys())
-        except UnknownKey:
-            return signed(token, self.provider.keys(anew=True))
 
     # ---------------------------------------------------------------------------------------------------------- logins
     def login(self, username: str, password: str) -> NewLogin:
@@ -218,10 +212,7 @@ class Identity:
 
     def redeem(self, code: str, redirect_uri: str, verifier: str, nonce: str) -> NewLogin:
         """Return what a code of the provider brings, of a login that began with `nonce`; raises as `verify` does."""
-        tokens = self.provider.redeem(code, redirect_uri, verifier)
-        if isinstance(proof := tokens.get("id_token"), str) and self._signed(proof).get("nonce") != nonce:
-            raise RefusedToken("the identity provider answers another login")
-        return self._logged_in(tokens)
+        return self._logged_in(self.provider.redeem(code, redirect_uri, verifier, nonce))
 
     def _logged_in(self, tokens: Json, refresh: str = "") -> NewLogin:
         access, given = tokens["access_token"], tokens.get("refresh_token")

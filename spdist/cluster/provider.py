@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from authlib.oauth2.client import OAuth2Client
 
-from spdist.cluster.claims import Keys, RefusedToken, key_set
+from spdist.cluster.claims import Keys, RefusedToken, UnknownKey, key_set, signed
 from spdist.config import Secret
 from spdist.config.external import is_safe_url
 from spdist.transports.tls import client_context, refusal_hint
@@ -209,6 +209,13 @@ class Provider:
         """Return the keys that sign tokens, with `anew` as they are now, if the last look is some time ago."""
         return self._keys.get(0.0) if anew else self._keys.get()
 
+    def signed(self, token: str) -> Json:
+        """Return the claims of a JWT that this provider has signed; raises RefusedToken where it has not."""
+        try:
+            return signed(token, self.keys())
+        except UnknownKey:
+            return signed(token, self.keys(anew=True))
+
     def _discover(self) -> Endpoints:
         parts = urlsplit(self.access.issuer)
         own = f"{self.access.issuer.rstrip('/')}/.well-known/openid-configuration"
@@ -248,11 +255,15 @@ class Provider:
         return self._json(answer)
 
     def revoke(self, token: str) -> None:
-        """End a token at the provider (RFC 7009), where it can."""
+        """End a token at the provider (RFC 7009), where it can; raises ProviderAway where it may not for us."""
         endpoints = self.endpoints()
         if endpoints.revocation:
             auth, body = self._auth(endpoints), self._body(endpoints)
-            self._call(lambda client: client.revoke_token(endpoints.revocation, token=token, body=body, auth=auth))
+            answer = self._call(
+                lambda client: client.revoke_token(endpoints.revocation, token=token, body=body, auth=auth)
+            )
+            if answer.status_code >= 400:
+                raise self._away(f"it ends no token for this client: it answers {answer.status_code}")
 
     # ---------------------------------------------------------------------------------------------------------- logins
     def login_url(self, redirect_uri: str, state: str, verifier: str, nonce: str) -> str:
@@ -265,9 +276,12 @@ class Provider:
         )
         return str(found)
 
-    def redeem(self, code: str, redirect_uri: str, verifier: str) -> Json:
-        """Return the tokens for a code; raises RefusedToken where it is none."""
-        return self._tokens("authorization_code", redirect_uri, code=code, code_verifier=verifier)
+    def redeem(self, code: str, redirect_uri: str, verifier: str, nonce: str) -> Json:
+        """Return the tokens for a code of the login that began with `nonce`; raises RefusedToken where it is none."""
+        tokens = self._tokens("authorization_code", redirect_uri, code=code, code_verifier=verifier)
+        if isinstance(proof := tokens.get("id_token"), str) and self.signed(proof).get("nonce") != nonce:
+            raise RefusedToken("the identity provider answers another login")
+        return tokens
 
     def login(self, username: str, password: str) -> Json:
         """Return the tokens of a user who has shown us a password; raises RefusedToken where it is wrong."""

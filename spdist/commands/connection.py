@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AppName",
     "AsJson",
+    "TrustFile",
+    "Url",
     "Watch",
     "as_text",
     "connected",
+    "default_url",
     "output",
     "print_json",
     "show",
@@ -57,7 +60,7 @@ KeyFile = Annotated[Path | None, typer.Option("--key-file", help="Its key, where
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")]
 
-_DEFAULT_URL = "http://127.0.0.1:9543"
+default_url = "http://127.0.0.1:9543"
 _WATCH_S = 2.0
 #: Characters of a line of a table that goes to a file or a pipe.
 _WIDE = 10_000
@@ -96,7 +99,7 @@ def complete_apps(ctx: typer.Context, incomplete: str) -> list[str]:
         from spdist.cluster.client import ClusterClient
 
         user = given.get("user") or os.environ.get("SPDIST_USER") or "admin"
-        managers = (url or _DEFAULT_URL).split(",")
+        managers = (url or default_url).split(",")
         with ClusterClient(
             managers, user, password, trust_file=given.get("trust_file"), patience_s=_COMPLETION_S
         ) as client:
@@ -111,7 +114,7 @@ AppName = Annotated[
 
 
 _SHARED: dict[str, tuple[Any, Any]] = {
-    "url": (Url, _DEFAULT_URL),
+    "url": (Url, default_url),
     "user": (User, "admin"),
     "password_file": (PasswordFile, None),
     "trust_file": (TrustFile, None),
@@ -139,13 +142,23 @@ def _client(
     key_file: Path | None,
 ) -> ClusterClient:
     from spdist.cluster.client import ClusterClient
+    from spdist.cluster.stored_login import Credential, credential
 
     if key_file is not None and cert_file is None:
         raise typer.BadParameter("a key is of a certificate: give --cert-file, too", param_hint="--key-file")
     certificate = cert_file if cert_file is None or key_file is None else (cert_file, key_file)
-    password, managers = _password(user, password_file), [one.strip() for one in url.split(",")]
+    managers = [one.strip() for one in url.split(",")]
+    own = read_text(password_file, "--password-file").strip("\r\n") if password_file is not None else None
+    shown = credential(managers, user, own) or Credential(user, _password(user))
     try:
-        return ClusterClient(managers, user, password, trust_file=trust_file, certificate=certificate)
+        return ClusterClient(
+            managers,
+            shown.username,
+            shown.password,
+            trust_file=trust_file,
+            certificate=certificate,
+            bearer=shown.bearer,
+        )
     except TransportError as error:  # of a file for TLS, which it names
         raise typer.BadParameter(str(error), param_hint="--trust-file, --cert-file, --key-file") from error
     except ClusterError as error:
@@ -179,14 +192,11 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def _password(user: str, file: Path | None) -> str:
-    """Return the password; it is never an argument, which other users of the machine could see."""
-    if file is not None:
-        return read_text(file, "--password-file").strip("\r\n")
-    if found := os.environ.get("SPDIST_PASSWORD"):
-        return found
+def _password(user: str) -> str:
+    """Ask for the password; it is never an argument, which other users of the machine could see."""
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"there is no password for {user}: set SPDIST_PASSWORD", param_hint="--password-file")
+        told = f"there is no password for {user}: set SPDIST_PASSWORD, or run `spdist login`"
+        raise typer.BadParameter(told, param_hint="--password-file")
     return str(typer.prompt(f"Password of {user}", hide_input=True, err=True))
 
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from joserfc.jwk import OctKey, RSAKey
+from typer.testing import CliRunner, Result
 
+import spdist
+from spdist.__main__ import app
+from spdist.cluster.api import manager_app
 from spdist.cluster.manager import Manager
+from spdist.cluster.stored_login import login_file
 from spdist.config import load_config
+from spdist.errors import SpdistError, UnauthorizedError
 from tests.cluster.shells import APP, CONF, PASSWORD, running_manager, settings
 from tests.identity_provider import CLIENT, PUBLIC, SECRET, IdentityProvider, NoProvider
 
@@ -50,17 +61,18 @@ def nodes(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) 
     known: dict[str, Manager] = {}
 
     def start(**more: str) -> Manager:
-        if str(more) in known:
-            return known[str(more)]
+        if (name := str(more)) in known:
+            return known[name]
         home = tmp_path_factory.mktemp("home")
         text = (CONF / "manager.yaml").read_text()
         issuer = more.pop("issuer", provider.url)
         (home / "deployment.yaml").write_text(text.replace("auth.configs:\n", PROPERTIES.format(issuer=issuer)))
-        environment = settings(home, f"manager-{len(known)}", PROVIDER_SECRET=SECRET, **more)
+        more = {"PROVIDER_SECRET": SECRET, "SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "40", **more}
+        environment = settings(home, f"manager-{len(known)}", **more)
         context = running_manager(load_config(home, role="manager", environment=environment))
         running.append(context)
-        known[str(more)] = context.__enter__()
-        return known[str(more)]
+        known[name] = context.__enter__()
+        return known[name]
 
     yield start
     for context in running:
@@ -191,14 +203,14 @@ def test_a_revoked_token_is_refused_within_the_cache_time(
 
 
 def test_without_the_provider_only_those_are_let_in_who_are_known(
-    nodes: Nodes, provider: IdentityProvider, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    nodes: Nodes, provider: IdentityProvider, eventually: Eventually
 ) -> None:
     manager = nodes()
-    identity = manager.users.identity
-    assert identity is not None
+    eventually(manager.leads, "the manager leads")
     with client_of(manager) as http:
         known, new = provider.opaque_token("siddhi.view"), provider.opaque_token("siddhi.view")
-        assert http.get("/siddhi-apps", headers=bearer(known)).status_code == 200
+        for token in (known, provider.signed(sub="vic")):
+            assert http.get("/siddhi-apps", headers=bearer(token)).status_code == 200
         with provider.stopped():
             assert http.get("/siddhi-apps", headers=bearer(known)).status_code == 200
             refused = http.get("/siddhi-apps", headers=bearer(new))
@@ -285,3 +297,107 @@ def test_a_node_that_takes_no_passwords_says_so(http: httpx.Client) -> None:
     form = {"username": "vic", "password": "vic-secret", "grantType": "password"}
     answer = http.post("/login/monitoring", data=form)
     assert answer.status_code == 400 and "takes no passwords" in answer.json()["message"]
+
+
+def test_the_routes_of_logins_are_described(nodes: Nodes) -> None:
+    paths = manager_app(nodes()).openapi()["paths"]
+    assert {"200", "302", "400", "401", "415", "429", "503"} <= set(paths["/login/{app}"]["post"]["responses"])
+    assert {"200", "400", "401", "404", "503"} <= set(paths["/login/callback/{app}"]["get"]["responses"])
+    assert "security" not in paths["/login/callback/{app}"]["get"]
+    assert paths["/logout/{app}"]["post"]["security"] == [{"basic": []}, {"bearer": []}]
+
+
+# --------------------------------------------------------------------------------------- on a command line, in programs
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(http: httpx.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """``run("list")``: a command of somebody who has no password."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("SPDIST_URL", str(http.base_url).rstrip("/"))
+    monkeypatch.delenv("SPDIST_PASSWORD", raising=False)
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+def logged_in(run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, user: str) -> Result:
+    """The command `login`, and a browser in which `user` logs in."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    provider.know(PUBLIC, None, f"http://127.0.0.1:{port}/callback")
+
+    def visit(url: str) -> None:
+        back = provider.log_in(url, user)
+        assert httpx.get(back.replace("/callback", "/other"), trust_env=False).status_code == 404
+        assert httpx.get(back, trust_env=False).status_code == 200
+
+    monkeypatch.setattr("webbrowser.open", lambda url: threading.Thread(target=visit, args=(url,)).start())
+    return run("login", "--port", str(port))
+
+
+def test_a_login_on_the_command_line_is_for_commands_and_notebooks(
+    run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, http: httpx.Client
+) -> None:
+    refused = run("list")
+    assert refused.exit_code == 2 and "run `spdist login`" in refused.output
+    done = logged_in(run, provider, monkeypatch, "vic")
+    assert done.exit_code == 0 and "vic logged in" in done.output, done.output
+    file = login_file()
+    assert file.path.stat().st_mode & 0o777 == 0o600 and str(file.path) in done.output
+    assert run("list").exit_code == 0
+    url = str(http.base_url).rstrip("/")
+    with spdist.connect(url) as client:
+        assert client.apps() == [] and "vic" in client._repr_html_()
+        with pytest.raises(SpdistError, match="user 'vic' may not do this"):
+            client.deploy(APP)
+    with pytest.raises(UnauthorizedError, match="needs a password"):
+        spdist.connect("http://127.0.0.1:1")  # whose manager was never told of this login
+    # One that is about to end is renewed, and the file has the new one.
+    old = file.find([url])
+    assert old is not None
+    file.keep(old.model_copy(update={"ends_s": 0.0}))
+    with spdist.connect(url) as client:
+        assert client.apps() == []
+    new = file.find([url])
+    assert new is not None and new.refresh != old.refresh and new.ends_s > time.time()
+    assert old.access not in repr(new) and new.access not in repr(new)
+    assert asyncio.run(apps_of(url)) == []
+    file.keep(new.model_copy(update={"ends_s": 0.0, "refresh": "of-nobody"}))
+    with pytest.raises(UnauthorizedError, match="has ended: the identity"), spdist.connect(url) as client:
+        client.apps()
+    done = run("logout")
+    assert done.exit_code == 0 and file.find([url]) is None
+    assert "at the provider the tokens end by themselves" in done.output, "canaille lets no public client end one"
+
+
+async def apps_of(url: str) -> list[str]:
+    async with spdist.connect_async(url) as client:
+        return await client.apps()
+
+
+def test_programs_show_tokens_of_their_own(
+    run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, http: httpx.Client
+) -> None:
+    token = provider.opaque_token("siddhi.view")
+    asked = 0
+
+    def fresh() -> str:
+        nonlocal asked
+        asked += 1
+        return token
+
+    with spdist.connect(str(http.base_url), token=fresh) as client:
+        assert client.apps() == client.apps() == []
+    assert asked == 2
+    monkeypatch.setenv("SPDIST_TOKEN", token)
+    assert run("list").exit_code == 0
+    monkeypatch.setenv("SPDIST_TOKEN", "of-nobody")
+    refused = run("list")
+    assert refused.exit_code == 1 and "was revoked, or is not known" in refused.output
+
+
+def test_a_cluster_with_users_of_its_own_has_nothing_to_log_in_to(run: Run, tmp_path: Path) -> None:
+    with running_manager(load_config(CONF / "manager.yaml", environment=settings(tmp_path, "other"))) as manager:
+        refused = run("login", "--url", manager.url)
+    assert refused.exit_code == 1 and "knows its users itself" in refused.output
