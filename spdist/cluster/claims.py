@@ -7,7 +7,7 @@ the token.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ __all__ = [
     "identified",
     "is_jwt",
     "key_set",
+    "roles_of",
+    "scim_groups",
     "shown_name",
     "signed",
 ]
@@ -207,10 +209,35 @@ def identified(claims: Json, rules: Rules, now_s: float, *, asked: bool = False)
     except JoseError as error:
         raise RefusedToken(_told(error, rules)) from error
     username, until_s = _username(claims, rules), claims.get("exp")
-    roles = {role for name in _names(_at(claims, rules.roles_claim)) if (role := rules.groups.get(name))}
-    scopes = claims.get("scope", claims.get("scp"))
-    roles |= {role for name in _names(scopes, " ") if (role := rules.scopes.get(name))}
-    return Identified(username, frozenset(roles), None if until_s is None else float(min(until_s, _LATEST_S)))
+    scopes = _names(claims.get("scope", claims.get("scp")), " ")
+    roles = roles_of(_names(_at(claims, rules.roles_claim)), rules) | {
+        role for name in scopes if (role := rules.scopes.get(name))
+    }
+    return Identified(username, roles, None if until_s is None else float(min(until_s, _LATEST_S)))
+
+
+def roles_of(groups: Iterable[str], rules: Rules) -> frozenset[str]:
+    """Return the roles of who is in these groups."""
+    return frozenset(role for name in groups if (role := rules.groups.get(name)))
+
+
+def scim_groups(found: Json, username: str) -> list[str]:
+    """Return the groups of a user as SCIM 2.0 (RFC 7643) lists the users of that name.
+
+    Raises
+    ------
+    RefusedToken
+        The user is not active.
+    """
+    resources = found.get("Resources")
+    for one in resources if isinstance(resources, list) else ():
+        if isinstance(one, dict) and one.get("userName") == username:
+            if one.get("active", True) is not True:
+                raise RefusedToken("the identity provider says that this user is not active")
+            listed = one.get("groups")
+            groups = [group for group in listed if isinstance(group, dict)] if isinstance(listed, list) else []
+            return _names([group.get("display") for group in groups])
+    return []
 
 
 def _told(error: JoseError, rules: Rules) -> str:

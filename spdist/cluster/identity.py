@@ -6,15 +6,16 @@ lets nobody in who is not known already.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt
+from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt, roles_of, scim_groups
 from spdist.cluster.provider import Provider, ProviderAccess
 from spdist.config.external import External
 
@@ -23,13 +24,12 @@ __all__ = ["Identity", "KnownTokens", "NewLogin", "access_of", "rules_of"]
 Json = dict[str, Any]
 #: Tokens that are remembered, and that are remembered as ended: with one more the oldest is forgotten.
 _MOST = 10_000
-#: How long a token is refused here that was logged out and does not say when it ends, s.
-_DAY_S = 86_400.0
 
 
 def access_of(external: External) -> ProviderAccess:
     """Return how a node with these settings reaches its provider."""
     asking_as = (external.km_username, external.km_password) if external.km_password is not None else None
+    looking_as = (external.scim_username, external.scim_password) if external.scim_password is not None else None
     return ProviderAccess(
         issuer=external.issued_by,
         client_id=external.client_id,
@@ -41,6 +41,8 @@ def access_of(external: External) -> ProviderAccess:
         jwks_url=external.jwks_url,
         introspection_url=external.introspection_url,
         asking_as=asking_as,
+        scim_url=external.scim_url,
+        looking_as=looking_as,
     )
 
 
@@ -76,7 +78,7 @@ class KnownTokens:
     def __init__(self, kept_s: float) -> None:
         self._kept_s = kept_s
         self._known: OrderedDict[bytes, tuple[Identified, float]] = OrderedDict()
-        self._ended: OrderedDict[bytes, float] = OrderedDict()
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -85,8 +87,8 @@ class KnownTokens:
         """Return whose token this is, as far as that is known."""
         digest = _digest(token)
         found, until_s = self._known.get(digest, (None, 0.0))
-        if found is not None and now_s >= until_s:
-            self._known.pop(digest, None)
+        if found is not None and (now_s >= until_s or self.has_ended(token)):
+            del self._known[digest]
             return None
         return found
 
@@ -97,18 +99,15 @@ class KnownTokens:
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
-    def end(self, token: str, now_s: float) -> None:
+    def end(self, token: str) -> None:
         """Let nobody in with this token any more, whoever signed it."""
-        digest = _digest(token)
-        found, _ = self._known.pop(digest, (None, 0.0))
-        until_s = now_s + _DAY_S if found is None or found.until_s is None else found.until_s + LEEWAY_S
-        self._ended[digest] = until_s
+        self._ended[_digest(_meaning(token))] = None
         if len(self._ended) > _MOST:
             self._ended.popitem(last=False)
 
     def has_ended(self, token: str) -> bool:
         """Tell whether a token was ended here."""
-        return _digest(token) in self._ended
+        return bool(self._ended) and _digest(_meaning(token)) in self._ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +180,9 @@ class Identity:
             if self._known.has_ended(token):
                 raise RefusedToken("the token was logged out")
         found = self._look(token)
+        if not found.roles and self.settings.scim_url:
+            groups = scim_groups(self.provider.user(found.username), found.username)
+            found = replace(found, roles=roles_of(groups, self._rules))
         with self._lock:
             self._known.keep(token, found, self._clock())
         return found
@@ -188,8 +190,9 @@ class Identity:
     def end(self, token: str) -> None:
         """End a token: here now, and at the provider if it can; raises ProviderAway where it does not answer."""
         with self._lock:
-            self._known.end(token, self._clock())
-        self.provider.revoke(token)
+            self._known.end(token)
+        with contextlib.suppress(RefusedToken):  # it has ended there
+            self.provider.revoke(token)
 
     def _look(self, token: str) -> Identified:
         by_itself = identified(self.provider.signed(token), self._rules, self._clock()) if is_jwt(token) else None
@@ -224,6 +227,11 @@ class Identity:
             given if isinstance(given, str) and given else refresh,
             max(1, int(ends_s - self._clock())),
         )
+
+
+def _meaning(token: str) -> str:
+    """Return what a token says: of a JWT without its signature, which can be written in several ways."""
+    return token.rpartition(".")[0] if is_jwt(token) else token
 
 
 def _digest(token: str) -> bytes:

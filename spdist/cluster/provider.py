@@ -5,6 +5,7 @@ What its answers mean is decided elsewhere (`spdist.cluster.claims`). Calls bloc
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 from authlib.oauth2.client import OAuth2Client
@@ -66,6 +67,10 @@ class ProviderAccess:
         In place of those that the provider tells.
     asking_as : tuple of str and Secret, optional
         Who asks about tokens, where that is not the client.
+    scim_url : str
+        Where users are looked up (RFC 7644); empty where they are not.
+    looking_as : tuple of str and Secret, optional
+        Who looks them up, where that is not the client.
     """
 
     issuer: str
@@ -78,6 +83,8 @@ class ProviderAccess:
     jwks_url: str = ""
     introspection_url: str = ""
     asking_as: tuple[str, Secret] | None = None
+    scim_url: str = ""
+    looking_as: tuple[str, Secret] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +197,7 @@ class Provider:
         self._http = httpx.Client(
             verify=client_context(access.trust_file),
             timeout=httpx.Timeout(access.read_s, connect=access.connect_s),
+            headers={"Accept": "application/json"},
             trust_env=access.issuer.startswith("https:"),
         )
         self._away_until_s, self._why_away = float("-inf"), ""
@@ -264,6 +272,17 @@ class Provider:
             )
             if answer.status_code >= 400:
                 raise self._away(f"it ends no token for this client: it answers {answer.status_code}")
+
+    def user(self, name: str) -> Json:
+        """Return the users of that name, with their groups, as SCIM 2.0 lists them (RFC 7644)."""
+        other = self.access.looking_as
+        # A filter's texts are JSON's.
+        query = {"filter": f"userName eq {json.dumps(name)}", "attributes": "userName,groups,active"}
+        url = f"{self.access.scim_url.rstrip('/')}/Users?{urlencode(query)}"
+        if other:
+            return self._json(self._send("GET", url, auth=httpx.BasicAuth(other[0], other[1].reveal())))
+        own = self._tokens("client_credentials", None)["access_token"]
+        return self._json(self._send("GET", url, headers={"Authorization": f"Bearer {own}"}))
 
     # ---------------------------------------------------------------------------------------------------------- logins
     def login_url(self, redirect_uri: str, state: str, verifier: str, nonce: str) -> str:
@@ -343,10 +362,10 @@ class Provider:
         except ValueError as error:
             raise self._away(str(error)) from error
 
-    def _send(self, method: str, url: str) -> httpx.Response:
+    def _send(self, method: str, url: str, **more: Any) -> httpx.Response:
         self._check_pause()
         try:
-            return self._http.request(method, url, headers={"Accept": "application/json"})
+            return self._http.request(method, url, **more)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 

@@ -91,6 +91,7 @@ def _way_in(managers: tuple[str, ...], trust_file: Path | None) -> dict[str, str
     """Return what a manager says of how people log in."""
     from spdist.cluster.asking import UnreachableNode
     from spdist.cluster.calling import Caller
+    from spdist.config.external import is_safe_url
     from spdist.errors import ClusterUnreachableError
 
     caller, silent = Caller("", "", trust_file=trust_file), []
@@ -107,6 +108,8 @@ def _way_in(managers: tuple[str, ...], trust_file: Path | None) -> dict[str, str
                     f"{url} knows its users itself: there is nothing to log in to",
                     hint="set SPDIST_USER and SPDIST_PASSWORD, or use --user and --password-file",
                 )
+            if not is_safe_url(str(told["issuer"])):
+                raise ClusterError(f"{url} names an identity provider to which no password should go: {told['issuer']}")
             if not told.get("publicClientId"):
                 raise ClusterError(
                     f"{url} names no client for this command", hint="its auth.configs.properties needs publicClientId"

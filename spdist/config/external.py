@@ -72,6 +72,9 @@ class External:
     `grantType` ``password`` this node takes a password and shows it to the provider; WSO2 does so by default, here
     people log in at the provider and no node sees a password. `kmUsername` and `kmPassword` are shown in place of the
     client's secret where tokens are asked about, as WSO2's server wants it.
+
+    Where a token grants no role, the groups of its user are looked up by SCIM 2.0 at `idpBaseUrl`, as `idpUsername`, or
+    with a token of this client's own.
     """
 
     issuer: str = setting("properties.issuer", _url, "")
@@ -89,6 +92,9 @@ class External:
     roles_claim: str = setting("properties.rolesClaim", text, "groups")
     role_mapping: tuple[MappedRole, ...] = listing("properties.roleMapping", MappedRole)
     admin_scope: str = setting("properties.adminScope", text, "")
+    scim_url: str = setting("properties.idpBaseUrl", _url, "", also=("properties.scimBaseUrl",))
+    scim_username: str = setting("properties.idpUsername", text, "")
+    scim_password: Secret | None = setting("properties.idpPassword", secret, None)
     introspection: str = setting("properties.introspection", choice("opaque", "always"), "opaque")
     cache_timeout_s: int = setting("properties.cacheTimeout", whole(0, 86_400), 60)
     grant_type: str = setting("properties.grantType", choice("authorization_code", "password"), "authorization_code")
@@ -125,5 +131,10 @@ def check_external(external: External, file: Path) -> None:
         if bool(one.group) is bool(one.scope):
             told = f"{file}: auth.configs.properties.roleMapping[{number}] must have a group or a scope, one of the two"
             raise ConfigError(told)
-    if bool(external.km_username) is not bool(external.km_password):
-        raise ConfigError(f"{file}: auth.configs.properties has one of kmUsername and kmPassword; give both, or none")
+    for name, username, password in (
+        ("km", external.km_username, external.km_password),
+        ("idp", external.scim_username, external.scim_password),
+    ):
+        if bool(username) is not bool(password):
+            told = f"auth.configs.properties has one of {name}Username and {name}Password; give both, or none"
+            raise ConfigError(f"{file}: {told}")

@@ -26,7 +26,6 @@ _PROVIDER = {
     **dict.fromkeys(("portalAppContext", "statusDashboardAppContext", "businessRulesAppContext"), _PAGES),
     **dict.fromkeys(("kmCertAlias", "idpCertAlias"), _CERTIFICATES),
     **dict.fromkeys(("publicKeyLocation", "oidcUserInfoAlgo"), "keys are those of the provider's jwksUrl"),
-    **dict.fromkeys(("idpBaseUrl", "scimBaseUrl", "idpUsername", "idpPassword"), "groups come with the token"),
     **dict.fromkeys(("enableFilteredGroups", "defaultUserStore"), "roleMapping names groups as tokens do"),
     "kmTokenUrlForRedirection": "the provider says itself where people log in",
     "externalLogoutUrl": "a logout here ends the token; the session at the provider is ended there",

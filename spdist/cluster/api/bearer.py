@@ -97,26 +97,23 @@ class Bearers:
             told = UnauthorizedError(f"too many wrong tokens or passwords: try again in {refused.retry_after_s} s")
             raise HTTPException(429, error_body(told), {"Retry-After": str(refused.retry_after_s)}) from refused
         except ProviderAway as away:
-            raise unavailable(away) from away
+            raise _unavailable(away) from away
         if found is None:
             _wrong_tokens.add(name, address, why)
             raise UnauthorizedError(why, hint="spdist login gets a token, or the identity provider does")
         return found
 
-    async def end(self, token: str) -> None:
-        """End a token here, and at the provider; HTTPException 503 where only the first could be done."""
-        from spdist.cluster.claims import RefusedToken
+    async def ask(self, ask: Callable[[], T]) -> T:
+        """Return what `ask` finds out, in a thread; HTTPException 503 where the identity provider does not answer."""
         from spdist.cluster.provider import ProviderAway
 
         try:
-            await asyncio.to_thread(self.identity.end, token)
-        except RefusedToken:  # it knows no such token any more
-            pass
+            return await asyncio.to_thread(ask)
         except ProviderAway as away:
-            raise unavailable(away) from away
+            raise _unavailable(away) from away
 
 
-def unavailable(away: Exception) -> HTTPException:
+def _unavailable(away: Exception) -> HTTPException:
     """Return the answer to those who cannot be told from strangers while the provider is away."""
     told = UnauthorizedError(str(away), hint="try again; tokens that this node has seen lately are good meanwhile")
     return HTTPException(503, error_body(told), {"Retry-After": "3"})

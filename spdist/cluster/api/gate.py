@@ -301,7 +301,8 @@ async def _on_spdist_error(request: Request, error: Exception) -> Response:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     headers = {}
     if isinstance(error, UnauthorizedError):
-        headers["WWW-Authenticate"] = 'Basic realm="spdist", charset="UTF-8"'
+        basic, bearer = 'Basic realm="spdist", charset="UTF-8"', 'Bearer realm="spdist", error="invalid_token"'
+        headers["WWW-Authenticate"] = bearer if _scheme(request) == "bearer" else basic
     if isinstance(error, NotLeaderError):
         if error.leader is None:
             status = 503

@@ -49,7 +49,7 @@ def external_login_routes(gate: Gate) -> APIRouter:
 
 
 def _add_ways(router: APIRouter, gate: Gate, bearers: Bearers) -> None:
-    settings = bearers.identity.settings
+    settings, identity = bearers.identity.settings, bearers.identity
 
     @router.get("/login/auth-type", **answers(AuthType))
     def auth_type() -> Json:
@@ -62,7 +62,7 @@ def _add_ways(router: APIRouter, gate: Gate, bearers: Bearers) -> None:
     async def logout(app: str, request: Request) -> Response:
         """End the token that is shown, at this node and at the provider; its refresh token can be shown no longer."""
         if token := whole_token(request, ACCESS_COOKIE):
-            await bearers.end(token)
+            await bearers.ask(lambda: identity.end(token))
         answer = JSONResponse({"type": "success", "message": "logged out"})
         for name in (ACCESS_COOKIE, REFRESH_COOKIE):
             answer.delete_cookie(name, **cookie_settings(request))
@@ -88,7 +88,7 @@ def _add_logins(router: APIRouter, bearers: Bearers) -> None:
         """
         if form.grant_type == "refresh_token":
             shown = whole_token(request, REFRESH_COOKIE)
-            return _logged_in(request, await bearers.look(request, "", lambda: identity.renew(shown)))
+            return _logged_in(request, await bearers.look(request, "\0refresh", lambda: identity.renew(shown)))
         if (form.grant_type or settings.grant_type) == "authorization_code":
             return await _sent_away(bearers, request, _callback(bearers, request, app))
         if settings.grant_type != "password":
@@ -108,7 +108,7 @@ def _add_logins(router: APIRouter, bearers: Bearers) -> None:
         if error or not code:
             raise UnauthorizedError(f"the identity provider let nobody in: {error[:200] or 'it gave no code'}")
         back = _callback(bearers, request, app)
-        found = await bearers.look(request, "", lambda: identity.redeem(code, back, verifier, nonce))
+        found = await bearers.look(request, "\0code", lambda: identity.redeem(code, back, verifier, nonce))
         answer = _logged_in(request, found)
         answer.delete_cookie(_PENDING_COOKIE, **_pending_settings(request))
         return answer
@@ -123,7 +123,7 @@ def _callback(bearers: Bearers, request: Request, app: str) -> str:
 async def _sent_away(bearers: Bearers, request: Request, back: str) -> Response:
     state, verifier, nonce = random_text(), random_text(), random_text()
     provider = bearers.identity.provider
-    where = await bearers.look(request, "", lambda: provider.login_url(back, state, verifier, nonce))
+    where = await bearers.ask(lambda: provider.login_url(back, state, verifier, nonce))
     access = provider.access
     body = {"redirectUrl": where, "callbackUrl": back, "clientId": access.client_id, "scope": access.scopes}
     answer = JSONResponse(body, 302, {"Location": where, "Cache-Control": "no-store"})
