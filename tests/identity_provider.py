@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -64,8 +65,9 @@ class IdentityProvider:
 
     def __enter__(self) -> Self:
         program = [environment_python(), str(Path(__file__).with_name("canaille_server.py")), json.dumps(USERS)]
+        own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self._process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=own
         )
         assert self._process.stdout is not None
         found = json.loads(self._process.stdout.readline())

@@ -44,7 +44,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 
-class _Bearer(httpx.Auth):
+class _TokenAuth(httpx.Auth):
     """A token in each request (RFC 6750); getting it may take a while, as it may have to be renewed."""
 
     def __init__(self, token: Callable[[], str]) -> None:
@@ -62,7 +62,7 @@ class _Bearer(httpx.Auth):
 def auth_of(username: str, password: str, bearer: Callable[[], str] | None) -> httpx.Auth:
     """Return what a user shows: a token, or name and password; nothing without a name."""
     if bearer is not None:
-        return _Bearer(bearer)
+        return _TokenAuth(bearer)
     return httpx.BasicAuth(username, password) if username else httpx.Auth()
 
 

@@ -24,7 +24,7 @@ from spdist.config import Secret
 from spdist.config.external import is_safe_url
 from spdist.transports.tls import client_context, refusal_hint
 
-__all__ = ["Endpoints", "Provider", "ProviderAccess", "ProviderAway", "endpoints_of", "random_text"]
+__all__ = ["Provider", "ProviderAccess", "ProviderAway", "ProviderEndpoints", "endpoints_of", "random_text"]
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class ProviderAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
+class ProviderEndpoints:
     """Where a provider does what; empty where it does not."""
 
     authorization: str
@@ -99,7 +99,7 @@ class Endpoints:
     secret_in_body: bool
 
 
-def endpoints_of(document: Any, access: ProviderAccess) -> Endpoints:
+def endpoints_of(document: Any, access: ProviderAccess) -> ProviderEndpoints:
     """Return what a discovery document says, with what `access` puts in its place.
 
     Raises
@@ -127,7 +127,8 @@ def endpoints_of(document: Any, access: ProviderAccess) -> Endpoints:
         if not isinstance(url, str) or (url and not is_safe_url(url.partition("?")[0])):
             raise ValueError(f"its {name} endpoint {url!r} is no https address")
     methods = document.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
-    return Endpoints(**found, secret_in_body="client_secret_basic" not in methods and "client_secret_post" in methods)
+    in_body = "client_secret_basic" not in methods and "client_secret_post" in methods
+    return ProviderEndpoints(**found, secret_in_body=in_body)
 
 
 def random_text() -> str:
@@ -143,7 +144,7 @@ class _OAuthError(Exception):
         self.error = error
 
 
-class _Kept(Generic[T]):
+class _Renewed(Generic[T]):
     """A value that is read anew when it is old. Safe from several threads; one reads, the others wait for it."""
 
     def __init__(self, read: Callable[[], T], clock: Callable[[], float]) -> None:
@@ -201,15 +202,15 @@ class Provider:
             trust_env=access.issuer.startswith("https:"),
         )
         self._away_until_s, self._why_away = float("-inf"), ""
-        self._endpoints = _Kept(self._discover, clock)
-        self._keys = _Kept(self._read_keys, clock)
+        self._endpoints = _Renewed(self._discover, clock)
+        self._keys = _Renewed(self._read_keys, clock)
 
     def close(self) -> None:
         """Close all connections."""
         self._http.close()
 
     # ------------------------------------------------------------------------------------------------ what it tells all
-    def endpoints(self) -> Endpoints:
+    def endpoints(self) -> ProviderEndpoints:
         """Return where the provider does what; raises ProviderAway where that is not known."""
         return self._endpoints.get()
 
@@ -224,7 +225,7 @@ class Provider:
         except UnknownKey:
             return signed(token, self.keys(anew=True))
 
-    def _discover(self) -> Endpoints:
+    def _discover(self) -> ProviderEndpoints:
         parts = urlsplit(self.access.issuer)
         own = f"{self.access.issuer.rstrip('/')}/.well-known/openid-configuration"
         # RFC 8414, for a provider without OpenID Connect.
@@ -333,14 +334,14 @@ class Provider:
         client.oauth_error_class = _OAuthError
         return client
 
-    def _auth(self, endpoints: Endpoints) -> httpx.Auth:
+    def _auth(self, endpoints: ProviderEndpoints) -> httpx.Auth:
         secret = self.access.client_secret
         if secret is None or endpoints.secret_in_body:
             return httpx.Auth()
         # RFC 6749, 2.3.1: both as in a form.
         return httpx.BasicAuth(quote(self.access.client_id, safe=""), quote(secret.reveal(), safe=""))
 
-    def _body(self, endpoints: Endpoints, *, in_place: bool = False) -> str:
+    def _body(self, endpoints: ProviderEndpoints, *, in_place: bool = False) -> str:
         """Return how we name ourselves in a body; empty where a head does."""
         secret = self.access.client_secret
         if in_place or (secret is not None and not endpoints.secret_in_body):

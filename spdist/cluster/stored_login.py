@@ -80,7 +80,7 @@ class StoredLogin(BaseModel):
         return Provider(access)
 
 
-class _Content(BaseModel):
+class _Logins(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     logins: list[StoredLogin] = []
@@ -141,7 +141,7 @@ class LoginFile:
 
     def _put(self, managers: Sequence[str], logins: list[StoredLogin]) -> None:
         others = [one for one in self._read() if not {*one.managers} & {*managers}]
-        content = _Content(logins=[*others, *logins]).model_dump_json(indent=2)
+        content = _Logins(logins=[*others, *logins]).model_dump_json(indent=2)
         write_private(self.path, f"{content}\n".encode(), replace=True)
 
     def _read(self) -> list[StoredLogin]:
@@ -149,7 +149,7 @@ class LoginFile:
             content = read_private(self.path)
             if len(content) > _MOST_BYTES:
                 raise ConfigError(f"{self.path} has more than {_MOST_BYTES} bytes")
-            return _Content.model_validate_json(content).logins
+            return _Logins.model_validate_json(content).logins
         except FileNotFoundError:
             return []
         except OSError as error:

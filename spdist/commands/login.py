@@ -29,7 +29,10 @@ __all__ = ["login", "logout"]
 _PATIENCE_S, _LOOK_S = 300.0, 0.5
 _PATH = "/callback"
 
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Where the browser is led back to; 0: any.")]
+Port = Annotated[
+    int,
+    typer.Option("--port", min=0, max=65535, help="Where the browser is led back to; 0: any, where that is allowed."),
+]
 Browser = Annotated[bool, typer.Option(help="Open a browser here; else open the address yourself.")]
 ProviderTrust = Annotated[
     Path | None, typer.Option("--provider-trust-file", help="PEM file with the authorities to trust for the provider.")

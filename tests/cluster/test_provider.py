@@ -18,7 +18,7 @@ from joserfc.jwk import RSAKey
 
 from spdist.cluster.claims import Keys, RefusedToken
 from spdist.cluster.identity import Identity
-from spdist.cluster.provider import Endpoints, Provider, ProviderAccess, ProviderAway, endpoints_of
+from spdist.cluster.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
 from spdist.config import Secret
 from spdist.config.external import MappedRole
 from spdist.config.sections import Auth
@@ -30,7 +30,7 @@ DISCOVERED = {"issuer": "https://id.example/a", "token_endpoint": "https://id.ex
 
 
 def test_what_the_provider_tells_of_itself_is_checked() -> None:
-    assert endpoints_of(DISCOVERED, ACCESS) == Endpoints(
+    assert endpoints_of(DISCOVERED, ACCESS) == ProviderEndpoints(
         "", "https://id.example/token", "https://k/j", "", "", secret_in_body=False
     )
     other = replace(ACCESS, jwks_url="https://k/2", introspection_url="https://k/i")
@@ -118,7 +118,7 @@ def test_the_providers_certificate_is_checked(words: Words, tmp_path: Path) -> N
         (400, {"error": "invalid_grant", "error_description": "falsches Kennwort: ä"}, RefusedToken, "Kennwort: ä"),
         (401, {"error": "invalid_client"}, ProviderAway, "refuses this client: invalid_client"),
         (500, b"<html>", ProviderAway, "500"),
-        (200, b"<html>", ProviderAway, "is not a JSON object"),
+        (200, b"<html>", ProviderAway, "cannot be used"),
         (200, {"token_type": "Bearer"}, ProviderAway, "holds no access token"),
     ],
     ids=str,
