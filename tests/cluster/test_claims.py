@@ -10,6 +10,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
+from spdist.cluster.access import Users
 from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt, key_set, shown_name
 from spdist.cluster.identity import KnownTokens, rules_of
 from spdist.config import load_config
@@ -201,3 +202,20 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path: Path, lines: list[s
     with pytest.raises(ConfigError, match=says) as caught:
         load_config(external(tmp_path, *lines), role="manager", environment=settings(tmp_path, "m"))
     assert "in-clear" not in str(caught.value)
+
+
+def test_a_server_needs_no_user_of_its_own_and_a_manager_one_for_its_workers(tmp_path: Path) -> None:
+    text = """\
+wso2.carbon: {id: n1}
+wso2.transport.http: {listenerConfigurations: [{host: 127.0.0.1, port: 0}]}
+deployment.config: {httpsInterface: {host: h.example, port: 1, username: u, password: "${env:P}"}}
+auth.configs: {type: external, properties: {issuer: https://id, spClientId: sp, adminScope: all}}
+"""
+    file = tmp_path / "deployment.yaml"
+    file.write_text(text.replace("deployment.config: {", "deployment.config: {type: default, "))
+    users = Users(load_config(file, role="server", environment={"P": "x"}))
+    assert users.identity is not None and users.verify("u", "x") is None
+    users.close()
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"userStore\.users is missing, and a manager cannot do without it"):
+        load_config(file, role="manager", environment={"P": "x"})
