@@ -16,15 +16,20 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from spdist.cluster.checkup import Level, check_node
 from spdist.cluster.claims import Keys, RefusedToken
 from spdist.cluster.identity import Identity
 from spdist.cluster.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
-from spdist.config import Secret
+from spdist.config import Secret, load_config
 from spdist.config.external import MappedRole
 from spdist.config.sections import Auth
 from spdist.transports.tls import Certificate, server_context
 from tests.transports.certificates import authority
 
+#: Of RFC 7515.
+KEY = {"kty": "EC", "crv": "P-256", "kid": "1"} | {
+    "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"
+}  # fmt: skip
 ACCESS = ProviderAccess("https://id.example/a", "sp")
 DISCOVERED = {"issuer": "https://id.example/a", "token_endpoint": "https://id.example/token", "jwks_uri": "https://k/j"}
 
@@ -165,13 +170,10 @@ def names(keys: Keys) -> list[str | None]:
 def test_keys_are_kept_while_the_provider_is_away_but_not_for_ever(words: Words) -> None:
     now = [0.0]
     url = words.serve()
-    key = {"kty": "EC", "crv": "P-256", "kid": "1"} | {
-        "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"
-    }  # fmt: skip  # of RFC 7515
-    words.answers["/keys"] = (200, {"keys": [key]})
+    words.answers["/keys"] = (200, {"keys": [KEY]})
     provider = Provider(ProviderAccess(url, "sp"), clock=lambda: now[0])
     assert names(provider.keys()) == ["1"]
-    words.answers["/keys"] = (200, {"keys": [key | {"kid": "2"}]})
+    words.answers["/keys"] = (200, {"keys": [KEY | {"kid": "2"}]})
     assert names(provider.keys(anew=True)) == ["1"], "not again so soon"
     now[0] = 31.0
     assert names(provider.keys(anew=True)) == ["2"]
@@ -214,3 +216,26 @@ def test_groups_are_looked_up_where_a_token_has_none(words: Words) -> None:
     assert "userName+eq+%22eve%5C%22+or" in words.asked[-1][0], "a name cannot end the text of the filter"
     named = Identity(replace(auth, scim_username="admin", scim_password=Secret("pw")), "admin")
     assert named.verify(token(sub="ann")).roles == {"developer"} and words.asked[-1][1] == "Basic YWRtaW46cHc="
+
+
+def test_the_check_up_of_a_node_sees_the_provider(words: Words, tmp_path: Path) -> None:
+    url = words.serve()
+    file = tmp_path / "deployment.yaml"
+    file.write_text(f"""\
+wso2.carbon: {{id: n1}}
+wso2.transport.http: {{listenerConfigurations: [{{host: 127.0.0.1, port: 0}}]}}
+deployment.config: {{type: default}}
+auth.configs: {{type: external, properties: {{issuer: "{url}", spClientId: sp, adminScope: all}}}}
+""")
+
+    def found(**more: str) -> tuple[Level, str]:
+        config = load_config(file, role="server", environment=more)
+        return next((one.level, one.found) for one in check_node(config) if one.what == "identity provider")
+
+    level, told = found()
+    assert level is Level.WARNING and f"{url}/keys answers 404" in told
+    words.answers["/keys"] = (200, {"keys": [KEY]})
+    assert found(SPDIST__AUTH__INTROSPECTION="always") == (Level.OK, f"{url} has 1 key")
+    del words.answers["/.well-known/openid-configuration"][1]["introspection_endpoint"]
+    assert found(SPDIST__AUTH__INTROSPECTION="always")[0] is Level.FAILED
+    assert found()[0] is Level.OK
