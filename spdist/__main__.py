@@ -29,6 +29,7 @@ from spdist.commands.dashboard import dashboard
 from spdist.commands.database import database_app
 from spdist.commands.doctor import doctor
 from spdist.commands.explained import explained, read_text
+from spdist.commands.login import login, logout
 from spdist.commands.notebooks import notebooks_app
 from spdist.commands.recorded import or_recorded
 from spdist.commands.schedule import schedule_app
@@ -52,6 +53,8 @@ app.add_typer(services_app, name="services")
 app.add_typer(database_app, name="database")
 app.add_typer(tls_app, name="tls")
 app.add_typer(user_app, name="user")
+app.command()(login)
+app.command()(logout)
 app.command()(doctor)
 app.command()(dashboard)
 app.add_typer(schedule_app, name="schedule")

@@ -17,6 +17,7 @@ from spdist.language.checked import CheckedApp
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.client_async import AsyncClusterClient
+    from spdist.cluster.stored_login import Credential
     from spdist.engine.frames.transforming import SparkFrame
     from spdist.frames import TimeUnit
     from spdist.planning.execution import Explanation
@@ -403,6 +404,7 @@ def connect(
     *,
     trust_file: Path | None = None,
     certificate: CertificateFiles | None = None,
+    token: str | Callable[[], str] | None = None,
 ) -> ClusterClient:
     """Return a client of a running cluster.
 
@@ -413,23 +415,28 @@ def connect(
     username : str
         A user of ``auth.configs``.
     password : str, optional
-        By default the environment variable ``SPDIST_PASSWORD``, so that no notebook needs to hold it.
+        By default the environment variable ``SPDIST_PASSWORD``, so that no notebook needs to hold it; then the variable
+        ``SPDIST_TOKEN``, then what ``spdist login`` has stored.
     trust_file : Path, optional
         PEM file with the authorities to trust for https.
     certificate : path or pair of paths, optional
         For nodes that ask for one (``sslVerifyClient``): a PEM file with its key, or certificate and key. See
         ``python -m spdist tls add --user``.
+    token : str or callable, optional
+        A token of the cluster's identity provider in place of name and password, or what returns one for each request.
 
     Raises
     ------
     UnauthorizedError
-        There is no password.
+        There is no password, and no token.
     """
     from spdist.cluster.client import ClusterClient
 
-    secret = _password(username, password)
     urls = [managers] if isinstance(managers, str) else managers
-    return ClusterClient(urls, username, secret, trust_file=trust_file, certificate=certificate)
+    shown = _credential(urls, username, password, token)
+    return ClusterClient(
+        urls, shown.username, shown.password, trust_file=trust_file, certificate=certificate, bearer=shown.bearer
+    )
 
 
 def connect_async(
@@ -439,25 +446,35 @@ def connect_async(
     *,
     trust_file: Path | None = None,
     certificate: CertificateFiles | None = None,
+    token: str | Callable[[], str] | None = None,
 ) -> AsyncClusterClient:
     """Return a client of a running cluster for ``await``; the rest as in `connect`.
 
     Raises
     ------
     UnauthorizedError
-        There is no password.
+        There is no password, and no token.
     """
     from spdist.cluster.client_async import AsyncClusterClient
 
     urls = [managers] if isinstance(managers, str) else managers
-    secret = _password(username, password)
-    return AsyncClusterClient(urls, username, secret, trust_file=trust_file, certificate=certificate)
+    shown = _credential(urls, username, password, token)
+    return AsyncClusterClient(
+        urls, shown.username, shown.password, trust_file=trust_file, certificate=certificate, bearer=shown.bearer
+    )
 
 
-def _password(username: str, password: str | None) -> str:
-    secret = password or os.environ.get("SPDIST_PASSWORD")
-    if not secret:
+def _credential(
+    managers: Sequence[str], username: str, password: str | None, token: str | Callable[[], str] | None
+) -> Credential:
+    from spdist.cluster.stored_login import Credential, credential
+
+    if token is not None:
+        return Credential("the user of a token", bearer=token if callable(token) else lambda: token)
+    found = credential(managers, username, password)
+    if found is None:
         raise UnauthorizedError(
-            f"connecting as {username} needs a password", hint="set the environment variable SPDIST_PASSWORD"
+            f"connecting as {username} needs a password",
+            hint="set the environment variable SPDIST_PASSWORD; or, with an identity provider, run `spdist login`",
         )
-    return secret
+    return found

@@ -39,9 +39,12 @@ DOORS: dict[str, tuple[str, ...]] = {
     "httpx": (
         "spdist/cluster/calling.py",
         "spdist/cluster/client_async.py",
+        "spdist/cluster/provider.py",
         "spdist/jobs/webhook.py",
         "spdist/transports/outlet_http.py",
     ),
+    "authlib": ("spdist/cluster/provider.py",),
+    "joserfc": ("spdist/cluster/claims.py",),
     "cronsim": ("spdist/jobs/schedules.py",),
     "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
     "yaml": ("spdist/config/",),
@@ -237,6 +240,8 @@ def test_tests_wait_for_what_they_need_and_do_not_sleep() -> None:
 # ------------------------------------------------------------------------------------------------------ what is loaded
 HEAVY = (
     "pyspark",
+    "authlib",
+    "joserfc",
     "cryptography",
     "jks",
     "sqlalchemy",
@@ -290,7 +295,7 @@ def test_a_kernel_that_wants_the_stop_signal_loads_no_jupyter() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / "spdist/cluster/manager.py").exists(), reason="no manager")
-def test_a_manager_loads_no_spark() -> None:
+def test_a_manager_loads_no_spark_and_nothing_of_identity_providers() -> None:
     loaded = after_import("spdist.cluster.manager, spdist.cluster.api.server")["loaded"]
     assert isinstance(loaded, list)
-    assert "pyspark" not in loaded
+    assert not {"pyspark", "authlib", "joserfc"} & {*loaded}

@@ -165,7 +165,7 @@ def test_a_bad_list_of_managers_is_named() -> None:
         ("transports: {default: nats}", "transports.default is nats, but transports.nats.urls is missing"),
         ("transports: {kafka: {properties: 'sasl.jaas.config=x'}}", "a reference where passwords are among them"),
         ("transports: {kafka: {properties: nonsense}}", "lines of name=value"),
-        ("auth.configs: {type: external}", "auth.configs.type must be local"),
+        ("auth.configs: {type: other}", "auth.configs.type must be local or external"),
         ("auth.configs: {userManager: {userStore: {users: [{name: a}]}}}", "a mapping with the one key 'user'"),
         ("wso2.datasources: {dataSources: 5}", "must be a list"),
         ("wso2.datasources: {dataSources: [{name: A}]}", "dataSources[0].definition.configuration.jdbcUrl is missing"),

@@ -8,16 +8,21 @@ WSO2 any user who can log in can register a node and is then handed apps to run.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from spdist.cluster.sessions import Session, Sessions, Tokens
 from spdist.cluster.user_file import UserFile, read_users
 from spdist.config import Config
-from spdist.errors import ConfigError
+from spdist.errors import ConfigError, TransportError
 from spdist.transports.logins import Logins
+
+if TYPE_CHECKING:
+    from spdist.cluster.identity import Identity
 
 __all__ = ["CALLER", "ROLES", "Permission", "Users"]
 
@@ -65,10 +70,12 @@ class Users:
     ----------
     sessions : Sessions
         Of those who have logged in.
+    identity : Identity or None
+        Further users, whom an identity provider knows.
 
     State
     -----
-    That of `Logins` and `Sessions`: O(users).
+    That of `Logins` and `Sessions`: O(users); and that of `Identity`.
     """
 
     def __init__(self, config: Config) -> None:
@@ -79,7 +86,8 @@ class Users:
         self._file = UserFile(config.auth.users_file) if config.auth.users_file else None
         if self._file is not None and self._file.has_changed():
             self._read(self._file.path)
-        if not self._granted:
+        self.identity = _identity(config)
+        if not self._granted and self.identity is None:
             raise ConfigError(
                 f"{config.path}: this node listens, but auth.configs has no user who could call it",
                 hint="name one under auth.configs.userManager.userStore.users, with a password such as ${env:NAME}; "
@@ -92,9 +100,18 @@ class Users:
         self._look()
         return self._granted.get(username) if self._logins.recall(username, password) else None
 
+    def granted(self, roles: Iterable[str]) -> frozenset[Permission]:
+        """Return what somebody with these roles may do."""
+        return _granted(tuple(roles), self._admin_role)
+
     def verify(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of the user, or None if name or password are wrong. Takes some 30 ms of processor."""
         return self._granted.get(username) if self._logins.verify(username, password) else None
+
+    def close(self) -> None:
+        """Close the connections to the identity provider, if there is one."""
+        if self.identity is not None:
+            self.identity.close()
 
     # --------------------------------------------------------------------------------------------------------- sessions
     def begin(self, username: str, *, renewable: bool) -> Tokens:
@@ -133,6 +150,17 @@ class Users:
             raise ConfigError(f"{path} has users that auth.configs names, too: {', '.join(both)}; keep one of each")
         self._granted = {name: _granted(user.roles, self._admin_role) for name, user in users.items()} | self._own
         self._logins.add({name: user.password for name, user in users.items()})
+
+
+def _identity(config: Config) -> Identity | None:
+    if config.auth.type != "external":
+        return None
+    from spdist.cluster.identity import Identity
+
+    try:
+        return Identity(config.auth, config.auth.admin_role)
+    except TransportError as error:  # of the file with authorities, which it names
+        raise ConfigError(f"{config.path}: {error.message}", hint=error.hint) from error
 
 
 def _granted(roles: tuple[str, ...], admin_role: str) -> frozenset[Permission]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,6 +23,7 @@ __all__ = [
     "AnyClient",
     "Caller",
     "LeaderClient",
+    "auth_of",
     "closed",
     "http_settings",
     "limit_of",
@@ -42,12 +44,34 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 
+class _TokenAuth(httpx.Auth):
+    """A token in each request (RFC 6750); getting it may take a while, as it may have to be renewed."""
+
+    def __init__(self, token: Callable[[], str]) -> None:
+        self._token = token
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token()}"
+        yield request
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        request.headers["Authorization"] = f"Bearer {await asyncio.to_thread(self._token)}"
+        yield request
+
+
+def auth_of(username: str, password: str, bearer: Callable[[], str] | None) -> httpx.Auth:
+    """Return what a user shows: a token, or name and password; nothing without a name."""
+    if bearer is not None:
+        return _TokenAuth(bearer)
+    return httpx.BasicAuth(username, password) if username else httpx.Auth()
+
+
 def http_settings(
-    username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None, timeout_s: float
+    auth: httpx.Auth, trust_file: Path | None, certificate: CertificateFiles | None, timeout_s: float
 ) -> dict[str, Any]:
     """Return how httpx calls nodes as a user."""
     return {
-        "auth": httpx.BasicAuth(username, password),
+        "auth": auth,
         "verify": client_context(trust_file, certificate),
         "timeout": timeout_s,
         # Nodes address each other directly; a proxy for the outside world must not see their passwords.
@@ -113,13 +137,15 @@ class Caller:
     Parameters
     ----------
     username, password : str
-        HTTP Basic credentials.
+        HTTP Basic credentials; nothing is shown where the name is empty.
     trust_file : Path, optional
         PEM file with the authorities to trust for https; the system's if not given.
     certificate : Certificate, path or pair of paths, optional
         What is shown to nodes that ask for a certificate: a PEM file with its key, or certificate and key.
     timeout_s : float
         For connecting, and for each wait on the network.
+    bearer : callable, optional
+        Returns the token that is shown in place of name and password.
     """
 
     def __init__(
@@ -130,9 +156,11 @@ class Caller:
         trust_file: Path | None = None,
         certificate: CertificateFiles | None = None,
         timeout_s: float = TIMEOUT_S,
+        bearer: Callable[[], str] | None = None,
     ) -> None:
         self.username = username
-        self._http = httpx.Client(**http_settings(username, password, trust_file, certificate, timeout_s))
+        auth = auth_of(username, password, bearer)
+        self._http = httpx.Client(**http_settings(auth, trust_file, certificate, timeout_s))
 
     def close(self) -> None:
         """Close all connections."""
@@ -177,11 +205,12 @@ class AnyClient(Shown):
         trust_file: Path | None = None,
         certificate: CertificateFiles | None = None,
         patience_s: float = 20.0,
+        bearer: Callable[[], str] | None = None,
     ) -> None:
         self._managers = Managers(managers)
         self._username = username
         self._patience_s = patience_s
-        self._open(username, password, trust_file, certificate)
+        self._open(password, trust_file, certificate, bearer)
 
     @property
     def managers(self) -> list[str]:
@@ -209,7 +238,11 @@ class AnyClient(Shown):
         return nodes
 
     def _open(
-        self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
+        self,
+        password: str,
+        trust_file: Path | None,
+        certificate: CertificateFiles | None,
+        bearer: Callable[[], str] | None,
     ) -> None:
         """Make what sends the requests."""
         raise NotImplementedError
@@ -219,9 +252,13 @@ class LeaderClient(AnyClient):
     """Asks whoever leads, also after a failover; the parameters are those of `ClusterClient`."""
 
     def _open(
-        self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
+        self,
+        password: str,
+        trust_file: Path | None,
+        certificate: CertificateFiles | None,
+        bearer: Callable[[], str] | None,
     ) -> None:
-        self._caller = Caller(username, password, trust_file=trust_file, certificate=certificate)
+        self._caller = Caller(self._username, password, trust_file=trust_file, certificate=certificate, bearer=bearer)
 
     def __enter__(self) -> Self:
         return self

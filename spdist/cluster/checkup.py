@@ -104,6 +104,8 @@ def check_node(config: Config, clock: Clock | None = None) -> list[Finding]:
         ("certificate", lambda: _certificate(config, datetime.now(UTC))),
         ("topics", lambda: _topics(config)),
     ]
+    if config.auth.type == "external":
+        checks.append(("identity provider", lambda: _provider(config)))
     if config.cluster.datasource:
         checks.append(("database", lambda: _database(config, ours)))
     if config.is_server or not config.cluster.datasource:
@@ -182,6 +184,26 @@ def _certificate(config: Config, now: datetime) -> Iterator[Finding]:
         told = f"{one.file} of {', '.join(one.hosts) or one.subject} is valid for {days} days"
         hint = "" if level is Level.OK else "python -m spdist tls renew"
         yield Finding("certificate", level, told if days >= 0 else f"{one.file} has expired", hint)
+
+
+def _provider(config: Config) -> Iterator[Finding]:
+    """See whether the identity provider answers as itself, and has keys that check signatures."""
+    from spdist.cluster.identity import access_of
+    from spdist.cluster.provider import Provider, ProviderAway
+
+    with closing(Provider(access_of(config.auth))) as provider:
+        try:
+            keys, asked = len(provider.keys().keys), provider.endpoints().introspection
+        except ProviderAway as away:
+            hint = "until it answers, only users of this node's settings are let in"
+            yield Finding("identity provider", Level.WARNING, str(away), hint)
+            return
+    told = f"{config.auth.issued_by} has {keys} key{'s' * (keys != 1)}"
+    if not asked and config.auth.introspection == "always":
+        hint = "set auth.configs.properties.introspection: opaque, or introspectionUrl"
+        yield Finding("identity provider", Level.FAILED, f"{told}, and cannot be asked about tokens", hint)
+    else:
+        yield Finding("identity provider", Level.OK, told)
 
 
 def _topics(config: Config) -> Iterator[Finding]:

@@ -45,6 +45,8 @@ class ClusterClient(LeaderClient):
         For nodes that ask for one: a PEM file with its key, or certificate and key.
     patience_s : float
         How long a call looks for a leader before it gives up.
+    bearer : callable, optional
+        Returns the token of an identity provider that is shown in place of name and password.
 
     State
     -----

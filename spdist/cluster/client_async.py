@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -16,6 +16,7 @@ from spdist.cluster.asking import Reply, Request, Round, UnreachableNode
 from spdist.cluster.calling import (
     TIMEOUT_S,
     AnyClient,
+    auth_of,
     closed,
     http_settings,
     limit_of,
@@ -46,7 +47,7 @@ class AsyncClusterClient(AnyClient):
 
     Parameters
     ----------
-    managers, username, password, trust_file, certificate, patience_s
+    managers, username, password, trust_file, certificate, patience_s, bearer
         As `ClusterClient` takes them.
 
     State
@@ -61,9 +62,14 @@ class AsyncClusterClient(AnyClient):
     """
 
     def _open(
-        self, username: str, password: str, trust_file: Path | None, certificate: CertificateFiles | None
+        self,
+        password: str,
+        trust_file: Path | None,
+        certificate: CertificateFiles | None,
+        bearer: Callable[[], str] | None,
     ) -> None:
-        self._http = httpx.AsyncClient(**http_settings(username, password, trust_file, certificate, TIMEOUT_S))
+        auth = auth_of(self._username, password, bearer)
+        self._http = httpx.AsyncClient(**http_settings(auth, trust_file, certificate, TIMEOUT_S))
 
     async def __aenter__(self) -> Self:
         return self

@@ -171,6 +171,7 @@ class HostNode(ABC):
         if self._server is not None:
             self._server.stop()
         self.desk.close()
+        self.users.close()
         self._let_go()
         _log.info("%s %s has stopped", self.kind, self.id)
         self.log.detach()

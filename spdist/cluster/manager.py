@@ -204,6 +204,7 @@ class Manager:
         self.desk.close()
         self._planner.stop()
         self.streams.close()
+        self.users.close()
         self._store.close()
         _log.info("manager %s has stopped", self.id)
         self.log.detach()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from spdist.errors import ConfigError
 
-__all__ = ["read_private", "write_private"]
+__all__ = ["alone", "read_private", "write_private"]
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -75,3 +77,14 @@ def read_private(path: Path) -> bytes:
                 f"{path} belongs to another user than the one of this process", hint="remove it, or chown it"
             )
         return file.read()
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Wait until no other process is within this for `directory`: who changes a file there reads it and writes it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spdist.cluster.private_files import read_private, write_private
+from spdist.cluster.private_files import alone, read_private, write_private
 from spdist.errors import ConfigError
 from spdist.transports.logins import is_hash
 
@@ -92,22 +90,12 @@ def change_users(path: Path, change: Callable[[Mapping[str, StoredUser]], Mappin
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.parent):
+        with alone(path.parent):
             users = {name: one.model_dump(mode="json") for name, one in sorted(change(read_users(path)).items())}
             content = json.dumps({"users": users}, indent=2, ensure_ascii=False)
             write_private(path, f"{content}\n".encode(), replace=True)
     except OSError as error:
         raise ConfigError(f"the users file {path} cannot be written: {error.strerror or error}") from error
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(slots=True)

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AppName",
     "AsJson",
+    "TrustFile",
+    "Url",
     "Watch",
     "as_text",
     "connected",
+    "default_url",
     "output",
     "print_json",
     "reaching",
@@ -58,7 +61,7 @@ KeyFile = Annotated[Path | None, typer.Option("--key-file", help="Its key, where
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")]
 
-_DEFAULT_URL = "http://127.0.0.1:9543"
+default_url = "http://127.0.0.1:9543"
 _WATCH_S = 2.0
 #: Characters of a line of a table that goes to a file or a pipe.
 _WIDE = 10_000
@@ -97,7 +100,7 @@ def complete_apps(ctx: typer.Context, incomplete: str) -> list[str]:
         from spdist.cluster.client import ClusterClient
 
         user = given.get("user") or os.environ.get("SPDIST_USER") or "admin"
-        managers = (url or _DEFAULT_URL).split(",")
+        managers = (url or default_url).split(",")
         with ClusterClient(
             managers, user, password, trust_file=given.get("trust_file"), patience_s=_COMPLETION_S
         ) as client:
@@ -112,7 +115,7 @@ AppName = Annotated[
 
 
 _SHARED: dict[str, tuple[Any, Any]] = {
-    "url": (Url, _DEFAULT_URL),
+    "url": (Url, default_url),
     "user": (User, "admin"),
     "password_file": (PasswordFile, None),
     "trust_file": (TrustFile, None),
@@ -157,11 +160,20 @@ def _client(
     key_file: Path | None,
 ) -> ClusterClient:
     from spdist.cluster.client import ClusterClient
+    from spdist.cluster.stored_login import Credential, credential
 
-    certificate = _certificate(cert_file, key_file)
-    password = _password(user, password_file)
+    certificate, managers = _certificate(cert_file, key_file), _managers(url)
+    own = read_text(password_file, "--password-file").strip("\r\n") if password_file is not None else None
+    shown = credential(managers, user, own) or Credential(user, _password(user))
     with _rightly_given():
-        return ClusterClient(_managers(url), user, password, trust_file=trust_file, certificate=certificate)
+        return ClusterClient(
+            managers,
+            shown.username,
+            shown.password,
+            trust_file=trust_file,
+            certificate=certificate,
+            bearer=shown.bearer,
+        )
 
 
 def _managers(url: str) -> tuple[str, ...]:
@@ -212,14 +224,11 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def _password(user: str, file: Path | None) -> str:
-    """Return the password; it is never an argument, which other users of the machine could see."""
-    if file is not None:
-        return read_text(file, "--password-file").strip("\r\n")
-    if found := os.environ.get("SPDIST_PASSWORD"):
-        return found
+def _password(user: str) -> str:
+    """Ask for the password; it is never an argument, which other users of the machine could see."""
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"there is no password for {user}: set SPDIST_PASSWORD", param_hint="--password-file")
+        told = f"there is no password for {user}: set SPDIST_PASSWORD, or run `spdist login`"
+        raise typer.BadParameter(told, param_hint="--password-file")
     return str(typer.prompt(f"Password of {user}", hide_input=True, err=True))
 
 

@@ -28,7 +28,8 @@ def doctor(
 ) -> None:
     """Say what this machine misses to be a node, and what to do; exit code 1 where something is missing.
 
-    With --conf it also tries what the settings name: port, certificate, database, topics, directories, managers.
+    With --conf it also tries what the settings name: port, certificate, database, topics, directories, managers,
+    identity provider.
     """
     from spdist.cluster.checkup import Level, check_machine
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 from spdist.config.binding import Entry
 from spdist.config.datasources import Datasource, by_name
+from spdist.config.external import check_external
 from spdist.config.kinds import HA, SERVERS, Secret
 from spdist.config.sections import (
     BUILT_IN_ROLES,
@@ -218,6 +219,8 @@ def _check(config: Config, role: str | None) -> None:
     if not config.http.listeners:
         raise ConfigError(f"{config.path}: wso2.transport.http.listenerConfigurations names no listener; give one")
     _check_scheme(config)
+    if config.auth.type == "external":
+        check_external(config.auth, config.path)
     for key, name in (
         ("cluster.config.strategyConfig.datasource", config.cluster.datasource),
         ("deployment.config.datasource", config.deployment.datasource),
@@ -244,6 +247,7 @@ def _check(config: Config, role: str | None) -> None:
         )
     if role in ("manager", "server"):
         named = config.auth.users or config.auth.users_file or config.has_first_user
+        named = named or (role == "server" and config.auth.type == "external")  # which no other node calls
         _need(config, bool(named), "auth.configs.userManager.userStore.users", f"a {role}", _LOGIN)
     if role == "manager":
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")
@@ -363,7 +367,10 @@ def with_role_names(auth: Auth, file: Path) -> Auth:
         if user.username in users:
             raise ConfigError(f"{file}: auth.configs has the user {user.username!r} twice")
         users[user.username] = replace(user, roles=known_roles(auth, user.username, user.roles, file))
-    return replace(auth, users=tuple(users.values()))
+    mapped = [
+        replace(one, role=known_roles(auth, one.group or one.scope, (one.role,), file)[0]) for one in auth.role_mapping
+    ]
+    return replace(auth, users=tuple(users.values()), role_mapping=tuple(mapped))
 
 
 def known_roles(auth: Auth, username: str, roles: Iterable[str], file: Path) -> tuple[str, ...]:

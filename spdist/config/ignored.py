@@ -15,6 +15,21 @@ _HA = "an event is durable before it is acknowledged, and the server that takes 
 _METRICS = "figures are shown by the nodes' own interface and panels"
 _EXTENSIONS = "extensions are Python code here, and take their settings in the app"
 _TEST = "drivers test a connection in their own way, and it may take as long as any statement"
+_CLIENT = "one client is enough, spClientId; it is registered at the provider"
+_CERTIFICATES = "certificates of the provider are checked with properties.trustFile, or the system's authorities"
+_PAGES = "pages of WSO2 have sessions of their own; here one login is good for all"
+#: Of ``auth.configs.properties``, for an identity provider.
+_PROVIDER = {
+    **dict.fromkeys(("kmDcrUrl", "dcrAppOwner", "databaseName"), _CLIENT),
+    **dict.fromkeys(("portalClientId", "statusDashboardClientId", "businessRulesClientId"), _CLIENT),
+    **dict.fromkeys(("portalClientSecret", "statusDashboardClientSecret", "businessRulesClientSecret"), _CLIENT),
+    **dict.fromkeys(("portalAppContext", "statusDashboardAppContext", "businessRulesAppContext"), _PAGES),
+    **dict.fromkeys(("kmCertAlias", "idpCertAlias"), _CERTIFICATES),
+    **dict.fromkeys(("publicKeyLocation", "oidcUserInfoAlgo"), "keys are those of the provider's jwksUrl"),
+    **dict.fromkeys(("enableFilteredGroups", "defaultUserStore"), "roleMapping names groups as tokens do"),
+    "kmTokenUrlForRedirection": "the provider says itself where people log in",
+    "externalLogoutUrl": "a logout here ends the token; the session at the provider is ended there",
+}
 _THREADS = ("bossThreadPoolSize", "workerThreadPoolSize", "execHandlerThreadPoolSize")
 
 IGNORED: dict[str, str] = {
@@ -64,5 +79,7 @@ IGNORED: dict[str, str] = {
     "siddhi.extensions": _EXTENSIONS,
     "siddhi.refs": "sources, sinks and stores are written out in the app",
     # users
+    "auth.configs.ssoEnabled": "properties.grantType says how people log in",
+    **{f"auth.configs.properties.{key}": reason for key, reason in _PROVIDER.items()},
     "auth.configs.restAPIAuthConfigs": "every request is authenticated; this cannot be switched off",
 }

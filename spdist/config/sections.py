@@ -13,6 +13,7 @@ from pathlib import Path
 
 from spdist.config.binding import by_name, listing, section, setting, values
 from spdist.config.datasources import Datasources
+from spdist.config.external import External
 from spdist.config.kinds import (
     SERVERS,
     Secret,
@@ -292,8 +293,8 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Auth:
-    """``auth.configs``: who may call this node.
+class Auth(External):
+    """``auth.configs``: who may call this node; with `type` ``external`` those whom a provider knows, see `External`.
 
     There is no built-in user: WSO2's ``admin/admin`` is known to everybody. Where neither users nor credentials are
     named, and all nodes are on the loopback, the first one that starts makes a password for ``admin`` and writes it to
@@ -305,7 +306,7 @@ class Auth:
     `refresh_timeout_s` s.
     """
 
-    type: str = setting("type", choice("local"), "local")
+    type: str = setting("type", choice("local", "external"), "local")
     admin_role: str = setting("userManager.adminRole", text, "admin")
     first_password_file: Path = setting("userManager.firstPasswordFile", path, Path("first-password"))
     users_file: Path | None = setting("userManager.usersFile", path, None)

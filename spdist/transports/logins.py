@@ -142,7 +142,7 @@ class WrongLogins:
         self._since = -_WINDOW_S
         self._count = 0
 
-    def add(self, name: str, caller: str) -> None:
+    def add(self, name: str, caller: str, why: str = "wrong name or password") -> None:
         """Take note of one: `name` is what was shown, `caller` an address."""
         with self._lock:
             now, left_out = self._seconds(), 0
@@ -154,4 +154,4 @@ class WrongLogins:
             self._log.warning("%d more wrong logins were not logged", left_out)
         if told:
             shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
-            self._log.warning("user %r from %s: wrong name or password", shown, caller)
+            self._log.warning("user %r from %s: %s", shown, caller, why)

@@ -24,6 +24,8 @@ __all__ = ["AUDIT", "Audit", "Audited", "audited"]
 AUDIT = logging.getLogger("spdist.audit")
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _MANY = frozenset({"/resourceManager/heartbeat", "/siddhi-apps/{app}/streams/{stream}/events"})
+#: A read that logs somebody in.
+_CALLBACK = "/login/callback/{app}"
 _APPS = "/siddhi-apps/"
 _LONGEST = 300
 
@@ -68,7 +70,8 @@ def audited(scope: Mapping[str, object], status: int, location: str) -> Audited 
     user = str(state.get("username", "")) if isinstance(state, dict) else ""
     route = str(getattr(scope.get("route"), "path", ""))
     method, path = str(scope["method"]), str(scope["path"])
-    if not user or (status < 400 and (method in _READS or route in _MANY)) or (method in _READS and status != 403):
+    reads = method in _READS and route != _CALLBACK
+    if not user or (status < 400 and (reads or route in _MANY)) or (reads and status != 403):
         return None
     known = params if isinstance(params, dict) and f"{route}/".startswith(_APPS) else {}
     app = str(known.get("name") or known.get("app") or "")

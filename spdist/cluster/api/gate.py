@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 
 from spdist.cluster.access import CALLER, Permission, Users
 from spdist.cluster.api.audit import AUDIT, Audit
+from spdist.cluster.api.bearer import Bearers
 from spdist.cluster.api.models import FORM
 from spdist.cluster.sessions import TOKEN_LENGTH
 from spdist.cluster.wire import MAX_BODY_BYTES, parse_message, read_message
@@ -49,10 +50,12 @@ __all__ = [
     "AppText",
     "Body",
     "Gate",
+    "cookie_settings",
     "form_body",
     "json_body",
     "new_app",
     "shown_token",
+    "whole_token",
 ]
 
 _log = logging.getLogger(__name__)
@@ -114,7 +117,7 @@ _BASIC, _BEARER = _Basic(), _Bearer()
 
 
 class Gate:
-    """HTTP Basic authentication (RFC 7617) against `users`, or a bearer token (RFC 6750) of a session of theirs.
+    """HTTP Basic authentication (RFC 7617) against `users`, or a bearer token (RFC 6750), a session's or a provider's.
 
     ``Depends(gate.asks(permission))`` guards a route.
     """
@@ -123,6 +126,8 @@ class Gate:
         self.users = users
         # Hashing costs processor and memory: strangers wait in line here, known callers pass by.
         self._guesses = GuessingQueue()
+        #: Those whom an identity provider knows, where there is one.
+        self.bearers = None if users.identity is None else Bearers(users)
 
     def asks(self, permission: Permission | None) -> params.Depends:
         """Return the dependency that lets in only users with `permission`, or all users; it yields the user's name."""
@@ -131,7 +136,7 @@ class Gate:
             request: Request, _: Annotated[None, Depends(_BASIC)], __: Annotated[None, Depends(_BEARER)]
         ) -> str:
             if _scheme(request) == "bearer":
-                username, granted = self._of_token(request)
+                username, granted = await self._of_token(request)
             else:
                 username, password = _credentials(request)
                 granted = await self.admit(request, username, password)
@@ -166,7 +171,9 @@ class Gate:
         request.state.username = username
         return granted
 
-    def _of_token(self, request: Request) -> tuple[str, frozenset[Permission]]:
+    async def _of_token(self, request: Request) -> tuple[str, frozenset[Permission]]:
+        if self.bearers is not None:
+            return await self.bearers.admit(request, whole_token(request, ACCESS_COOKIE))
         found = self.users.of_token(shown_token(request, ACCESS_COOKIE))
         if found is None:
             raise UnauthorizedError(
@@ -213,6 +220,19 @@ def shown_token(request: Request, cookie: str) -> str:
         return ""
     shown = request.headers["authorization"].partition(" ")[2].strip()
     return shown if len(shown) >= TOKEN_LENGTH else shown + request.cookies.get(cookie, "")
+
+
+def whole_token(request: Request, cookie: str) -> str:
+    """Return the same of a token of an identity provider, which may have any length."""
+    if _scheme(request) != "bearer":
+        return ""
+    shown, rest = request.headers["authorization"].partition(" ")[2].strip(), request.cookies.get(cookie, "")
+    return shown if shown.endswith(rest) else shown + rest
+
+
+def cookie_settings(request: Request) -> dict[str, Any]:
+    """Return how cookies with parts of tokens are set: no script reads them, and no other site has them sent."""
+    return {"httponly": True, "secure": request.url.scheme == "https", "samesite": "strict", "path": "/"}
 
 
 async def _read_body(request: Request) -> bytes:
@@ -281,7 +301,8 @@ async def _on_spdist_error(request: Request, error: Exception) -> Response:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     headers = {}
     if isinstance(error, UnauthorizedError):
-        headers["WWW-Authenticate"] = 'Basic realm="spdist", charset="UTF-8"'
+        basic, bearer = 'Basic realm="spdist", charset="UTF-8"', 'Bearer realm="spdist", error="invalid_token"'
+        headers["WWW-Authenticate"] = bearer if _scheme(request) == "bearer" else basic
     if isinstance(error, NotLeaderError):
         if error.leader is None:
             status = 503

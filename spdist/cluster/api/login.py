@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, Gate, form_body, shown_token
+from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, Gate, cookie_settings, form_body, shown_token
 from spdist.cluster.api.models import AuthType, Done, LoggedIn, LoginForm, answers, takes
 from spdist.cluster.sessions import TOKEN_LENGTH, Tokens
 from spdist.errors import UnauthorizedError
@@ -26,7 +26,11 @@ _ENDED = "this refresh token was used, has ended, or another node gave it"
 
 
 def login_routes(gate: Gate) -> APIRouter:
-    """Return the routes by which users of `gate` log in and out."""
+    """Return the routes by which users of `gate` log in and out; see `spdist.cluster.api.login_external`, too."""
+    if gate.bearers is not None:
+        from spdist.cluster.api.login_external import external_login_routes
+
+        return external_login_routes(gate)
     router = APIRouter(tags=["sessions"])
 
     @router.get("/login/auth-type", **answers(AuthType))
@@ -57,7 +61,7 @@ def login_routes(gate: Gate) -> APIRouter:
         gate.users.sessions.end(shown_token(request, ACCESS_COOKIE))
         answer = JSONResponse({"type": "success", "message": "logged out"})
         for name in (ACCESS_COOKIE, REFRESH_COOKIE):
-            answer.delete_cookie(name, **_cookie(request))
+            answer.delete_cookie(name, **cookie_settings(request))
         return answer
 
     return router
@@ -72,11 +76,9 @@ def _logged_in(request: Request, gate: Gate, tokens: Tokens) -> Response:
         "validityPeriod": sessions.valid_s,
     }
     answer = JSONResponse(body, headers={"Cache-Control": "no-store"})
-    answer.set_cookie(ACCESS_COOKIE, tokens.access[_HALF:], max_age=sessions.valid_s, **_cookie(request))
+    answer.set_cookie(ACCESS_COOKIE, tokens.access[_HALF:], max_age=sessions.valid_s, **cookie_settings(request))
     if tokens.refresh:
-        answer.set_cookie(REFRESH_COOKIE, tokens.refresh[_HALF:], max_age=sessions.refresh_s, **_cookie(request))
+        answer.set_cookie(
+            REFRESH_COOKIE, tokens.refresh[_HALF:], max_age=sessions.refresh_s, **cookie_settings(request)
+        )
     return answer
-
-
-def _cookie(request: Request) -> Json:
-    return {"httponly": True, "secure": request.url.scheme == "https", "samesite": "strict", "path": "/"}

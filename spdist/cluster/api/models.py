@@ -27,6 +27,7 @@ __all__ = [
     "Edge",
     "ErrorBody",
     "Events",
+    "ExternalLoginForm",
     "Fed",
     "GroupRecord",
     "GroupTopics",
@@ -42,6 +43,7 @@ __all__ = [
     "NodesAndApps",
     "OnDemandQuery",
     "Records",
+    "Redirection",
     "Responses",
     "Revision",
     "StatisticsSetting",
@@ -148,6 +150,17 @@ class LoginForm(BaseModel):
     remember_me: bool = False
 
 
+class ExternalLoginForm(BaseModel):
+    """The same where an identity provider knows the users; without ``grantType`` the node's settings say which."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    username: Annotated[str, Field(max_length=500)] = ""
+    password: Annotated[str, Field(max_length=5000, repr=False)] = ""
+    grant_type: Literal["authorization_code", "password", "refresh_token"] | None = None
+    remember_me: bool = False
+
+
 # --------------------------------------------------------------------------------------------------------------- errors
 class ErrorBody(_Described):
     """An error: WSO2's ``type`` and ``message``, with ``code`` where it has one; ``error`` is spdist's stable code."""
@@ -178,9 +191,21 @@ class Unhealthy(_Described):
 
 
 class AuthType(_Described):
-    """How users log in."""
+    """How users log in: with a form of this node, or (``sso``) at an identity provider, which is named then."""
 
-    auth_type: Literal["local"]
+    auth_type: Literal["local", "sso"]
+    issuer: str = ""
+    scope: str = ""
+    public_client_id: str = ""
+
+
+class Redirection(_Described):
+    """Where a browser logs in, at ``redirectUrl``, and where it is led back to."""
+
+    redirect_url: str
+    callback_url: str
+    client_id: str
+    scope: str
 
 
 class LoggedIn(_Described):
