@@ -8,11 +8,11 @@ event's row. Each cut is tried by replaying what it leaves, so none of them need
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spdist.engine.aims import Aim, came_instead, find_aim
-from spdist.engine.evidence import Came, Cause, Evidence, Interval
+from spdist.engine.evidence import Came, Cause, Evidence, Interval, StateBefore
 from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
@@ -134,9 +134,9 @@ class _Search:
         self.replays += 1
         if self.progress is not None:
             self.progress(f"replay {self.replays}: {len(self.suspects):,} events may be causes")
-        return self._replayed(self.log.app(), trial)
+        return self._replayed(self.log, self.log.app(), trial)
 
-    def _replayed(self, app: LocalApp, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
+    def _replayed(self, log: InputLog, app: LocalApp, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
         """Tell whether the event is there, and return what came at its time or with its values."""
         came: list[Arrival] = []
         left = self.aim.copies
@@ -151,7 +151,7 @@ class _Search:
         steps: list[Step] = [*trial, *self.writes]
         if self.writes:
             steps.sort(key=lambda step: step.chunk)
-        self.log.replay(app, steps, self.aim.clock, lambda: left <= 0)
+        log.replay(app, steps, self.aim.clock, lambda: left <= 0)
         return left <= 0, came
 
     # --- the search
@@ -229,7 +229,7 @@ class _Search:
                 watch(node)
             elif node.startswith(QUERY):
                 watch_query(node.removeprefix(QUERY))
-        _, came = self._replayed(app, self.suspects)
+        _, came = self._replayed(self.log, app, self.suspects)
         return Evidence(
             app=checked.name,
             event=aim.event,
@@ -241,12 +241,23 @@ class _Search:
             replays=self.replays,
             minimal=self.minimal,
             schemas=checked.streams,
+            states=tuple(self._states(came)),
         )
 
     def _cause(self, one: Given, names: Sequence[str], came: Sequence[Arrival]) -> Cause:
         instead = self.instead.get((one.stream, one.position))
         without = "" if instead is None else came_instead(self.aim.event, names, instead, came)
-        return Cause(one.stream, one.timestamp, one.row, one.position, without)
+        return Cause(one.stream, one.timestamp, one.row, one.position, without, self.log.place(one))
+
+    def _states(self, came: Sequence[Arrival]) -> Iterator[StateBefore]:
+        """Say whether the event is there without the state in which the log began."""
+        if self.log.base is None:
+            return
+        empty = replace(self.log, base=None)
+        there, instead = self._replayed(empty, empty.app(), self.suspects)
+        names = self.log.checked.streams[self.aim.event.stream].names
+        without = "" if there else came_instead(self.aim.event, names, instead, came)
+        yield StateBefore(self.log.checked.name, self.log.start, not there, without)
 
     def _intervals(self, fired: Mapping[str, int]) -> Iterator[Interval]:
         for wait in waits(self.log.checked, self.upstream):

@@ -1,0 +1,104 @@
+"""Groups of an app whose shards are run by hand on stored states and the embedded log: as Spark does, without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from spdist.cluster.topics import fed_topic
+from spdist.engine.hosted import build_island
+from spdist.engine.layout import Layout, assignment_hash, current_layout, keep_assignment, open_layout
+from spdist.engine.shard import Shard, SnapshotPolicy
+from spdist.engine.shards import Router, ShardSettings
+from spdist.engine.state import state_directory
+from spdist.language.parser import parse
+from spdist.language.types import Schema
+from spdist.planning.groups import plan
+from spdist.planning.topology import Assignment, Topology
+from spdist.runtime.commanded import commanded
+from spdist.transports.base import Record
+from spdist.transports.feed import Feed, read_events
+from spdist.transports.log import LogTransport
+
+__all__ = ["HandRun"]
+
+Arrival = tuple[int, tuple[Any, ...]]
+
+
+class HandRun:
+    """The groups of an app.
+
+    Parameters
+    ----------
+    directory : Path
+        States are in ``state`` there, topics in ``topics``.
+    text : str
+        The app.
+    shards : int
+        Of each instance that can be split.
+    segments : int
+        After so many there is a snapshot.
+    """
+
+    def __init__(self, directory: Path, text: str, shards: int = 1, segments: int = 1000) -> None:
+        self.location = directory / "state"
+        self.topology: Topology = plan(parse(text), shards=shards)
+        self.topics = LogTransport(directory / "topics")
+        for topic in self.topology.topics:
+            self.topics.ensure(topic.name, topic.partitions)
+        self._feeds: dict[str, Feed] = {}
+        self.groups = [_Group(self, commanded(one), segments) for one in self.topology.assignments()]
+
+    def feed(self, stream: str, schema: Schema) -> Feed:
+        """Return the feed into a stream from outside, always the same one."""
+        if stream not in self._feeds:
+            topic = fed_topic(self.topology, stream)
+            self._feeds[stream] = Feed(self.topics, topic.name, schema, f"feed of {stream}", topic.key)
+        return self._feeds[stream]
+
+    def run(self, tick: int = 0) -> None:
+        """Run a batch of each group, in their order."""
+        for group in self.groups:
+            group.run(tick)
+
+    def read(self, stream: str, schema: Schema) -> list[Arrival]:
+        """Return the events of a published stream."""
+        return read_events(self.topics, f"{self.topology.app}.{stream}", schema)
+
+
+class _Group:
+    def __init__(self, of: HandRun, assignment: Assignment, segments: int) -> None:
+        self.assignment = assignment
+        self._topics = of.topics
+        for one in assignment.inputs:
+            of.topics.ensure(one.topic, 1 + max(one.partitions))
+        for topic in (put.topic for one in assignment.outputs for put in one.publishing):
+            of.topics.ensure(topic, max(1, of.topics.partitions(topic)))
+        layout: Layout = current_layout(state_directory(of.location, assignment.name), assignment.shards)
+        openings = open_layout(layout, "by hand", {}, assignment_hash(keep_assignment(layout, assignment)))
+        settings = [
+            ShardSettings(assignment, n, layout.count, opening, str(of.location / assignment.name / place))
+            for n, (opening, place) in enumerate(zip(openings, layout.places, strict=True))
+        ]
+        self._router = Router(settings)
+        self._shards = [
+            Shard(store, opening, lambda one=one: build_island(one.published(), 0), SnapshotPolicy(segments))  # type: ignore[misc]
+            for store, opening, one in zip(layout.stores, openings, settings, strict=True)
+        ]
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._batch = 0
+
+    def run(self, tick: int) -> None:
+        came: list[Record] = []
+        for topic, partition in sorted(self.assignment.places):
+            known = self._offsets.setdefault(topic, {})
+            new = self._topics.read(topic, partition, known.get(partition, 0))
+            known[partition] = known.get(partition, 0) + len(new)
+            came += new
+        shares: list[list[Record]] = [[] for _ in self._shards]
+        for number, record in self._router.route(came):
+            shares[number].append(record)
+        for shard, share in zip(self._shards, shares, strict=True):
+            outputs = shard.process(self._batch, share, tick, self._offsets)
+            self._topics.append([one for one in outputs if isinstance(one, Record)])
+        self._batch += 1
