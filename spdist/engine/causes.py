@@ -21,7 +21,7 @@ from spdist.planning.graph import QUERY, app_graph
 from spdist.planning.waits import waits
 from spdist.progress import ProgressLine
 
-__all__ = ["BUDGET", "explain", "minimal_causes"]
+__all__ = ["BUDGET", "Budget", "BudgetSpent", "explain", "minimal_causes"]
 
 #: How many events the replays may deliver after the first one: about a minute's work.
 BUDGET = 2_000_000
@@ -38,7 +38,7 @@ def minimal_causes(
     *,
     expected: Arrival | None = None,
     attributes: Sequence[str] | None = None,
-    budget: int = BUDGET,
+    budget: int | Budget = BUDGET,
     progress: Callable[[str], None] | None = None,
 ) -> Evidence:
     """Return the events that caused one event.
@@ -60,9 +60,9 @@ def minimal_causes(
         The event as it came out then.
     attributes : sequence of str, optional
         Those whose values have to be the same; by default all. Leave out what is never the same, such as a UUID.
-    budget : int
-        How many events the replays may deliver after the first one. Where it does not suffice, the evidence holds what
-        was sufficient so far.
+    budget : int or Budget
+        How many events the replays may deliver after the first one; several searches may share one. Where it does not
+        suffice, the evidence holds what was sufficient so far.
     progress : callable, optional
         Is told in words how far it is, before each replay.
 
@@ -75,11 +75,12 @@ def minimal_causes(
     StateError
         Another event came out than expected: the app depends on something that was not recorded.
     """
-    search = _Search(log, find_aim(log, stream, which, expected, attributes), budget, progress)
+    shared = budget if isinstance(budget, Budget) else Budget(budget)
+    search = _Search(log, find_aim(log, stream, which, expected, attributes), shared, progress)
     try:
         search.narrow()
         search.drop()
-    except _BudgetSpent:
+    except BudgetSpent:
         search.minimal = False
     return search.evidence()
 
@@ -90,8 +91,21 @@ def explain(log: InputLog, stream: str, which: int | Sequence[Any], **options: A
         return minimal_causes(log, stream, which, **options, progress=line.show)
 
 
-class _BudgetSpent(Exception):
+class BudgetSpent(Exception):
     """Ends a search."""
+
+
+@dataclass
+class Budget:
+    """How many events replays may still deliver."""
+
+    left: int
+
+    def spend(self, events: int) -> None:
+        """Count a replay of some events; raises BudgetSpent where they are too many."""
+        self.left -= events + _EACH
+        if self.left < 0:
+            raise BudgetSpent
 
 
 @dataclass
@@ -105,7 +119,7 @@ class _Search:
 
     log: InputLog
     aim: Aim
-    budget: int
+    budget: Budget
     progress: Callable[[str], None] | None
     minimal: bool = True
     replays: int = 1
@@ -128,9 +142,7 @@ class _Search:
         return there
 
     def _tried(self, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
-        self.budget -= len(trial) + _EACH
-        if self.budget < 0:
-            raise _BudgetSpent
+        self.budget.spend(len(trial))
         self.replays += 1
         if self.progress is not None:
             self.progress(f"replay {self.replays}: {len(self.suspects):,} events may be causes")

@@ -183,6 +183,12 @@ class InputLog:
         else:
             app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
 
+    def given(self, until: int | None = None) -> Iterator[Given]:
+        """Yield the events in it, up to a time of the app in ms."""
+        for step in self.steps:
+            if isinstance(step, Given) and (until is None or step.clock <= until):
+                yield step
+
     def place(self, one: Given) -> EventPlace | None:
         """Return where one of its events stands in a topic; None where it came from none, or nobody knows."""
         return None

@@ -22,6 +22,8 @@ __all__ = ["KeptInputs", "KeptShard", "kept_inputs", "read_files", "stored"]
 
 #: Files of a state that hold inputs, and of states that it has gone back to; nothing else is read or written.
 _FILE = re.compile(r"(base-\d{12}-[0-9a-f]{32}/)*(segment|snapshot)-\d{12}")
+#: Bytes of a file that is read for others.
+_LARGEST = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class KeptShard:
     def __post_init__(self) -> None:
         for name in self.files:
             if not _FILE.fullmatch(name):
-                raise StateError(f"{name[:80]!r} is no file of a state that holds inputs")
+                raise NotFoundError(f"{name[:80]!r} is no file of a state that holds inputs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class KeptInputs:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> KeptInputs:
-        """Rebuild it from `to_dict`; StateError where a name is that of no such file."""
+        """Rebuild it from `to_dict`; NotFoundError where a name is that of no such file."""
         shards = tuple(KeptShard(tuple(map(str, files))) for files in data["shards"])
         return cls(str(data["layout"]), Assignment.from_dict(data["assignment"]), shards)
 
@@ -127,9 +129,9 @@ def read_files(location: Place, instance: str, layout: str, shard: int, names: S
     Raises
     ------
     NotFoundError
-        One is gone: the state has gone on, begin again with `kept_inputs`.
+        A name is that of no such file, or one is gone: the state has gone on, begin again with `kept_inputs`.
     StateError
-        A name is that of no such file, or it cannot be read.
+        One is larger than 64 MiB, or cannot be read.
     """
     now: Layout = current_layout(state_directory(location, instance))
     KeptShard(tuple(names))
@@ -140,7 +142,7 @@ def read_files(location: Place, instance: str, layout: str, shard: int, names: S
     left = most
     for name in names:
         try:
-            content = (directory / name).read_bytes()
+            content = _content(directory / name)
         except FileNotFoundError:
             raise NotFoundError(f"the state of {instance} has gone on: {name} is gone", hint="ask again") from None
         except OSError as error:
@@ -150,6 +152,17 @@ def read_files(location: Place, instance: str, layout: str, shard: int, names: S
             break
         found.append(content)
     return found
+
+
+def _content(path: Place) -> bytes:
+    size = path.stat().st_size if isinstance(path, Path) else 0  # a bucket tells it only with the object
+    content = path.read_bytes() if size <= _LARGEST else b""
+    if max(size, len(content)) > _LARGEST:
+        raise StateError(
+            f"{path.name} has {max(size, len(content)):,} bytes, more than {_LARGEST:,}",
+            hint="a state of that size is not sent over the network",
+        )
+    return content
 
 
 def stored(directory: Path, files: dict[str, bytes]) -> tuple[bytes, list[Segment]]:

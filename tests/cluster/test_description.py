@@ -46,6 +46,8 @@ NEVER_DONE = {
     "POST /stores/query",
     "POST /siddhi-apps/{name}/backup",
     "POST /siddhi-apps/{name}/restore",
+    "GET /siddhi-apps/{name}/evidence",
+    "GET /siddhi-apps/{name}/evidence/{shard}",
     "POST /resourceManager/heartbeat",
     "PUT /resourceClusterWorkers/{id}/cordon",
     "DELETE /resourceClusterWorkers/{id}/cordon",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from spdist.cluster.topics import fed_topic
-from spdist.engine.hosted import build_island
+from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.layout import Layout, assignment_hash, current_layout, keep_assignment, open_layout
 from spdist.engine.shard import Shard, SnapshotPolicy
+from spdist.engine.shard_log import ShardLog, shard_log
 from spdist.engine.shards import Router, ShardSettings
 from spdist.engine.state import state_directory
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
-from spdist.planning.topology import Assignment, Topology
+from spdist.planning.topology import Assignment, Topology, shard_names
 from spdist.runtime.commanded import commanded
+from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files, stored
 from spdist.transports.base import Record
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
@@ -31,23 +35,35 @@ class HandRun:
     Parameters
     ----------
     directory : Path
-        States are in ``state`` there, topics in ``topics``.
+        Topics are in ``topics`` there, states in ``state``.
     text : str
         The app.
     shards : int
         Of each instance that can be split.
-    segments : int
-        After so many there is a snapshot.
+    segments : int or mapping of str to int
+        After so many there is a snapshot; some groups may have numbers of their own.
+    location : Path, optional
+        Where states are instead.
     """
 
-    def __init__(self, directory: Path, text: str, shards: int = 1, segments: int = 1000) -> None:
-        self.location = directory / "state"
+    def __init__(
+        self,
+        directory: Path,
+        text: str,
+        shards: int = 1,
+        segments: int | Mapping[str, int] = 1000,
+        location: Path | None = None,
+    ) -> None:
+        self.location = location or directory / "state"
         self.topology: Topology = plan(parse(text), shards=shards)
         self.topics = LogTransport(directory / "topics")
         for topic in self.topology.topics:
             self.topics.ensure(topic.name, topic.partitions)
         self._feeds: dict[str, Feed] = {}
-        self.groups = [_Group(self, commanded(one), segments) for one in self.topology.assignments()]
+        self.groups = [
+            _Group(self, commanded(one), segments if isinstance(segments, int) else segments.get(one.group, 1000))
+            for one in self.topology.assignments()
+        ]
 
     def feed(self, stream: str, schema: Schema) -> Feed:
         """Return the feed into a stream from outside, always the same one."""
@@ -55,6 +71,17 @@ class HandRun:
             topic = fed_topic(self.topology, stream)
             self._feeds[stream] = Feed(self.topics, topic.name, schema, f"feed of {stream}", topic.key)
         return self._feeds[stream]
+
+    def log(self, producer: str, directory: Path) -> ShardLog:
+        """Return what is kept of a shard, fetched as clients do: in pages of a few bytes, each through JSON values."""
+        group = next(one for one in self.groups if producer in one.producers)
+        name, shard = group.assignment.name, group.producers.index(producer)
+        kept = KeptInputs.from_dict(json.loads(json.dumps(kept_inputs(self.location, name).to_dict())))
+        files: dict[str, bytes] = {}
+        while left := kept.shards[shard].files[len(files) :]:
+            contents = read_files(self.location, name, kept.layout, shard, left, 2000)
+            files |= dict(zip(left, contents, strict=False))
+        return shard_log(kept.assignment, checked_app(kept.assignment), *stored(directory, files), 0)
 
     def run(self, tick: int = 0) -> None:
         """Run a batch of each group, in their order."""
@@ -85,6 +112,8 @@ class _Group:
             Shard(store, opening, lambda one=one: build_island(one.published(), 0), SnapshotPolicy(segments))  # type: ignore[misc]
             for store, opening, one in zip(layout.stores, openings, settings, strict=True)
         ]
+        self.producers = shard_names(assignment.name, layout.count)
+        self.written = {query.target for query in checked_app(assignment).queries}
         self._offsets: dict[str, dict[int, int]] = {}
         self._batch = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ import pytest
 import spdist
 from spdist.engine.causes import minimal_causes
 from spdist.engine.evidence import Evidence
-from spdist.engine.hosted import checked_app
-from spdist.engine.shard_log import ShardLog, shard_log
-from spdist.errors import NotFoundError, StateError
+from spdist.errors import NotFoundError
 from spdist.language.types import Schema
-from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files, stored
+from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files
+from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
+from spdist.transports.feed import Feed
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])
@@ -25,19 +24,6 @@ define stream Readings (room string, degrees double);
 @sink(type='embedded', topic='Rooms.Means') define stream Means (room string, degrees double);
 from Readings#window.length(3) select room, avg(degrees) as degrees insert into Means;
 """
-
-
-def log_of(run: HandRun, instance: str, directory: Path, shard: int = 0) -> ShardLog:
-    """Fetch what is kept as a client does: in pages of a few bytes, each through JSON values."""
-    kept = KeptInputs.from_dict(kept_inputs(run.location, instance).to_dict())
-    files: dict[str, bytes] = {}
-    left: Sequence[str] = kept.shards[shard].files
-    while left:
-        contents = read_files(run.location, instance, kept.layout, shard, left, 2000)
-        files |= dict(zip(left, contents, strict=False))
-        left = left[len(contents) :]
-    assignment = kept.assignment
-    return shard_log(assignment, checked_app(assignment), *stored(directory, files), 0)
 
 
 def found(evidence: Evidence) -> list[tuple[Any, ...]]:
@@ -60,7 +46,7 @@ def test_inputs_since_the_older_snapshot_give_what_came_out(rooms: HandRun, tmp_
     kept = kept_inputs(rooms.location, "Rooms-default-1").shards[0].files
     assert kept[0].startswith("snapshot-")
     assert 4 < len(kept) < 12, "neither all that ever came, nor only what followed the newer snapshot"
-    log = log_of(rooms, "Rooms-default-1", tmp_path / "fetched")
+    log = rooms.log("Rooms-default-1", tmp_path / "fetched")
     means = spdist.run(APP, {"Readings": READINGS})["Means"]
     assert rooms.read("Means", SCHEMA) == means
     again = log.events("Means")
@@ -69,7 +55,7 @@ def test_inputs_since_the_older_snapshot_give_what_came_out(rooms: HandRun, tmp_
 
 
 def test_causes_have_their_places_and_say_when_the_state_was_needed(rooms: HandRun, tmp_path: Path) -> None:
-    log = log_of(rooms, "Rooms-default-1", tmp_path / "fetched")
+    log = rooms.log("Rooms-default-1", tmp_path / "fetched")
     last = minimal_causes(log, "Means", -1)
     assert found(last) == [("attic", 18.0), ("attic", 19.0), ("attic", 20.0)]
     assert [(c.place.topic, c.place.offset, c.place.number) for c in last.causes if c.place] == [
@@ -101,7 +87,7 @@ def test_what_waited_for_its_turn_in_the_snapshot_comes_again(tmp_path: Path) ->
     run.feed("B", one).advance(1000)
     run.run()
     assert run.read("Out", one) == [(350, (1,)), (350, (2,)), (350, (3,))]
-    log = log_of(run, "Two-default-1", tmp_path / "fetched")
+    log = run.log("Two-default-1", tmp_path / "fetched")
     evidence = minimal_causes(log, "Out", (2,))
     assert [(c.stream, c.row, c.place is None) for c in evidence.causes] == [("A", (2,), True), ("B", (9,), False)]
 
@@ -117,15 +103,12 @@ def test_a_live_group_is_replayed_by_its_own_clock(tmp_path: Path) -> None:
             run.feed("A", one).send([(tick - 3, (tick,))])
         run.run(tick)
     assert [row for _, row in run.read("Out", one)] == [(1500,), (4000,)]
-    evidence = minimal_causes(log_of(run, "Live-default-1", tmp_path / "fetched"), "Out", -1)
+    evidence = minimal_causes(run.log("Live-default-1", tmp_path / "fetched"), "Out", -1)
     assert found(evidence) == [(4000,)]
     assert evidence.intervals[0].kind == "absence"
 
 
 def test_questions_that_changed_a_table_are_asked_again(tmp_path: Path) -> None:
-    from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
-    from spdist.transports.feed import Feed
-
     text = """@app:name('Kept') @app:playback define stream S (v int); define table T (v int);
     @sink(type='embedded', topic='Kept.Out') define stream Out (v int);
     from S join T on S.v == T.v select T.v as v insert into Out;"""
@@ -140,7 +123,7 @@ def test_questions_that_changed_a_table_are_asked_again(tmp_path: Path) -> None:
     run.feed("S", one).send([(2, (7,))])
     run.run()
     assert run.read("Out", one) == [(2, (7,))]
-    assert found(minimal_causes(log_of(run, "Kept-default-1", tmp_path / "fetched"), "Out", -1)) == [(7,)]
+    assert found(minimal_causes(run.log("Kept-default-1", tmp_path / "fetched"), "Out", -1)) == [(7,)]
 
 
 def test_each_shard_tells_of_its_own_keys(tmp_path: Path) -> None:
@@ -155,7 +138,7 @@ def test_each_shard_tells_of_its_own_keys(tmp_path: Path) -> None:
         run.run()
     came = run.read("Out", pair)
     assert sorted(came) == sorted(spdist.run(text, {"S": events})["Out"])
-    logs = [log_of(run, "Cut-default-1", tmp_path / f"fetched {n}", n) for n in range(3)]
+    logs = [run.log(f"Cut-default-1/{n}", tmp_path / f"fetched {n}") for n in (1, 2, 3)]
     assert sum(len(log.events("Out")) > 0 for log in logs) > 1
     for log in logs:
         for ts, row in log.events("Out")[-1:]:
@@ -168,9 +151,9 @@ def test_each_shard_tells_of_its_own_keys(tmp_path: Path) -> None:
 def test_files_are_read_below_the_state_and_nowhere_else(rooms: HandRun) -> None:
     kept = kept_inputs(rooms.location, "Rooms-default-1")
     for name in ("../../secret", "assignment", "/etc/passwd", "segment-000000000001/../../assignment", "identity"):
-        with pytest.raises(StateError, match="no file of a state"):
+        with pytest.raises(NotFoundError, match="no file of a state"):
             read_files(rooms.location, "Rooms-default-1", kept.layout, 0, [name], 10)
-        with pytest.raises(StateError, match="no file of a state"):
+        with pytest.raises(NotFoundError, match="no file of a state"):
             KeptInputs.from_dict(kept.to_dict() | {"shards": [[name]]})
     with pytest.raises(NotFoundError, match="is gone"):
         read_files(rooms.location, "Rooms-default-1", kept.layout, 0, ["segment-000000000002"], 10)
