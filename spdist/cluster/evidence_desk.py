@@ -35,7 +35,7 @@ class EvidenceDesk:
     def __init__(self, keeper: Callable[[], Keeper], config: Config) -> None:
         self._keeper = keeper
         self._config = config
-        self._slots = Slots(2, "requests for the inputs of groups")
+        self._slots = Slots(8, "requests for the inputs of groups")
 
     def inputs(self, name: str) -> Json:
         """Return which inputs of a group instance are kept: files by shard, and what has processed them.

@@ -21,6 +21,7 @@ from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.language.scope import undefined
+from spdist.planning.graph import app_graph
 from spdist.planning.topology import shard_names
 from spdist.progress import ProgressLine
 from spdist.runtime.kept_inputs import KeptInputs, stored
@@ -55,7 +56,7 @@ def explain(
         checked = _checked(text, scripts)
         if stream not in checked.streams:
             raise undefined("stream", stream, None, checked.streams)
-        logs = _ClusterLogs(client, app, scripts)
+        logs = _ClusterLogs(client, app, text, scripts)
         most = Budget(BUDGET if budget is None else budget)
         return trace(checked, logs, stream, which, attributes=attributes, budget=most, progress=line.show)
 
@@ -67,21 +68,31 @@ def _checked(text: str, scripts: bool | None) -> CheckedApp:
 class _ClusterLogs:
     """The logs of an app's groups, from the workers that have them; see `spdist.engine.tracing.Logs`."""
 
-    def __init__(self, client: ClusterClient, app: str, scripts: bool | None) -> None:
+    def __init__(self, client: ClusterClient, app: str, text: str, scripts: bool | None) -> None:
         self._client = client
         self._scripts = scripts
-        view = client.do(requests.topology(app))
+        self._texts: dict[str, str]
+        #: By instance name and address of its worker, nothing while it has none; for a server there is no such table.
+        self._places: dict[str, tuple[str, str] | None] | None
+        try:
+            view = client.do(requests.topology(app))
+        except NotFoundError:  # it is there: this is a server, on which an app is one group
+            self._texts, self._places = {app: text}, None
+            return
+        nodes = client.nodes()
         instances = [one for group in view["groups"] for one in group["instances"]]
-        self._texts: dict[str, str] = {one["name"]: one["text"] for one in instances}
-        self._workers: dict[str, str] = {one["name"]: one["worker"] or "" for one in instances}
-        self._nodes = client.nodes()
+        self._texts = {one["name"]: one["text"] for one in instances}
+        self._places = {
+            one["name"]: requests.asked_of(client.managers[0], nodes, one["worker"])[0] if one["worker"] else None
+            for one in instances
+        }
 
     def writers(self, stream: str) -> Sequence[str]:
         """Return under which names a stream is put out."""
         found = [
             name
             for instance, text in self._texts.items()
-            if any(query.target == stream for query in _checked(text, self._scripts).queries)
+            if stream in {link.target for link in app_graph(_checked(text, self._scripts)).links}
             for name in shard_names(instance, len(self._kept(instance)[0].shards))
         ]
         if not found:
@@ -143,14 +154,15 @@ class _ClusterLogs:
 
     def _ask(self, instance: str, request: Request[T]) -> T:
         """Ask the worker that has an instance."""
-        worker = self._workers[instance]
-        if not worker:
+        if self._places is None:
+            return self._client.do(request)
+        place = self._places[instance]
+        if place is None:
             raise NotFoundError(f"{instance} has no worker now, so nobody tells what it was given", hint="try again")
-        (place,) = requests.asked_of(self._client.managers[0], self._nodes, worker)
         answer = self._client.ask_node(place, request)
         if answer.value is None:
             raise ClusterUnreachableError(
-                f"worker {worker} does not answer: {answer.problem}",
+                f"worker {place[0]} does not answer: {answer.problem}",
                 hint="what a group was given is fetched from its worker, which must be reached from here",
             )
         return answer.value

@@ -202,7 +202,7 @@ class _Trace:
             causes=tuple(cause for cause, _ in sorted(self.roots, key=lambda one: one[1].clock)),
             intervals=tuple(_once(one for found in reversed(self.found) for one in found.intervals)),
             through=tuple(_once([*self.between, *through])),
-            sent=len(self._sent(evidence.clock)),
+            sent=len(self._sent(evidence.clock) | {_event_key(given, cause.place) for cause, given in self.roots}),
             replays=sum(one.replays for one in self.found),
             minimal=all(one.minimal for one in self.found),
             schemas=dict(checked.streams),
@@ -256,12 +256,16 @@ class _Trace:
     def _sent(self, until: int) -> set[tuple[str, EventPlace | int]]:
         """Return which events from outside had come in, of the logs that were looked at."""
         return {
-            (given.stream, place or given.position)
+            _event_key(given, place)
             for log in self.known.values()
             for given in log.given(until)
             for place in [log.place(given)]
             if place is None or not self.logs.knows(place.producer)
         }
+
+
+def _event_key(given: Given, place: EventPlace | None) -> tuple[str, EventPlace | int]:
+    return given.stream, place or given.position
 
 
 def _when(one: tuple[int, int, str, Arrival]) -> tuple[int, int]:

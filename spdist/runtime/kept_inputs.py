@@ -97,7 +97,10 @@ def kept_inputs(location: Place, instance: str) -> KeptInputs:
     layout = current_layout(state_directory(location, instance))
     assignment = kept_assignment(layout.directory)
     if assignment is None or layout.stores[0].last() is None:
-        raise NotFoundError(f"{instance} has no state yet", hint="wait until it has run a batch")
+        raise NotFoundError(
+            f"{instance} has no state yet",
+            hint="wait until it has run a batch; a group that runs as Spark Columns keeps none",
+        )
     return KeptInputs(layout.name, assignment, tuple(KeptShard(tuple(_files(store))) for store in layout.stores))
 
 

@@ -8,14 +8,18 @@ from pathlib import Path
 import httpx
 import pytest
 
+import spdist
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.handle import Deployment
+from spdist.cluster.host_node import HostNode
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
 from spdist.errors import NotFoundError, UndefinedNameError
 from spdist.language.types import Schema
+from spdist.planning.whole import whole, whole_topology
 from tests.cluster.shells import CONF, PASSWORD, FakeSpark, manager_config, settings, with_users
+from tests.cluster.test_server_node import running
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])
@@ -23,9 +27,14 @@ APP = """
 @app:name('Rooms') @app:playback
 define stream Readings (room string, degrees double);
 @sink(type='embedded', topic='Rooms.Alerts') define stream Alerts (room string, degrees double);
-@dist(execGroup='mean') from Readings#window.length(2) select room, avg(degrees) as degrees insert into Means;
+@dist(execGroup='mean') partition with (room of Readings) begin
+    from Readings#window.length(2) select room, avg(degrees) as degrees insert into Means; end;
 @dist(execGroup='hot') from Means[degrees > 30.0] select room, degrees insert into Alerts;
 """
+
+
+def state_of(node: HostNode) -> Path:
+    return Path(node.config.state_persistence.location)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +52,7 @@ def rooms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment
         worker.start()
         with ClusterClient([manager.url], "admin", PASSWORD) as client:
             app = client.deploy(APP).wait(timeout_s=60)
-            location = worker.config.state_persistence.location
-            assert isinstance(location, Path)
-            run = HandRun(home, APP, segments=4, location=location)
+            run = HandRun(home, APP, segments=4, location=state_of(worker))
             for n in range(1, 41):
                 run.feed("Readings", SCHEMA).send([(1000 * n, ("attic", float(n)))])
                 run.run()
@@ -63,9 +70,20 @@ def test_an_alert_of_a_deployed_app_is_explained(rooms: tuple[Deployment, Worker
         assert (evidence.event.timestamp, evidence.event.row) == alert == (40_000, ("attic", 39.5))
         assert [cause.row for cause in evidence.causes] == [("attic", 39.0), ("attic", 40.0)]
         assert [cause.place.offset for cause in evidence.causes if cause.place] == [39, 40]
-    assert "Rooms.Readings, partition 0, offset 40" in evidence.to_html()
+    assert "Rooms.Readings.room, partition 0, offset 40" in evidence.to_html()
     assert [came.stream for came in evidence.through if came.stream == "Means"]
     assert app.explain("Means").event.row == ("attic", 39.5)
+
+
+def test_an_app_of_a_server_is_explained_by_its_one_group(tmp_path: Path) -> None:
+    with running(tmp_path) as node, ClusterClient([node.url], "admin", PASSWORD) as client:
+        client.deploy(APP)
+        topology = whole_topology(whole(spdist.check(APP), APP))
+        run = HandRun(tmp_path, APP, location=state_of(node), topology=topology)
+        run.feed("Readings", SCHEMA).send([(1000 * n, ("attic", 20.0 + n)) for n in range(1, 21)])
+        run.run()
+        evidence = client.deployment("Rooms").explain("Alerts")
+    assert [cause.row for cause in evidence.causes] == [("attic", 39.0), ("attic", 40.0)]
 
 
 def test_what_cannot_be_explained_is_told(rooms: tuple[Deployment, Worker, HandRun]) -> None:

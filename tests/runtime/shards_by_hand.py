@@ -16,6 +16,7 @@ from spdist.engine.shards import Router, ShardSettings
 from spdist.engine.state import state_directory
 from spdist.language.parser import parse
 from spdist.language.types import Schema
+from spdist.planning.graph import app_graph
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment, Topology, shard_names
 from spdist.runtime.commanded import commanded
@@ -44,6 +45,8 @@ class HandRun:
         After so many there is a snapshot; some groups may have numbers of their own.
     location : Path, optional
         Where states are instead.
+    topology : Topology, optional
+        Its groups; those of a cluster if left out.
     """
 
     def __init__(
@@ -53,9 +56,10 @@ class HandRun:
         shards: int = 1,
         segments: int | Mapping[str, int] = 1000,
         location: Path | None = None,
+        topology: Topology | None = None,
     ) -> None:
         self.location = location or directory / "state"
-        self.topology: Topology = plan(parse(text), shards=shards)
+        self.topology = topology or plan(parse(text), shards=shards)
         self.topics = LogTransport(directory / "topics")
         for topic in self.topology.topics:
             self.topics.ensure(topic.name, topic.partitions)
@@ -113,7 +117,7 @@ class _Group:
             for store, opening, one in zip(layout.stores, openings, settings, strict=True)
         ]
         self.producers = shard_names(assignment.name, layout.count)
-        self.written = {query.target for query in checked_app(assignment).queries}
+        self.written = {link.target for link in app_graph(checked_app(assignment)).links}
         self._offsets: dict[str, dict[int, int]] = {}
         self._batch = 0
 
