@@ -102,10 +102,6 @@ class _ClusterLogs:
             )
         return found
 
-    def knows(self, producer: str) -> bool:
-        """Tell whether a producer is a group of this app, or one of its shards."""
-        return self._instance(producer) in self._texts
-
     def log(self, producer: str) -> ShardLog:
         """Return the log of an instance or shard.
 
@@ -116,7 +112,9 @@ class _ClusterLogs:
         ClusterUnreachableError
             Its worker does not answer.
         """
-        instance = self._instance(producer)
+        instance = producer if producer in self._texts else producer.rpartition("/")[0]
+        if instance not in self._texts:
+            raise NotFoundError(f"no group {producer} runs now")
         attempts = _ATTEMPTS
         while True:
             attempts -= 1
@@ -129,9 +127,6 @@ class _ClusterLogs:
             except NotFoundError:
                 if not attempts:
                     raise
-
-    def _instance(self, producer: str) -> str:
-        return producer if producer in self._texts else producer.rpartition("/")[0]
 
     def _kept(self, instance: str) -> tuple[KeptInputs, int]:
         body = self._ask(instance, requests.kept_inputs(instance))

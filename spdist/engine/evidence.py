@@ -55,7 +55,8 @@ class EventPlace:
     number: int = -1
 
     def __str__(self) -> str:
-        return f"{self.topic}, partition {self.partition}, offset {self.offset}"
+        number = f", number {self.number:,}" if self.number >= 0 else ""
+        return f"{self.topic}, partition {self.partition}, offset {self.offset}{number}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,13 @@ class ShardLog(InputLog):
         Whether the app follows the clock on the wall.
     places : mapping of (str, int) to EventPlace
         Where each event stands, by its stream and position. What waited for its turn in the snapshot is left out.
+    between : frozenset of str
+        The topics among them that groups put out.
     """
 
     live: bool = False
     places: Mapping[tuple[str, int], EventPlace] = field(default_factory=dict)
+    between: frozenset[str] = frozenset()
 
     def app(self) -> HostedApp:
         """Return a new app as an island hosts it, without sinks and with all tables in memory."""
@@ -75,6 +78,10 @@ class ShardLog(InputLog):
     def place(self, one: Given) -> EventPlace | None:
         """Return where one of its events stands in a topic; None for what waited for its turn in the snapshot."""
         return self.places.get((one.stream, one.position))
+
+    def producer(self, place: EventPlace | None) -> str:
+        """Return the group instance, or shard of one, that has put out what stands there; empty for what came in."""
+        return place.producer if place is not None and place.topic in self.between else ""
 
 
 def shard_log(
@@ -115,6 +122,7 @@ class _Reader:
     def __init__(self, assignment: Assignment, checked: CheckedApp, merge_wait_ms: int) -> None:
         self._checked = checked
         self._live = not assignment.playback
+        self._between = frozenset(one.topic for one in assignment.inputs if one.producers)
         schemas = {**checked.streams, **SCHEMAS}
         self._intake = _PlacingIntake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
         self._base: bytes | None = None
@@ -181,9 +189,8 @@ class _Reader:
     def log(self) -> ShardLog:
         """Return what was read."""
         start = self._end if self._start is None else self._start
-        return ShardLog(
-            self._checked, tuple(self._steps), start, self._end, self._base, live=self._live, places=self._places
-        )
+        given = (self._checked, tuple(self._steps), start, self._end, self._base)
+        return ShardLog(*given, live=self._live, places=self._places, between=self._between)
 
 
 class _PlacingIntake(Intake):

@@ -39,10 +39,6 @@ class Logs(Protocol):
         """Return under which names a stream is put out: those of instances, or of their shards."""
         ...
 
-    def knows(self, producer: str) -> bool:
-        """Tell whether a producer is a group of this app, or one of its shards."""
-        ...
-
     def log(self, producer: str) -> ShardLog:
         """Return the log of an instance or shard; raises SpdistError where there is none."""
         ...
@@ -84,9 +80,9 @@ def trace(
     SpdistError
         There is no log of a group that puts the stream out.
     """
-    search = _Trace(logs, budget, progress)
+    search = _Trace(logs, attributes, budget, progress)
     producer, number, event = search.find(stream, which)
-    return search.whole(search.causes(producer, stream, number, event, attributes), checked)
+    return search.whole(search.causes(producer, stream, number, event), checked)
 
 
 @dataclass
@@ -100,6 +96,7 @@ class _Trace:
     """
 
     logs: Logs
+    attributes: Sequence[str] | None
     budget: Budget
     progress: Callable[[str], None]
     known: dict[str, ShardLog] = field(default_factory=dict)
@@ -144,9 +141,7 @@ class _Trace:
         return self.came[producer, stream]
 
     # --- its causes
-    def causes(
-        self, producer: str, stream: str, number: int, event: Arrival, attributes: Sequence[str] | None = None
-    ) -> Evidence:
+    def causes(self, producer: str, stream: str, number: int, event: Arrival) -> Evidence:
         """Return the evidence of one event of one group, and trace its causes further."""
         log, first = self.log(producer), not self.found
         evidence = minimal_causes(
@@ -154,43 +149,47 @@ class _Trace:
             stream,
             number,
             expected=event,
-            attributes=attributes,
+            attributes=self.attributes if first else None,
             budget=self.budget,
             progress=lambda text: self.progress(f"{producer}: {text}"),
         )
         self.found.append(evidence)
         given = {(one.stream, one.position): one for one in log.given()}
+        copies = _copies(log, evidence.causes)
         for cause in evidence.causes:
+            place = cause.stream, cause.position
             instead = f"{stream}: {cause.without}" if cause.without and not first else cause.without
-            self._further(log, replace(cause, without=instead), given[cause.stream, cause.position])
+            self._further(replace(cause, without=instead), given[place], log.producer(cause.place), copies[place])
         return evidence
 
-    def _further(self, reader: ShardLog, cause: Cause, given: Given) -> None:
-        """Explain a cause by the group that has put it out; one that came from outside is a cause of the whole."""
-        key = repr((cause.stream, cause.place or (cause.position, cause.row)))
+    def _further(self, cause: Cause, given: Given, producer: str, copies: int) -> None:
+        """Explain a cause by the group that has put it out; one that came from outside is a cause of the whole.
+
+        It is the last of so many equal events.
+        """
+        key = repr(_event_key(given, cause.place))
         if key in self.seen:
             return
         self.seen.add(key)
-        place = cause.place
-        if place is None or not self.logs.knows(place.producer):
+        if not producer:
             self.roots.append((cause, given))
             return
-        why = f"of what {place.producer} was given before {{}} nothing is kept"
+        number, why = None, ""
         try:
-            log = self.log(place.producer)
+            log = self.log(producer)
             self.budget.spend(len(log.steps))
-            number = _number(self._put_out(place.producer, cause.stream), cause, _copies(reader, cause))
-            why = why.format(clock_text(log.start))
+            number = _number(self._put_out(producer, cause.stream), cause, copies)
+            why = f"of what {producer} was given before {clock_text(log.start)} nothing is kept"
         except BudgetSpent:
-            number, why = None, "the budget was spent"
+            why = "the budget was spent"
         except SpdistError as error:
-            number, why = None, error.message
+            why = error.message
         if number is None:
             self.roots.append((cause, given))
             self.untraced.append(f"{cause.stream} at {clock_text(cause.timestamp)} is not traced further: {why}")
             return
         self.between.append(Came(cause.stream, cause.timestamp, cause.row))
-        self.causes(place.producer, cause.stream, number, (cause.timestamp, cause.row))
+        self.causes(producer, cause.stream, number, (cause.timestamp, cause.row))
 
     # --- together
     def whole(self, evidence: Evidence, checked: CheckedApp) -> Evidence:
@@ -213,19 +212,23 @@ class _Trace:
 
     def _checked_whole(self, made: Evidence, checked: CheckedApp) -> Evidence:
         """Drop what the whole app can do without: what one group needs another one may make of something else."""
-        log = self._whole_log(checked, made.clock)
-        event = (made.event.timestamp, made.event.row)
-        came = [] if any(one.needed for one in made.states) else log.events(made.event.stream)
-        number = next((n for n, one in enumerate(came) if same_values(event, one, _TOLERANCE)), None)
+        log, event = self._whole_log(checked, made.clock), made.event
+        names = checked.streams[event.stream].names
+        compared = [n for n, name in enumerate(names) if self.attributes is None or name in self.attributes]
+        came = [] if any(one.needed for one in made.states) else log.events(event.stream)
+        number = next((n for n, one in enumerate(came) if _is_same(event, one, compared)), None)
         if number is None:
             told = "it was found group by group: each cause is needed for what its group has put out"
             return replace(made, notes=(*made.notes, told))
-        again = minimal_causes(log, made.event.stream, number, budget=self.budget, progress=self.progress)
-        kept = {(one.stream, one.place or one.position): one.without for one in again.causes}
+        again = minimal_causes(
+            log, event.stream, number, attributes=self.attributes, budget=self.budget, progress=self.progress
+        )
+        without = {(one.stream, one.place or one.position): one.without for one in again.causes}
+        places = [(one.stream, one.place or n) for n, one in enumerate(made.causes)]
         causes = [
-            replace(cause, without=kept[cause.stream, cause.place or number])
-            for number, cause in enumerate(made.causes)
-            if (cause.stream, cause.place or number) in kept
+            replace(cause, without=without[place])
+            for cause, place in zip(made.causes, places, strict=True)
+            if place in without
         ]
         return replace(
             made, causes=tuple(causes), replays=made.replays + again.replays, minimal=made.minimal and again.minimal
@@ -260,7 +263,7 @@ class _Trace:
             for log in self.known.values()
             for given in log.given(until)
             for place in [log.place(given)]
-            if place is None or not self.logs.knows(place.producer)
+            if not log.producer(place)
         }
 
 
@@ -281,17 +284,20 @@ def _came(log: ShardLog, stream: str) -> list[tuple[int, Arrival]]:
     return came
 
 
-def _copies(log: ShardLog, cause: Cause) -> int:
-    """Return how many equal events of the same producer a group had been given, up to a cause and with it."""
-    assert cause.place is not None
-    return sum(
-        (one.stream, one.timestamp) == (cause.stream, cause.timestamp)
-        and one.position <= cause.position
-        and same_values(one.row, cause.row)
-        and (place := log.place(one)) is not None
-        and place.producer == cause.place.producer
-        for one in log.given()
-    )
+def _copies(log: ShardLog, causes: Sequence[Cause]) -> dict[tuple[str, int], int]:
+    """Return, by stream and position of each cause, how many equal events its group had been given by its producer."""
+    at: dict[tuple[str, int], list[Given]] = {}
+    for one in log.given():
+        at.setdefault((one.stream, one.timestamp), []).append(one)
+    return {
+        (cause.stream, cause.position): sum(
+            one.position <= cause.position
+            and same_values(one.row, cause.row)
+            and log.producer(log.place(one)) == log.producer(cause.place)
+            for one in at[cause.stream, cause.timestamp]
+        )
+        for cause in causes
+    }
 
 
 def _number(came: Sequence[tuple[int, Arrival]], cause: Cause, copies: int) -> int | None:
@@ -301,6 +307,11 @@ def _number(came: Sequence[tuple[int, Arrival]], cause: Cause, copies: int) -> i
         if copies == 0:
             return number
     return None
+
+
+def _is_same(event: Came, other: Arrival, compared: Sequence[int]) -> bool:
+    timestamp, row = other
+    return timestamp == event.timestamp and all(same_values(event.row[n], row[n], _TOLERANCE) for n in compared)
 
 
 def _fitting(which: Which, schema: Schema) -> Callable[[Arrival], bool]:

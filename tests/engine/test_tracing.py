@@ -45,9 +45,6 @@ class HandLogs:
     def writers(self, stream: str) -> Sequence[str]:
         return [name for one in self._run.groups for name in one.producers if stream in one.written]
 
-    def knows(self, producer: str) -> bool:
-        return any(producer in one.producers for one in self._run.groups)
-
     def log(self, producer: str) -> ShardLog:
         self.asked.append(producer)
         with tempfile.TemporaryDirectory() as directory:
@@ -148,6 +145,20 @@ def test_only_the_shards_that_have_the_event_are_asked(tmp_path: Path) -> None:
     assert found(evidence) == [("Readings", 1000 * n, ("attic", 10.0 + n)) for n in (29, 30)]
     means = [one for one in logs.asked if "mean" in one]
     assert (len(means), "/" in means[0]) == (1, True), "one of two shards, once"
+
+
+def test_what_is_never_the_same_can_be_left_out(tmp_path: Path) -> None:
+    text = """@app:name('Named') @app:playback define stream S (k string, v int);
+    @sink(type='embedded', topic='Named.Out') define stream Out (id string, k string);
+    @dist(execGroup='a') from S[v > 1] select k insert into Some;
+    @dist(execGroup='b') from Some select UUID() as id, k insert into Out;"""
+    run = HandRun(tmp_path, text)
+    run.feed("S", COUNTED_IN).send([(100 * n, ("x", n)) for n in range(6)])
+    run.run()
+    logs = HandLogs(run)
+    evidence = trace(spdist.check(text), logs, "Out", -1, attributes=["k"], budget=Budget(10**6))
+    assert found(evidence) == [("S", 500, ("x", 5))]
+    assert evidence.notes == ()
 
 
 def test_a_spent_budget_gives_what_was_found(tmp_path: Path) -> None:
