@@ -194,11 +194,13 @@ class _Trace:
     # --- together
     def whole(self, evidence: Evidence, checked: CheckedApp) -> Evidence:
         """Return the evidence of the whole app, given that of the group that has put the event out."""
+        # Chunks of several groups tell no order; of one they do.
+        self.roots.sort(key=lambda one: (one[1].clock, one[1].chunk, one[1].position))
         through = [came for one in reversed(self.found) for came in one.through]
         made = replace(
             evidence,
             app=checked.name,
-            causes=tuple(cause for cause, _ in sorted(self.roots, key=lambda one: one[1].clock)),
+            causes=tuple(cause for cause, _ in self.roots),
             intervals=tuple(_once(one for found in reversed(self.found) for one in found.intervals)),
             through=tuple(_once([*self.between, *through])),
             sent=len(self._sent(evidence.clock) | {_event_key(given, cause.place) for cause, given in self.roots}),
@@ -236,9 +238,9 @@ class _Trace:
 
     def _whole_log(self, checked: CheckedApp, end: int) -> ShardLog:
         """Return a log of the whole app with the causes alone."""
-        roots = sorted(self.roots, key=lambda one: one[1].clock)
-        steps = [replace(given, chunk=n, position=n, before_timers=False) for n, (_, given) in enumerate(roots)]
-        places = {(given.stream, n): cause.place for n, (cause, given) in enumerate(roots) if cause.place is not None}
+        came = list(enumerate(self.roots))
+        steps = [replace(given, chunk=n, position=n, before_timers=False) for n, (_, given) in came]
+        places = {(given.stream, n): cause.place for n, (cause, given) in came if cause.place is not None}
         start = min(log.start for log in self.known.values())
         live = not checked.playback
         return ShardLog(checked, tuple(steps), min(start, end), end, live=live, places=places)

@@ -147,6 +147,38 @@ def test_only_the_shards_that_have_the_event_are_asked(tmp_path: Path) -> None:
     assert (len(means), "/" in means[0]) == (1, True), "one of two shards, once"
 
 
+def test_of_equal_events_between_groups_each_has_a_cause_of_its_own(tmp_path: Path) -> None:
+    text = """@app:name('Equal') @app:playback define stream S (k string, v int);
+    @sink(type='embedded', topic='Equal.Out') define stream Out (k string, n long);
+    @dist(execGroup='a') from S select k insert into Some;
+    @dist(execGroup='b') from Some#window.length(3) select k, count() as n insert into Out;"""
+    run = HandRun(tmp_path, text)
+    run.feed("S", COUNTED_IN).send([(100, ("x", 1)), (100, ("x", 2))])
+    run.run()
+    evidence = why(run, text, ("x", 2), "Out")
+    assert found(evidence) == [("S", 100, ("x", 1)), ("S", 100, ("x", 2))]
+    assert evidence.notes == ()
+
+
+def test_what_timers_of_one_group_put_out_comes_before_those_of_the_next(tmp_path: Path) -> None:
+    text = """@app:name('Timed') @app:playback define stream S (k string, v int);
+    @sink(type='embedded', topic='Timed.Out') define stream Out (k string, v int, now long);
+    @dist(execGroup='a') from S#window.timeBatch(1 sec) select k, v insert into Batches;
+    @dist(execGroup='b') from Batches#window.timeBatch(1 sec) select k, v, currentTimeMillis() as now insert into Out;
+    """
+    run = HandRun(tmp_path, text)
+    events = [(1000 + 300 * n, ("x", n)) for n in range(20)]
+    for start in range(0, 20, 3):
+        run.feed("S", COUNTED_IN).send(events[start : start + 3])
+        run.run()
+    wanted = spdist.run(text, {"S": events})["Out"]
+    came = HandLogs(run).log("Timed-b-1").events("Out")
+    assert len(came) > 10
+    assert came == run.read("Out", Schema.of([("k", "string"), ("v", "int"), ("now", "long")])) == wanted[: len(came)]
+    evidence = why(run, text, -1, "Out")
+    assert ("S", came[-1][0], came[-1][1][:2]) in [(stream, came[-1][0], row) for stream, _, row in found(evidence)]
+
+
 def test_what_is_never_the_same_can_be_left_out(tmp_path: Path) -> None:
     text = """@app:name('Named') @app:playback define stream S (k string, v int);
     @sink(type='embedded', topic='Named.Out') define stream Out (id string, k string);
