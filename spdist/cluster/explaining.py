@@ -15,7 +15,7 @@ from spdist.cluster.asking import Request
 from spdist.engine.causes import BUDGET, Budget
 from spdist.engine.shard_log import ShardLog, shard_log
 from spdist.engine.tracing import Which, trace
-from spdist.errors import ClusterUnreachableError, NotFoundError
+from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
@@ -130,7 +130,12 @@ class _ClusterLogs:
 
     def _kept(self, instance: str) -> tuple[KeptInputs, int]:
         body = self._ask(instance, requests.kept_inputs(instance))
-        return KeptInputs.from_dict(body), int(body["mergeWait"])
+        try:
+            return KeptInputs.from_dict(body), int(body["mergeWait"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RemoteError(
+                f"what {instance} was given is not told as expected ({error!r})", hint="is the worker of this version?"
+            ) from error
 
     def _fetched(self, instance: str, kept: KeptInputs, shard: int, merge_wait_ms: int) -> ShardLog:
         left = list(kept.shards[shard].files)

@@ -84,7 +84,7 @@ class StateBefore:
         as_of = f"the state of {self.name} as of {clock_text(self.clock)}"
         if not self.needed:
             return f"{as_of} adds nothing to it"
-        return f"{as_of} already held a part of it (without it: {self.without}); events before that are no longer kept"
+        return f"{as_of} already had a part of it (without it: {self.without}); events before that are no longer kept"
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,14 +160,14 @@ class InputLog:
         self.begin(app)
         for chunk in chunks(steps):
             if not done():
-                self.approach(app, chunk[0])
+                self.reach(app, chunk[0])
             if done():
                 return
             self.deliver(app, chunk)
         if not done():
             app.advance(self.end if end is None else end)
 
-    def approach(self, app: LocalApp, step: Step) -> None:
+    def reach(self, app: LocalApp, step: Step) -> None:
         """Let time pass until a step is due."""
         if step.clock > app.clock:
             app.advance(step.clock)
@@ -175,7 +175,7 @@ class InputLog:
     def deliver(self, app: LocalApp, chunk: Sequence[Step]) -> None:
         """Let time pass until a chunk of the log, or what is left of one, is due, and give it to the app."""
         first = chunk[0]
-        self.approach(app, first)
+        self.reach(app, first)
         if isinstance(first, OnDemandWrite):
             app.query(first.text)
         elif len(chunk) == 1:

@@ -58,7 +58,7 @@ class ShardLog(InputLog):
         app.failures.count = 1
         return app
 
-    def approach(self, app: LocalApp, step: Step) -> None:
+    def reach(self, app: LocalApp, step: Step) -> None:
         """Let time pass until a step is due; timers due at that time fire, unless the step comes before them."""
         if isinstance(app, HostedApp) and isinstance(step, Given) and step.before_timers:
             app.approach(step.clock)
@@ -68,7 +68,7 @@ class ShardLog(InputLog):
     def deliver(self, app: LocalApp, chunk: Sequence[Step]) -> None:
         """Let time pass until a chunk is due, and give it to the app with the clock where that is."""
         first = chunk[0]
-        self.approach(app, first)
+        self.reach(app, first)
         if isinstance(first, OnDemandWrite):
             with suppress(SpdistError):  # who asked was told, and nothing has changed
                 app.query(first.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ class _Group:
         for topic in (put.topic for one in assignment.outputs for put in one.publishing):
             of.topics.ensure(topic, max(1, of.topics.partitions(topic)))
         layout: Layout = current_layout(state_directory(of.location, assignment.name), assignment.shards)
-        openings = open_layout(layout, "by hand", {}, assignment_hash(keep_assignment(layout, assignment)))
+        openings = open_layout(
+            layout, f"by hand {uuid.uuid4().hex}", {}, assignment_hash(keep_assignment(layout, assignment))
+        )
         settings = [
             ShardSettings(assignment, n, layout.count, opening, str(of.location / assignment.name / place))
             for n, (opening, place) in enumerate(zip(openings, layout.places, strict=True))

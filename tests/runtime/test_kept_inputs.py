@@ -9,12 +9,22 @@ import pytest
 
 import spdist
 from spdist.engine.causes import minimal_causes
-from spdist.engine.evidence import Evidence
-from spdist.errors import NotFoundError
+from spdist.engine.evidence import EventPlace, Evidence
+from spdist.engine.hosted import checked_app
+from spdist.engine.shard_log import shard_log
+from spdist.engine.state import Segment
+from spdist.errors import NotFoundError, StateError
+from spdist.language.parser import parse
 from spdist.language.types import Schema
+from spdist.operators.codec import encode
+from spdist.planning.groups import plan
 from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files
+from spdist.runtime.persistence import FileSystemPersistenceStore
+from spdist.transports.base import Record
 from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
 from spdist.transports.feed import Feed
+from spdist.transports.outside import mark
+from spdist.transports.payload import Events, Payload
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])
@@ -146,6 +156,44 @@ def test_each_shard_tells_of_its_own_keys(tmp_path: Path) -> None:
             n = ts - 1000
             assert found(evidence) == [(row[0], n - 5), (row[0], n)]
             assert [c.place.number for c in evidence.causes if c.place] == [n - 5, n]
+
+
+def test_after_going_back_to_a_revision_its_inputs_are_kept_and_those_that_follow(tmp_path: Path) -> None:
+    store = FileSystemPersistenceStore(tmp_path / "state", 2)
+    first = HandRun(tmp_path, APP, segments=4)
+    for event in READINGS[:10]:
+        first.feed("Readings", SCHEMA).send([event])
+        first.run()
+    store.save("Rooms-default-1", "1__Rooms")
+    first.feed("Readings", SCHEMA).send(READINGS[10:12])
+    first.run()
+    store.restore("Rooms-default-1", "1__Rooms")
+    after = HandRun(tmp_path, APP, segments=1000)
+    after.run()
+    log = after.log("Rooms-default-1", tmp_path / "fetched")
+    assert [row for _, row in log.events("Means")][-2:] == [("attic", 10.0), ("attic", 11.0)]
+    assert found(minimal_causes(log, "Means", -1)) == [("attic", 10.0), ("attic", 11.0), ("attic", 12.0)]
+
+
+def test_messages_of_users_topics_stand_at_their_own_offsets() -> None:
+    (assignment,) = plan(parse(APP)).assignments()
+    events = Events([7, 8], [40, 42], [b"", b""], [0, 0], [7, 8], [("attic", 1.0), ("attic", 2.0)])
+    record = Record("Rooms.Readings@0:sensors", 3, Payload(SCHEMA).encode(events), 2, clock=8, offset=42)
+    outside = Record("Rooms.Readings", 0, mark(b'{"event": {"room": "cellar", "degrees": 3.0}}', 9, 5), 1, offset=5)
+    segments = [
+        Segment(1, "me", 0, 0, {}, opening=True),
+        Segment(2, "me", 0, 0, {}, (record, outside), batch=0),
+        Segment(3, "me", 0, 0, {}, batch=1, closing=True),
+    ]
+    log = shard_log(assignment, checked_app(assignment), b"", segments, 0)
+    places = [(log.place(one), one.row[1]) for one in log.given()]
+    assert places == [
+        (EventPlace("sensors", 3, 40), 1.0),
+        (EventPlace("sensors", 3, 42), 2.0),
+        (EventPlace("Rooms.Readings", 0, 5), 3.0),
+    ]
+    with pytest.raises(StateError, match="no snapshot of a group"):
+        shard_log(assignment, checked_app(assignment), encode({"island": 1}), segments, 0)
 
 
 def test_files_are_read_below_the_state_and_nowhere_else(rooms: HandRun) -> None:
