@@ -23,8 +23,8 @@ from spdist.operators.base import Arrival
 
 __all__ = ["Logs", "Which", "trace"]
 
-#: Which event of a stream: its place among those that come out again, its values, those that are named, or an event
-#: as `ClusterClient.read` returns it, with its time.
+#: Which event of a stream: its place among those that come out again, its row, some of its values by name; or its time
+#: and one of the last two, such as an event that `ClusterClient.read` returns.
 Which = int | Sequence[Any] | Mapping[str, Any]
 #: So many events that could not be traced further are told one by one.
 _TOLD = 5
@@ -327,26 +327,27 @@ def _fitting(which: Which, schema: Schema) -> Callable[[Arrival], bool]:
         return lambda event: all(same_values(value, event[1][place]) for place, value in wanted)
     if _is_event(which):
         timestamp, row = which
-        return lambda event: event[0] == timestamp and same_values(tuple(row), event[1])
+        fits = _fitting(row, schema)
+        return lambda event: event[0] == timestamp and fits(event)
     return lambda event: same_values(tuple(which), event[1])
 
 
 def _is_event(which: Sequence[Any]) -> bool:
     """Tell whether it is an event with its time, as reading a stream gives it, and no row."""
-    return len(which) == 2 and type(which[0]) is int and isinstance(which[1], tuple | list)
+    return len(which) == 2 and type(which[0]) is int and isinstance(which[1], tuple | list | Mapping)
 
 
 def _missing(stream: str, which: Which, count: int, since: Iterable[int]) -> NotFoundError:
     kept = f"inputs are kept since {clock_text(min(since, default=0))}; what came out before cannot be explained"
     if isinstance(which, int):
         return NotFoundError(f"'{stream}' has no event {which}: {count:,} come out of what is kept", hint=kept)
+    return NotFoundError(f"no event {_told(which)} of '{stream}' comes out of what is kept", hint=kept)
+
+
+def _told(which: Sequence[Any] | Mapping[str, Any]) -> str:
     if isinstance(which, Mapping):
-        told = shown(tuple(which), tuple(which.values()))
-    elif _is_event(which):
-        told = f"{tuple(which[1])!r} at {clock_text(which[0])}"
-    else:
-        told = repr(tuple(which))
-    return NotFoundError(f"no event {told} of '{stream}' comes out of what is kept", hint=kept)
+        return shown(tuple(which), tuple(which.values()))
+    return f"{_told(which[1])} at {clock_text(which[0])}" if _is_event(which) else repr(tuple(which))
 
 
 def _once(found: Iterable[Any]) -> list[Any]:

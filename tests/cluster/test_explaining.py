@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner, Result
 
 import spdist
+from spdist.__main__ import app as spdist_command
+from spdist.cluster.asking import Request
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.handle import Deployment
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.manager import Manager
+from spdist.cluster.requests import NodeAnswer
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
-from spdist.errors import NotFoundError, UndefinedNameError
+from spdist.errors import ClusterUnreachableError, NotFoundError, UndefinedNameError
 from spdist.language.types import Schema
 from spdist.planning.whole import whole, whole_topology
 from tests.cluster.shells import CONF, PASSWORD, FakeSpark, manager_config, settings, with_users
@@ -33,6 +39,10 @@ define stream Readings (room string, degrees double);
 """
 
 
+#: However busy the machine is, the worker is not given up.
+PATIENT = {"SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100", "SPDIST__DEPLOYMENT__HEARTBEAT_MAX_RETRY": "300"}
+
+
 def state_of(node: HostNode) -> Path:
     return Path(node.config.state_persistence.location)
 
@@ -41,10 +51,10 @@ def state_of(node: HostNode) -> Path:
 def rooms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment, Worker, HandRun]]:
     """An app that is deployed, the worker that has its groups, and what they have done."""
     home = tmp_path_factory.mktemp("home")
-    manager = Manager(manager_config(home))
+    manager = Manager(manager_config(home, **PATIENT))
     manager.start()
     path = with_users(home, CONF / "worker.yaml", {"vera": "viewer", "nemo": "guest"})
-    known = {"SPDIST_MANAGERS": manager.url}
+    known = {"SPDIST_MANAGERS": manager.url, **PATIENT}
     worker = Worker(
         load_config(path, role="worker", environment=settings(home, "worker-1", **known)), launcher=FakeSpark()
     )
@@ -73,6 +83,45 @@ def test_an_alert_of_a_deployed_app_is_explained(rooms: tuple[Deployment, Worker
     assert "Rooms.Readings.room, partition 0, offset 40" in evidence.to_html()
     assert [came.stream for came in evidence.through if came.stream == "Means"]
     assert app.explain("Means").event.row == ("attic", 39.5)
+
+
+def test_a_command_tells_it_too(rooms: tuple[Deployment, Worker, HandRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment, _, _ = rooms
+    monkeypatch.setenv("SPDIST_URL", deployment.client.managers[0])
+    monkeypatch.setenv("SPDIST_PASSWORD", PASSWORD)
+
+    def why(*event: str) -> Result:
+        return CliRunner().invoke(spdist_command, ["why", "Rooms", "Alerts", *event])
+
+    told = str(deployment.explain("Alerts"))
+    assert why().stdout.strip() == told.strip()
+    line = '{"timestamp": 40000, "event": {"room": "attic", "degrees": 39.5}}'
+    assert [json.loads(why(event, "--json").stdout)["clock"] for event in ('{"degrees": 39.5}', line)] == [40_000] * 2
+    assert why('{"degrees": 99.5}').exit_code == 1
+    for wrong in ("attic", "[1]", "{}"):
+        assert why(wrong).exit_code == 2
+
+
+def test_what_is_deleted_meanwhile_is_asked_for_anew(
+    rooms: tuple[Deployment, Worker, HandRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, _, _ = rooms
+    asked: list[str] = []
+    ask = app.client.ask_node
+
+    def once_gone(place: tuple[str, str], request: Request[Any]) -> Any:
+        asked.append(request.path)
+        if request.path.endswith("/0") and len(asked) < 6:
+            raise NotFoundError("it has gone on: snapshot-000000000009 is gone")
+        return ask(place, request)
+
+    monkeypatch.setattr(app.client, "ask_node", once_gone)
+    assert app.explain("Means").event.row == ("attic", 39.5)
+    assert [path.endswith("/evidence") for path in asked[:6]] == [True, True, False, True, False, True]
+    asked.clear()
+    monkeypatch.setattr(app.client, "ask_node", lambda place, request: NodeAnswer(place[0], None, "it is silent"))
+    with pytest.raises(ClusterUnreachableError, match="worker-1 does not answer: it is silent"):
+        app.explain("Means")
 
 
 def test_an_app_of_a_server_is_explained_by_its_one_group(tmp_path: Path) -> None:

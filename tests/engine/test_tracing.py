@@ -97,8 +97,8 @@ def test_an_alert_is_traced_through_groups_to_what_came_from_outside(tmp_path: P
 
 @pytest.mark.parametrize(
     "which",
-    [(26_000, ("cellar", 30.5)), ("cellar", 30.5), {"degrees": 30.5, "room": "cellar"}],
-    ids=["as read", "its row", "some values"],
+    [(26_000, ("cellar", 30.5)), ("cellar", 30.5), {"degrees": 30.5, "room": "cellar"}, (26_000, {"room": "cellar"})],
+    ids=["as read", "its row", "some values", "its time and some values"],
 )
 def test_the_event_is_named_by_what_readers_see(tmp_path: Path, which: Which) -> None:
     evidence = why(rooms(tmp_path), APP, which)
@@ -179,6 +179,24 @@ def test_what_timers_of_one_group_put_out_comes_before_those_of_the_next(tmp_pat
     assert ("S", came[-1][0], came[-1][1][:2]) in [(stream, came[-1][0], row) for stream, _, row in found(evidence)]
 
 
+def test_live_groups_are_replayed_by_their_own_clocks(tmp_path: Path) -> None:
+    text = """@app:name('Live') define stream S (k string, v int);
+    @sink(type='embedded', topic='Live.Out') define stream Out (k string, v int);
+    @dist(execGroup='a') from S#window.length(2) select k, sum(v) as v insert into Sums;
+    @dist(execGroup='b') from every e=Sums[v > 10L] -> not Sums for 1 sec select e.k as k, cast(e.v, 'int') as v
+    insert into Out;"""
+    run = HandRun(tmp_path, text, segments=20)
+    for tick in range(0, 12_000, 250):
+        if tick in (1000, 1250, 4000, 4250, 7000, 9000):
+            run.feed("S", COUNTED_IN).send([(tick - 3, ("x", tick // 250))])
+        run.run(tick)
+    came = run.read("Out", COUNTED_IN)
+    assert [row for _, row in came] == [("x", 33), ("x", 45), ("x", 64)]
+    evidence = why(run, text, came[-1], "Out")
+    assert found(evidence) == [("S", tick - 3, ("x", tick // 250)) for tick in (7000, 9000)]
+    assert evidence.minimal
+
+
 def test_what_is_never_the_same_can_be_left_out(tmp_path: Path) -> None:
     text = """@app:name('Named') @app:playback define stream S (k string, v int);
     @sink(type='embedded', topic='Named.Out') define stream Out (id string, k string);
@@ -209,7 +227,7 @@ define stream S (k string, v int);
 COUNTED_IN, COUNTED_OUT = Schema.of([("k", "string"), ("v", "int")]), Schema.of([("k", "string"), ("n", "long")])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("xyz"), st.integers(1, 3)), min_size=1, max_size=12),
     st.integers(1, 4),
@@ -237,7 +255,7 @@ def test_causes_of_a_whole_app_are_sufficient_and_minimal(
         assert event not in spdist.run(COUNTED, {"S": others}, evidence.clock)["Out"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=8, max_size=24), st.integers(1, 3), st.data())
 def test_causes_with_a_state_before_them_are_sufficient_and_minimal(
     values: list[int], segments: int, data: st.DataObject
