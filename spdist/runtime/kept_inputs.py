@@ -98,8 +98,8 @@ def kept_inputs(location: Place, instance: str) -> KeptInputs:
     assignment = kept_assignment(layout.directory)
     if assignment is None or layout.stores[0].last() is None:
         raise NotFoundError(
-            f"{instance} has no state yet",
-            hint="wait until it has run a batch; a group that runs as Spark Columns keeps none",
+            f"nothing is kept of what {instance} was given",
+            hint="a group keeps it from its first batch on; one that runs as Spark Columns keeps nothing",
         )
     return KeptInputs(layout.name, assignment, tuple(KeptShard(tuple(_files(store))) for store in layout.stores))
 

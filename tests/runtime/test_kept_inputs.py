@@ -208,5 +208,5 @@ def test_files_are_read_below_the_state_and_nowhere_else(rooms: HandRun) -> None
     for layout, shard in (("other", 0), (kept.layout, 1), (kept.layout, -1)):
         with pytest.raises(NotFoundError, match="laid out anew"):
             read_files(rooms.location, "Rooms-default-1", layout, shard, [kept.shards[0].files[0]], 10)
-    with pytest.raises(NotFoundError, match="no state yet"):
+    with pytest.raises(NotFoundError, match="nothing is kept of what Rooms-other-1"):
         kept_inputs(rooms.location, "Rooms-other-1")
