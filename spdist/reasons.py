@@ -33,7 +33,8 @@ def why(
 
     What came into the app is in its topics; it is read, and the rest is as of `Result.explain`: here, in virtual time.
     What an ``@app:playback`` app publishes comes out again here. A live app goes by the clock on the wall, so what its
-    timers put out may not.
+    timers put out may not. `Deployment.explain` replays what the states of the groups hold instead: at their own times,
+    but only what came since their older snapshots.
 
     Parameters
     ----------

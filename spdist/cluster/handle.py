@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster import requests
@@ -16,6 +16,7 @@ from spdist.look import Shown, headline_html, note_html
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.feeding import RemoteFeed
+    from spdist.engine.evidence import Evidence
     from spdist.planning.change import TopologyChange
 
 __all__ = ["Deployment", "gone", "reached"]
@@ -141,6 +142,57 @@ class Deployment(Shown):
     def query(self, text: str) -> list[tuple[Any, ...]]:
         """Put a query on demand and return its rows; see `ClusterClient.query`."""
         return self._client.query(self, text)
+
+    def explain(
+        self,
+        stream: str,
+        which: int | Sequence[Any] | Mapping[str, Any] = -1,
+        *,
+        attributes: Sequence[str] | None = None,
+        budget: int | None = None,
+        scripts: bool | None = None,
+    ) -> Evidence:
+        """Return why an event came out: the events from outside that caused it, with their places in topics.
+
+        The state of a group holds its inputs since the older of its two newest snapshots. They are fetched from the
+        workers and replayed here, in virtual time, as of `Result.explain`; the running app is not touched. Causes that
+        another group has put out are explained by what that one was given, and so on back to what came from outside.
+        Where a cause lies before the older snapshot, the result says that the state of then was needed.
+
+        Without any one of the causes the event is not there. Where states were needed, or a live app's groups heard of
+        each other later than in one process, that holds for each group by itself, and `Evidence.notes` says so.
+
+        Parameters
+        ----------
+        stream : str
+            A stream that queries write, published or not.
+        which : int, sequence or mapping
+            An event as `read` and `tail` give it, ``(timestamp ms, row)``; its row; some of its values by name; or its
+            place among those that come out of what is kept. Of several that fit the last is meant.
+        attributes : sequence of str, optional
+            Those whose values matter, by default all; leave out what is never the same, such as a UUID.
+        budget : int, optional
+            How many events may be replayed, by default two million, about a minute's work. Where they do not suffice,
+            ``minimal`` of the result is False.
+        scripts : bool, optional
+            As of `spdist.run`: functions that the app defines in Python run here.
+
+        Raises
+        ------
+        NotFoundError
+            No such event comes out of what is kept, or nothing is: of groups that run as Spark Columns there is none.
+        StateError
+            Another event comes out now: the app depends on a database, or on a function with a state of its own.
+        ClusterUnreachableError
+            A worker does not answer.
+
+        Examples
+        --------
+        >>> app.explain("Alerts", {"room": "attic"})  # doctest: +SKIP
+        """
+        from spdist.cluster.explaining import explain
+
+        return explain(self._client, self.name, stream, which, attributes=attributes, budget=budget, scripts=scripts)
 
     def backup(self) -> str:
         """Have the state of all groups kept under a name, as of one moment, and return that: the revision.

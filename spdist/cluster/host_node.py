@@ -18,6 +18,7 @@ from spdist.clock import Clock, SystemClock
 from spdist.cluster.access import Users
 from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server
+from spdist.cluster.evidence_desk import EvidenceDesk
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.first_password import with_first_user
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
@@ -91,6 +92,7 @@ class HostNode(ABC):
         self._store = revisions
         questions = Questions(transport_settings(config.transports))
         self.desk = WorkerDesk(self._asked_keeper, self._known_revisions, questions)
+        self.evidence = EvidenceDesk(self._asked_keeper, config)
         self._keeper: Keeper | None = None
         self.log = kept_log(config)
         self._server: Server | None = None

@@ -5,6 +5,7 @@ The clients with and without ``await`` (`spdist.cluster.client`, `spdist.cluster
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -194,6 +195,22 @@ def in_order(pages: Iterable[EventPage]) -> list[tuple[int, tuple[Any, ...]]]:
     keyed = [entry for page in pages for entry in zip(page.keys, page.events, strict=True)]
     keyed.sort(key=lambda entry: entry[0])
     return [event for _, event in keyed]
+
+
+# ------------------------------------------------------------------------------------------------------------- evidence
+def kept_inputs(instance: str) -> Request[Json]:
+    """Ask a node for the files that hold the inputs of a group instance."""
+    return Request("GET", f"{_app(instance)}/evidence", _with("layout", "assignment", "shards", "mergeWait"))
+
+
+def input_files(instance: str, layout: str, shard: int, names: Sequence[str]) -> Request[list[bytes]]:
+    """Ask a node for the first of some of these files."""
+
+    def read(body: Json) -> list[bytes]:
+        return [base64.b64decode(one, validate=True) for one in body["contents"]]
+
+    params = {"layout": layout, "names": ",".join(names)}
+    return Request("GET", f"{_app(instance)}/evidence/{shard}", _safe(read), params=params, timeout_s=30.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------- nodes

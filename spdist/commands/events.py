@@ -1,4 +1,4 @@
-"""Commands for events: feeding streams of a running app, following them, and questions to it."""
+"""Commands for events: feeding streams of a running app, following them, asking why, and questions to tables."""
 
 from __future__ import annotations
 
@@ -270,7 +270,40 @@ def query(
         output().print(table("", names, rows))
 
 
+@connected
+def why(
+    client: ClusterClient,
+    app: AppName,
+    stream: _Stream,
+    event: Annotated[
+        str, typer.Argument(metavar="EVENT", help="A line of `spdist tail`, or some values; by default the last event.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Tell why an event came out: what came in that caused it, such as: spdist why Rooms Alerts '{"room": "attic"}'."""
+    found = client.deployment(app).explain(stream, _meant(event))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        typer.echo(str(found))
+
+
+def _meant(text: str) -> Any:
+    """Return which event is meant, as `Deployment.explain` takes it."""
+    if not text.strip():
+        return -1
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not found:
+        raise typer.BadParameter(f'{text[:80]!r} is no event: write it like {{"room": "attic"}}', param_hint="EVENT")
+    if found.keys() == {"timestamp", "event"} and isinstance(found["event"], dict):
+        return _time(found["timestamp"]), found["event"]
+    return found
+
+
 def add_to(app: typer.Typer) -> None:
     """Add these commands."""
-    for command in (feed, tail, query):
+    for command in (feed, tail, query, why):
         app.command(rich_help_panel="A running cluster")(command)

@@ -8,11 +8,11 @@ event's row. Each cut is tried by replaying what it leaves, so none of them need
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spdist.engine.aims import Aim, came_instead, find_aim
-from spdist.engine.evidence import Came, Cause, Evidence, Interval
+from spdist.engine.evidence import Came, Cause, Evidence, Interval, StateBefore
 from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
@@ -21,7 +21,7 @@ from spdist.planning.graph import QUERY, app_graph
 from spdist.planning.waits import waits
 from spdist.progress import ProgressLine
 
-__all__ = ["BUDGET", "explain", "minimal_causes"]
+__all__ = ["BUDGET", "Budget", "BudgetSpent", "explain", "minimal_causes"]
 
 #: How many events the replays may deliver after the first one: about a minute's work.
 BUDGET = 2_000_000
@@ -38,7 +38,7 @@ def minimal_causes(
     *,
     expected: Arrival | None = None,
     attributes: Sequence[str] | None = None,
-    budget: int = BUDGET,
+    budget: int | Budget = BUDGET,
     progress: Callable[[str], None] | None = None,
 ) -> Evidence:
     """Return the events that caused one event.
@@ -60,9 +60,9 @@ def minimal_causes(
         The event as it came out then.
     attributes : sequence of str, optional
         Those whose values have to be the same; by default all. Leave out what is never the same, such as a UUID.
-    budget : int
-        How many events the replays may deliver after the first one. Where it does not suffice, the evidence holds what
-        was sufficient so far.
+    budget : int or Budget
+        How many events the replays may deliver after the first one; several searches may share one. Where it does not
+        suffice, the evidence holds what was sufficient so far.
     progress : callable, optional
         Is told in words how far it is, before each replay.
 
@@ -75,11 +75,12 @@ def minimal_causes(
     StateError
         Another event came out than expected: the app depends on something that was not recorded.
     """
-    search = _Search(log, find_aim(log, stream, which, expected, attributes), budget, progress)
+    shared = budget if isinstance(budget, Budget) else Budget(budget)
+    search = _Search(log, find_aim(log, stream, which, expected, attributes), shared, progress)
     try:
         search.narrow()
         search.drop()
-    except _BudgetSpent:
+    except BudgetSpent:
         search.minimal = False
     return search.evidence()
 
@@ -90,8 +91,21 @@ def explain(log: InputLog, stream: str, which: int | Sequence[Any], **options: A
         return minimal_causes(log, stream, which, **options, progress=line.show)
 
 
-class _BudgetSpent(Exception):
+class BudgetSpent(Exception):
     """Ends a search."""
+
+
+@dataclass
+class Budget:
+    """How many events replays may still deliver."""
+
+    left: int
+
+    def spend(self, events: int) -> None:
+        """Count a replay of some events; raises BudgetSpent where they are too many."""
+        self.left -= events + _EACH
+        if self.left < 0:
+            raise BudgetSpent
 
 
 @dataclass
@@ -105,7 +119,7 @@ class _Search:
 
     log: InputLog
     aim: Aim
-    budget: int
+    budget: Budget
     progress: Callable[[str], None] | None
     minimal: bool = True
     replays: int = 1
@@ -128,15 +142,13 @@ class _Search:
         return there
 
     def _tried(self, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
-        self.budget -= len(trial) + _EACH
-        if self.budget < 0:
-            raise _BudgetSpent
+        self.budget.spend(len(trial))
         self.replays += 1
         if self.progress is not None:
             self.progress(f"replay {self.replays}: {len(self.suspects):,} events may be causes")
-        return self._replayed(self.log.app(), trial)
+        return self._replayed(self.log, self.log.app(), trial)
 
-    def _replayed(self, app: LocalApp, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
+    def _replayed(self, log: InputLog, app: LocalApp, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
         """Tell whether the event is there, and return what came at its time or with its values."""
         came: list[Arrival] = []
         left = self.aim.copies
@@ -151,7 +163,7 @@ class _Search:
         steps: list[Step] = [*trial, *self.writes]
         if self.writes:
             steps.sort(key=lambda step: step.chunk)
-        self.log.replay(app, steps, self.aim.clock, lambda: left <= 0)
+        log.replay(app, steps, self.aim.clock, lambda: left <= 0)
         return left <= 0, came
 
     # --- the search
@@ -229,7 +241,7 @@ class _Search:
                 watch(node)
             elif node.startswith(QUERY):
                 watch_query(node.removeprefix(QUERY))
-        _, came = self._replayed(app, self.suspects)
+        _, came = self._replayed(self.log, app, self.suspects)
         return Evidence(
             app=checked.name,
             event=aim.event,
@@ -241,12 +253,23 @@ class _Search:
             replays=self.replays,
             minimal=self.minimal,
             schemas=checked.streams,
+            states=tuple(self._states(came)),
         )
 
     def _cause(self, one: Given, names: Sequence[str], came: Sequence[Arrival]) -> Cause:
         instead = self.instead.get((one.stream, one.position))
         without = "" if instead is None else came_instead(self.aim.event, names, instead, came)
-        return Cause(one.stream, one.timestamp, one.row, one.position, without)
+        return Cause(one.stream, one.timestamp, one.row, one.position, without, self.log.place(one))
+
+    def _states(self, came: Sequence[Arrival]) -> Iterator[StateBefore]:
+        """Say whether the event is there without the state in which the log began."""
+        if self.log.base is None:
+            return
+        empty = replace(self.log, base=None)
+        there, instead = self._replayed(empty, empty.app(), self.suspects)
+        names = self.log.checked.streams[self.aim.event.stream].names
+        without = "" if there else came_instead(self.aim.event, names, instead, came)
+        yield StateBefore(self.log.checked.name, self.log.start, not there, without)
 
     def _intervals(self, fired: Mapping[str, int]) -> Iterator[Interval]:
         for wait in waits(self.log.checked, self.upstream):

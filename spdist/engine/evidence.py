@@ -13,7 +13,7 @@ from spdist.look import Shown, headline_html, table_html, table_text
 from spdist.operators.base import Row
 from spdist.planning.timeline import Bar, Dot, timeline
 
-__all__ = ["TONES", "Came", "Cause", "Evidence", "Interval", "shown", "value_text"]
+__all__ = ["TONES", "Came", "Cause", "EventPlace", "Evidence", "Interval", "StateBefore", "shown", "value_text"]
 
 #: What is listed of each kind, and drawn of each stream; what is more is counted.
 _MOST_LISTED = 200
@@ -31,6 +31,63 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
+class EventPlace:
+    """Where an event stands in a topic.
+
+    Parameters
+    ----------
+    topic : str
+        The topic.
+    partition : int
+        Its partition.
+    offset : int
+        That of the record that holds the event: a record of ours may hold many.
+    producer : str
+        Who numbered it: a group instance or its shard, or a feed; empty where nobody did.
+    number : int
+        Its number among those that its producer put into the partition, from 0; -1 where nobody numbered it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    producer: str = ""
+    number: int = -1
+
+    def __str__(self) -> str:
+        number = f", number {self.number:,}" if self.number >= 0 else ""
+        return f"{self.topic}, partition {self.partition}, offset {self.offset}{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class StateBefore:
+    """The state from which the replays began, of an app or a group of it: what came before that is not kept.
+
+    Parameters
+    ----------
+    name : str
+        Whose it is.
+    clock : int
+        Of when it is, ms.
+    needed : bool
+        Whether the causes are not enough without it.
+    without : str
+        What comes out when the causes are sent to an empty app; empty where it is not needed.
+    """
+
+    name: str
+    clock: int
+    needed: bool
+    without: str = ""
+
+    def __str__(self) -> str:
+        as_of = f"the state of {self.name} as of {clock_text(self.clock)}"
+        if not self.needed:
+            return f"{as_of} adds nothing to it"
+        return f"{as_of} already had a part of it (without it: {self.without}); events before that are no longer kept"
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """One event that was sent and cannot be left out.
 
@@ -42,6 +99,8 @@ class Cause:
         Its place among the events that were sent to this stream, from 0.
     without : str
         What comes out when this event alone is left out of the causes; empty where that is not known.
+    place : EventPlace, optional
+        Where it stands in a topic, if it came from one.
     """
 
     stream: str
@@ -49,6 +108,7 @@ class Cause:
     row: Row
     position: int
     without: str = ""
+    place: EventPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +176,10 @@ class Evidence(Shown):
         False where the budget was spent before each cause was tried: some may be needless.
     schemas : mapping of str to Schema
         The attributes of each stream.
+    states : tuple of StateBefore
+        From what the replays began, where that was not an empty app.
+    notes : tuple of str
+        What else is to be known: what could not be traced further, and why.
     """
 
     app: str
@@ -128,6 +192,8 @@ class Evidence(Shown):
     replays: int
     minimal: bool
     schemas: Mapping[str, Schema]
+    states: tuple[StateBefore, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; objects in rows as text."""
@@ -136,23 +202,36 @@ class Evidence(Shown):
             **_event_dict(self.event),
             "clock": self.clock,
             "causes": [
-                {**_event_dict(one), "position": one.position, "without": one.without or None} for one in self.causes
+                {**_event_dict(one), "position": one.position, "without": one.without or None}
+                | ({} if one.place is None else {"place": asdict(one.place)})
+                for one in self.causes
             ],
             "intervals": [asdict(one) for one in self.intervals],
             "through": [_event_dict(one) for one in self.through],
             "sent": self.sent,
             "replays": self.replays,
             "minimal": self.minimal,
+            "states": [asdict(one) for one in self.states],
+            "notes": list(self.notes),
         }
 
     @property
     def headline(self) -> str:
         """What came out, and of how much it was made, in one line."""
         told = f"{self.event.stream} at {clock_text(self.event.timestamp)}: {self._row(self.event)}"
+        before = [f"the state as of {clock_text(min(one.clock for one in self._needed))}"] if self._needed else []
         if not self.causes:
-            return f"{told}, caused by time alone"
-        share = f"{len(self.causes):,} of {self.sent:,} events"
+            return f"{told}, caused by {' and '.join([*before, 'time'])}{'' if before else ' alone'}"
+        share = " and ".join([f"{len(self.causes):,} of {self.sent:,} events", *before])
         return f"{told}, caused by {share}{'' if self.minimal else ' or fewer: the budget was spent'}"
+
+    @property
+    def _needed(self) -> list[StateBefore]:
+        return [one for one in self.states if one.needed]
+
+    @property
+    def _said(self) -> list[str]:
+        return [*map(str, self.intervals), *map(str, self._needed), *self.notes]
 
     def _row(self, event: Came | Cause) -> str:
         return shown(self.schemas[event.stream].names, event.row)
@@ -161,18 +240,20 @@ class Evidence(Shown):
     def _table(self) -> tuple[list[str], list[list[object]]]:
         seen = [Seen(one.stream, one.timestamp, one.row, sent=True) for one in self.causes]
         (time, _, *head), rows = history_table(seen, self.schemas)
+        placed = any(one.place is not None for one in self.causes)
         told = [
-            [time, one.position, *rest, one.without] for (time, _, *rest), one in zip(rows, self.causes, strict=True)
+            [time, one.position, *rest, *([str(one.place or "")] if placed else []), one.without]
+            for (time, _, *rest), one in zip(rows, self.causes, strict=True)
         ]
-        return [time, "event", *head, "without it"], told
+        return [time, "event", *head, *(["stands in"] if placed else []), "without it"], told
 
     def __str__(self) -> str:
         table = table_text(*self._table(), title=self.headline, limit=_MOST_LISTED) if self.causes else self.headline
-        return "\n".join([table, *(f"  {interval}" for interval in self.intervals)])
+        return "\n".join([table, *(f"  {one}" for one in self._said)])
 
     def to_html(self) -> str:
         """Return headline, timeline and table as HTML with everything escaped."""
-        said = "".join(f"<li>{escape(str(one))}</li>" for one in self.intervals)
+        said = "".join(f"<li>{escape(str(one))}</li>" for one in self._said)
         table = table_html(*self._table(), limit=_MOST_LISTED) if self.causes else ""
         picture = f'<div style="overflow-x:auto">{self.to_svg()}</div>'
         return f"<div>{headline_html(self.headline)}{picture}{f'<ul>{said}</ul>' if said else ''}{table}</div>"

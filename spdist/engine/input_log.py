@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from spdist.engine.carrying import carry_over
+from spdist.engine.evidence import EventPlace
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError
@@ -21,7 +22,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.transports.in_memory import IN_MEMORY
 
-__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks", "deliver"]
+__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Given:
         Number of its chunk; those of one chunk follow one another.
     position : int
         Its place among the events of its stream, from 0.
+    before_timers : bool
+        Whether it comes before the timers that are due at that time: a timer upstream has put it out.
     """
 
     stream: str
@@ -50,6 +53,7 @@ class Given:
     clock: int
     chunk: int
     position: int
+    before_timers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +159,39 @@ class InputLog:
         """
         self.begin(app)
         for chunk in chunks(steps):
-            if chunk[0].clock > app.clock and not done():
-                app.advance(chunk[0].clock)
+            if not done():
+                self.reach(app, chunk[0])
             if done():
                 return
-            deliver(app, chunk)
+            self.deliver(app, chunk)
         if not done():
             app.advance(self.end if end is None else end)
+
+    def reach(self, app: LocalApp, step: Step) -> None:
+        """Let time pass until a step is due."""
+        if step.clock > app.clock:
+            app.advance(step.clock)
+
+    def deliver(self, app: LocalApp, chunk: Sequence[Step]) -> None:
+        """Let time pass until a chunk of the log, or what is left of one, is due, and give it to the app."""
+        first = chunk[0]
+        self.reach(app, first)
+        if isinstance(first, OnDemandWrite):
+            app.query(first.text)
+        elif len(chunk) == 1:
+            app.send(first.stream, first.timestamp, first.row)
+        else:
+            app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
+
+    def given(self, until: int | None = None) -> Iterator[Given]:
+        """Yield the events in it, up to a time of the app in ms."""
+        for step in self.steps:
+            if isinstance(step, Given) and (until is None or step.clock <= until):
+                yield step
+
+    def place(self, one: Given) -> EventPlace | None:
+        """Return where one of its events stands in a topic; None where it came from none, or nobody knows."""
+        return None
 
     def events(self, stream: str) -> list[Arrival]:
         """Return all events of a stream when the log is replayed, those that were sent included."""
@@ -250,22 +280,9 @@ class Recorder:
 
 
 def chunks(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    """Yield steps of a log in the portions in which `deliver` gets them."""
+    """Yield steps of a log in the portions in which `InputLog.deliver` gets them."""
     for _, chunk in groupby(steps, key=lambda step: step.chunk):
         yield list(chunk)
-
-
-def deliver(app: LocalApp, chunk: Sequence[Step]) -> None:
-    """Let time pass until a chunk of a log, or what is left of one, and give it to the app."""
-    first = chunk[0]
-    if first.clock > app.clock:
-        app.advance(first.clock)
-    if isinstance(first, OnDemandWrite):
-        app.query(first.text)
-    elif len(chunk) == 1:
-        app.send(first.stream, first.timestamp, first.row)
-    else:
-        app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
 
 
 def _detached(definition: ast.Definition) -> ast.Definition:

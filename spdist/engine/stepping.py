@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spdist.engine.contents import Contents, contents_of
 from spdist.engine.evidence import Came
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks, deliver
+from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks
 from spdist.engine.local import LocalApp
 from spdist.history import Seen, clock_text, history_table
 from spdist.language import ast
@@ -198,7 +198,7 @@ class Stepper(Shown):
             portion = self._portions[self._portion]
             self._portion += 1
             self._sent = {(one.stream, id(one.row)) for one in portion if isinstance(one, Given)}
-            deliver(self._app, portion)
+            self.log.deliver(self._app, portion)
             self._sent = set()
         given = tuple(one for one in portion if isinstance(one, Given))
         self.given += len(given)

@@ -234,6 +234,11 @@ def test_a_cluster_runs_an_app_and_survives_the_loss_of_leader_and_worker(
         assert cluster.read(app, "Alerts") == app.read("Alerts") == wanted
         evidence = spdist.why(app, "Alerts")
         assert [cause.timestamp for cause in evidence.causes] == [39_000, 40_000], "the window behind the last alert"
+        # Of two groups, one of which was killed: what their states hold says the same, and where it stands.
+        explained = app.explain("Alerts", wanted[-1])
+        assert [cause.timestamp for cause in explained.causes] == [39_000, 40_000]
+        assert {cause.place.topic for cause in explained.causes if cause.place} == {"Trades.Trades"}
+        assert (explained.minimal, explained.sent, explained.notes) == (True, len(events), ())
         # What the killed leader gave, and what the other one gives behind its cursor.
         assert page.events + list(app.tail("Alerts", page.next)) == wanted
         # Asked where it runs now, of what it kept where it ran before.

@@ -29,10 +29,12 @@ __all__ = [
     "Events",
     "ExternalLoginForm",
     "Fed",
+    "FileContents",
     "GroupRecord",
     "GroupTopics",
     "Health",
     "JournalEntries",
+    "KeptFiles",
     "LeaderNamed",
     "LogRecords",
     "LoggedIn",
@@ -248,6 +250,21 @@ class Revision(_Described):
     """The name of a revision: ``<millis>__<app>``."""
 
     revision: str
+
+
+class KeptFiles(_Described):
+    """The files that hold the inputs of a group instance: their names by shard; ``mergeWait`` is in ms."""
+
+    layout: str
+    assignment: Json
+    shards: list[list[str]]
+    merge_wait: Annotated[int, Field(ge=0)]
+
+
+class FileContents(_Described):
+    """Files in base 64, in the order in which they were asked for."""
+
+    contents: list[str]
 
 
 class AppStatistics(_Described):

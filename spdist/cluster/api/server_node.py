@@ -10,6 +10,7 @@ from spdist.cluster.api.apps import app_routes
 from spdist.cluster.api.cluster import cluster_routes
 from spdist.cluster.api.deploying import deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
+from spdist.cluster.api.evidence import evidence_routes
 from spdist.cluster.api.gate import Gate, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
@@ -32,6 +33,7 @@ def server_app(node: ServerNode) -> FastAPI:
     app.include_router(app_routes(node.desk, node.app_text, gate))
     app.include_router(deploy_routes(node, gate))
     app.include_router(revision_routes(node, gate))
+    app.include_router(evidence_routes(node.evidence, gate))
     app.include_router(stream_routes(node, gate))
     app.include_router(cluster_routes(node, node.config.transports.default, gate))
     app.include_router(log_routes(node.log, gate))

@@ -10,6 +10,7 @@ from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.deploying import revision_routes
 from spdist.cluster.api.description import publish
+from spdist.cluster.api.evidence import evidence_routes
 from spdist.cluster.api.gate import Gate, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import AppState, Content, answers
@@ -33,6 +34,7 @@ def worker_app(worker: Worker) -> FastAPI:
     app.include_router(app_routes(worker.desk, worker.app_text, gate))
     app.include_router(_apps(worker, gate))
     app.include_router(revision_routes(worker, gate))
+    app.include_router(evidence_routes(worker.evidence, gate))
     app.include_router(log_routes(worker.log, gate))
     app.include_router(metrics_routes(worker.metrics, gate))
     publish(app, gate, standby=False)

@@ -1,0 +1,49 @@
+"""The routes of the inputs that the state of a group holds, of workers and servers: for those who ask why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from spdist.cluster.access import Permission
+from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.models import FileContents, KeptFiles, answers
+
+if TYPE_CHECKING:
+    from spdist.cluster.evidence_desk import EvidenceDesk
+
+__all__ = ["evidence_routes"]
+
+Json = dict[str, Any]
+#: Of the names of files in one request.
+_LONGEST = 16_384
+
+
+def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
+    """Return the routes; a state holds all that came in and the contents of tables, as a query on demand shows them."""
+    router = APIRouter(prefix="/siddhi-apps/{name}/evidence", tags=["apps"])
+    view = gate.asks(Permission.VIEW)
+
+    @router.get("", dependencies=[view], **answers(KeptFiles))
+    def inputs(name: str) -> Json:
+        """List the files that hold the inputs of a group instance since the older of its two snapshots.
+
+        By shard, the snapshot first, then a segment for each batch; `assignment` is what has processed them.
+        """
+        return desk.inputs(name)
+
+    @router.get("/{shard}", dependencies=[view], **answers(FileContents))
+    def files(
+        name: str,
+        shard: int,
+        layout: Annotated[str, Query(max_length=255)],
+        names: Annotated[str, Query(max_length=_LONGEST, description="Separated by commas")],
+    ) -> Json:
+        """Return the contents of the first of these files, in base 64; at least one, and not much more than 1 MiB.
+
+        404 where one is gone, as the group has taken a snapshot meanwhile: list them again.
+        """
+        return desk.files(name, layout, shard, names.split(","))
+
+    return router
