@@ -5,7 +5,7 @@ thread, those of one source in the order in which they came; those that wait tog
 
 =======  ==================================================================================
 200      all is appended; the answer says what of it could not be read as events
-400      nothing of it can be read as events
+400      nothing of it can be read as events, or its number is none
 401      a password is needed
 404      no source has that path
 413      the body is larger than the source takes
@@ -182,14 +182,28 @@ class _Route:
         return JSONResponse(answer)
 
     def _numbered(self, request: Request) -> tuple[str, int]:
-        """Return who numbers a request, and its number; nobody where repeats are not told by it."""
+        """Return who numbers a request, and its number; nobody where repeats are not told by it.
+
+        Raises
+        ------
+        MappingError
+            It is numbered in a way that cannot be read: to count it twice would break a promise.
+        """
         shown = credentials(request.headers.get("authorization", ""))
         user = shown[0] if self.logins is not None and shown is not None else ""
-        sender, _, number = request.headers.get(ID_HEADER, "").rpartition(":")
-        if not (self.drops_repeats and sender and number.isascii() and number.isdigit()) or len(number) > _MOST_DIGITS:
+        id, origin = request.headers.get(ID_HEADER, ""), request.headers.get(ORIGIN_HEADER, "")
+        if not (self.drops_repeats and id):
             return _NOBODY, 0
+        sender, _, number = id.rpartition(":")
+        if not ((sender or origin) and number.isascii() and number.isdigit()) or len(number) > _MOST_DIGITS:
+            told = (
+                f"the header {ID_HEADER} is {id[:80]!r}, not a number of up to {_MOST_DIGITS} digits behind who counts"
+            )
+            raise MappingError(
+                told, hint=f"write it like {ID_HEADER}: press-1:7, or name who counts in {ORIGIN_HEADER}"
+            )
         # However long these are, a reader keeps a short text for each sender.
-        names = json.dumps([user, request.headers.get(ORIGIN_HEADER, ""), sender])
+        names = json.dumps([user, origin, sender])
         return f"http-{hashlib.sha256(names.encode()).hexdigest()[:32]}", int(number)
 
     async def _refused(self, request: Request, logins: Logins) -> JSONResponse | None:

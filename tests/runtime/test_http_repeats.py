@@ -50,13 +50,23 @@ def test_whether_an_open_source_drops_repeats_is_for_the_app_to_say(
     assert one.rows() == [("a", 1)] * rows
 
 
-@pytest.mark.parametrize("id", ["", ":", "no number", "S:", "S:-1", "S:1.5", "S:\u0661", f"S:{10**12}"])
-def test_a_request_with_another_kind_of_id_is_not_numbered(fed: Callable[..., Fed], id: str) -> None:
+@pytest.mark.parametrize("id", [":", "7", "no number", "S:", "S:-1", "S:1.5", "S:\u0661", f"S:{10**12}"])
+def test_a_number_that_cannot_be_read_is_refused_as_it_could_count_twice(fed: Callable[..., Fed], id: str) -> None:
     one = fed(HTTP.format(", drop.repeats='true'", ""))
-    for _ in range(2):
-        header = {"spdist-id": id.encode("utf-8")}
-        assert httpx.post(one.url, json={"event": {"k": "a", "n": 1}}, headers=header).is_success
-    assert one.rows() == [("a", 1)] * 2
+    answer = httpx.post(one.url, json={"event": {"k": "a", "n": 1}}, headers={"spdist-id": id.encode("utf-8")})
+    assert answer.status_code == 400
+    assert "not a number of up to 12 digits behind who counts" in answer.json()["error"]
+    assert "write it like spdist-id: press-1:7" in answer.json()["error"]
+    assert httpx.post(one.url, json={"event": {"k": "a", "n": 2}}, headers={"spdist-id": ""}).is_success
+    assert one.rows() == [("a", 2)]
+
+
+def test_who_counts_may_stand_in_the_origin_alone(fed: Callable[..., Fed]) -> None:
+    one = fed(HTTP.format(", drop.repeats='true'", ""))
+    for origin, number in (("press-1", 7), ("press-1", 7), ("press-2", 7), ("press-1", 8)):
+        headers = {"spdist-origin": origin, "spdist-id": str(number)}
+        assert httpx.post(one.url, json={"event": {"k": origin, "n": number}}, headers=headers).is_success
+    assert one.rows() == [("press-1", 7), ("press-2", 7), ("press-1", 8)]
 
 
 def test_what_is_sent_by_our_own_sink_is_told_apart_by_sink_and_destination(fed: Callable[..., Fed]) -> None:
