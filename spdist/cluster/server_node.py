@@ -21,10 +21,11 @@ from spdist.cluster.app_directory import AppDirectory
 from spdist.cluster.app_files import AppFiles
 from spdist.cluster.deployed import Deployed
 from spdist.cluster.election import Lease
+from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore
 from spdist.cluster.host_node import HostNode, wso2_status
 from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import Keeper
+from spdist.cluster.keeper import Keeper, node_metrics
 from spdist.cluster.leadership import ALONE, Leadership
 from spdist.cluster.messages import GroupReport
 from spdist.cluster.node_facts import node_statistics
@@ -304,6 +305,10 @@ class ServerNode(HostNode):
             "serving": keeper.serving,
             "ready": keeper.readiness.ready,
         }
+
+    def metrics(self) -> str:
+        """Return the figures of the apps, and of this server, as Prometheus text."""
+        return prometheus_text(self._known_keeper().reports(), node_metrics(), active=not self.passive)
 
     def _here(self) -> dict[str, GroupReport]:
         return {report.name: report for report in self._known_keeper().served_reports()}
