@@ -183,8 +183,12 @@ def test_a_server_is_active_by_its_lease_and_not_beside_a_later_term() -> None:
     assert one.lease(50) is None, "another one leads in a later term"
     one.tell(Elected(Lease(2, 500), ()))
     assert one.lease(50) is None, "what was loading meanwhile comes too late"
-    assert len(told) == 5
+    one.tell(Elected(Lease(4, 500), ()))
+    assert one.lease(50) == Lease(4, 500)
     one.end()
+    one.tell(Elected(Lease(4, 900), ()))
+    assert one.lease(50) is None, "it was handed back"
+    assert len(told) == 7
     one.give_up(2)
     assert one.given_up_term == 2
     assert Leadership(ALONE).lease(1 << 44) == ALONE
