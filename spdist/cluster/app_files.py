@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from spdist.cluster.app_directory import AppDirectory, Stamp, changes
@@ -17,6 +18,8 @@ __all__ = ["AppFiles"]
 _log = logging.getLogger("spdist.cluster.server")
 #: Bytes of a file; a larger one is not read.
 _LONGEST = 16 << 20
+#: Least time between two looks, s.
+_APART_S = 0.1
 
 
 class AppFiles:
@@ -52,6 +55,8 @@ class AppFiles:
         self._changing = threading.Lock()  # of the directory, and of what is known of it
         self._known: dict[str, Stamp] = {}
         self._before: dict[str, Stamp] = {}
+        self._looked_s = 0.0
+        self._pause = threading.Event()
         #: why the directory could not be read by the last look; empty where it could
         self.problem = ""
         #: whether the last look has changed an app
@@ -64,6 +69,9 @@ class AppFiles:
         """
         with self._changing:
             self.changed = False
+            # Several threads look; that one has seen the same as another a moment ago tells nothing of who writes.
+            self._pause.wait(max(0.0, self._looked_s + _APART_S - time.monotonic()))
+            self._looked_s = time.monotonic()
             try:
                 now = self._directory.look()
             except OSError as error:

@@ -37,7 +37,7 @@ _KINDS = ("elected", "deposed", "worker-lost", "group-failed", "group-lost", "gr
 _MILLISECONDS = {"batchMs", "clock", "lastRevision"}
 
 
-def prometheus_text(groups: Iterable[GroupReport], node: Mapping[str, float]) -> str:
+def prometheus_text(groups: Iterable[GroupReport], node: Mapping[str, float], *, active: bool | None = None) -> str:
     """Return the figures of group instances and of their node in Prometheus' text format.
 
     Parameters
@@ -46,9 +46,14 @@ def prometheus_text(groups: Iterable[GroupReport], node: Mapping[str, float]) ->
         What is there; figures that an instance does not report are left out.
     node : mapping of str to float
         WSO2's ``workerMetrics``, shares from 0 to 1.
+    active : bool, optional
+        Of a server: whether it runs its apps.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(tuple(groups), node))
+    if active is not None:
+        told = "1 on a server that runs its apps, 0 on a passive one of a group"
+        registry.register(_Families([GaugeMetricFamily("spdist_server_active", told, float(active))]))
     return generate_latest(registry).decode("utf-8")
 
 

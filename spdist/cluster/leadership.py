@@ -32,6 +32,7 @@ class Leadership:
         self._lease = lease
         self._seen = LeaderSeen(None)
         self._changed = changed
+        self._ended = False
         #: the last term that was given up before its lease ran out; the candidate must not go on renewing it
         self.given_up_term = 0
 
@@ -47,8 +48,8 @@ class Leadership:
         self._changed()
 
     def end(self) -> None:
-        """Be passive from now on, as the lease was handed back."""
-        self._lease = None
+        """Be passive for good, whatever is still told: the lease is handed back."""
+        self._ended = True
 
     def give_up(self, term: int) -> None:
         """Note that this server must not go on in `term`."""
@@ -57,7 +58,7 @@ class Leadership:
     def lease(self, now_ms: int) -> Lease | None:
         """Return the lease by which this server runs its apps at `now_ms`; None on a passive one."""
         lease = self._lease
-        return lease if lease is not None and lease.valid(now_ms) else None
+        return lease if lease is not None and lease.valid(now_ms) and not self._ended else None
 
     def leader(self, now_ms: int) -> LeaderRow | None:
         """Return the other server that is active as far as is known."""

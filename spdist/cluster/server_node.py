@@ -21,6 +21,7 @@ from spdist.cluster.app_directory import AppDirectory
 from spdist.cluster.app_files import AppFiles
 from spdist.cluster.deployed import Deployed
 from spdist.cluster.election import Lease
+from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.hosting import Launcher
@@ -330,6 +331,10 @@ class ServerNode(HostNode):
             "serving": keeper.serving,
             "ready": keeper.readiness.ready,
         }
+
+    def metrics(self) -> str:
+        """Return the figures of the apps, and of this server, as Prometheus text."""
+        return prometheus_text(self._known_keeper().reports(), node_metrics(), active=not self.passive)
 
     @property
     def _owner(self) -> str:

@@ -6,11 +6,13 @@ appended to the topic: only then a sender gets its answer, and a file's position
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from spdist.config.allowed import Allowed
-from spdist.errors import MappingError, SpdistError, TransportError, UnsupportedFeatureError
+from spdist.errors import FencedError, MappingError, SpdistError, TransportError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
 
 log = logging.getLogger(__name__)
+#: Who may write a position.
+_OWNER = "owner"
 
 
 def now_ms() -> int:
@@ -392,7 +396,8 @@ class Looping:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(30.0)
-        self._end()
+        with contextlib.suppress(FencedError):
+            self._end()
 
     def _begin(self) -> None:
         """Make sure that there is something to receive from."""
@@ -410,6 +415,10 @@ class Looping:
             try:
                 pause = self._turn()
                 failures, self._problem = 0, None
+            except FencedError as error:
+                self._problem = f"{self._name}: {error}"
+                log.warning("%s", self._problem)
+                return
             except (SpdistError, OSError) as error:
                 failures += 1
                 pause = min(self._LONGEST_PAUSE_S, self._PAUSE_S * 2 ** min(failures, 10))
@@ -426,7 +435,9 @@ class Looping:
 
 
 class Position:
-    """What a feeder must remember: JSON in a file that is replaced all at once.
+    """What a feeder must remember: JSON in a file that is replaced all at once, by the feeder that has loaded it last.
+
+    A process that stood still, while another one went on in its place, must not put its older position there.
 
     Parameters
     ----------
@@ -436,9 +447,23 @@ class Position:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._owner = uuid.uuid4().hex
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was saved last; None where nothing was. Raises TransportError where it cannot be read."""
+        """Return what was saved last, and become its owner; None where nothing was.
+
+        Raises
+        ------
+        TransportError
+            It cannot be read, or written.
+        """
+        found = self._read()
+        if found is not None:
+            found.pop(_OWNER, None)
+            self._write(found)
+        return found
+
+    def _read(self) -> dict[str, Any] | None:
         try:
             found: dict[str, Any] = json.loads(self._path.read_bytes())
         except FileNotFoundError:
@@ -448,8 +473,14 @@ class Position:
         return found
 
     def save(self, value: Mapping[str, Any]) -> None:
-        """Remember; on the disk when this returns."""
+        """Remember; on the disk when this returns. Raises FencedError where another feeder goes on from here."""
+        found = self._read()
+        if found is not None and found.get(_OWNER) != self._owner:
+            raise FencedError(f"another process goes on from {self._path}")
+        self._write(value)
+
+    def _write(self, value: Mapping[str, Any]) -> None:
         from spdist.transports.outlet_file import replace_file
 
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self._path, json.dumps(value).encode())
+        replace_file(self._path, json.dumps({**value, _OWNER: self._owner}).encode())

@@ -183,8 +183,12 @@ def test_a_server_is_active_by_its_lease_and_not_beside_a_later_term() -> None:
     assert one.lease(50) is None, "another one leads in a later term"
     one.tell(Elected(Lease(2, 500), ()))
     assert one.lease(50) is None, "what was loading meanwhile comes too late"
-    assert len(told) == 5
+    one.tell(Elected(Lease(4, 500), ()))
+    assert one.lease(50) == Lease(4, 500)
     one.end()
+    one.tell(Elected(Lease(4, 900), ()))
+    assert one.lease(50) is None, "it was handed back"
+    assert len(told) == 7
     one.give_up(2)
     assert one.given_up_term == 2
     assert Leadership(ALONE).lease(1 << 44) == ALONE
@@ -253,6 +257,7 @@ def test_one_runs_the_apps_the_other_is_passive_sends_clients_there_and_takes_ov
         assert http.get("/siddhi-apps?isActive=true").json() == []
         told = http.get("/statistics").json()
         assert (told["haStatus"], told["clusterID"], told["serving"]) == ("Passive", "pair", False)
+        assert "spdist_server_active 0.0" in http.get("/metrics").text
         feeding = "/siddhi-apps/Doubles/streams/S/events"
         for method, path in [
             ("DELETE", "/siddhi-apps/Doubles"),
@@ -272,6 +277,7 @@ def test_one_runs_the_apps_the_other_is_passive_sends_clients_there_and_takes_ov
     assert ends == [("server-1", "start"), ("server-1", "stop"), ("server-2", "start")]
     assert httpx.get(f"{second.url}/health").status_code == 200
     assert httpx.get(f"{second.url}/statistics", auth=("admin", PASSWORD)).json()["haStatus"] == "Active"
+    assert "spdist_server_active 1.0" in second.metrics()
 
 
 def test_one_that_loses_the_database_stops_by_its_lease_before_the_other_starts(

@@ -291,6 +291,25 @@ def test_a_crash_between_note_and_append_or_after_it_repeats_nothing(
     one.close()
 
 
+def test_who_stood_still_does_not_set_back_who_goes_on_with_a_file(
+    fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("a,1\n")
+    one = fed(FILE.format(f"file.uri='{path}'"))
+    becomes(one.rows, [("a", 1)])
+    stale, one.feeders = one.feeders, one.made()
+    one.feeders.start()
+    for number, name in enumerate("bcd", 2):
+        with path.open("a") as file:
+            file.write(f"{name},{number}\n")
+        becomes(lambda name=name: one.rows()[-1][0], name)
+        becomes(lambda: "another process goes on" in (stale.problem or ""), True)
+        stale.stop()
+    one.again()
+    assert one.rows() == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+
+
 def test_files_of_a_directory_are_read_whole_and_put_away(
     fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes
 ) -> None:

@@ -3,7 +3,7 @@
 Paths, bodies and status codes are those of WSO2 SP 4.x, with these differences:
 
 - What concerns the cluster is answered by the leader; a standby redirects with 307 instead of answering from an empty
-  memory.
+  memory. So does a passive server of what the active one has, and its ``/health`` is 503.
 - A missing login is 401 and a lack of permission 403, always; an app that is not there is 404, never 204 or 500.
 - A query on demand that is wrong is 400; 500 is one that failed while it ran.
 - Deleting revisions stops nothing unless ``enabledRedeployment=true`` asks for that: what runs goes on from its present
