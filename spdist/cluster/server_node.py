@@ -8,7 +8,6 @@ the apps and run none. Two threads more than a `HostNode` has: one that leads, a
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from spdist.clock import Clock
+from spdist.cluster.acceptance import accepted
 from spdist.cluster.api import Server, server_app
 from spdist.cluster.app_directory import AppDirectory
 from spdist.cluster.app_files import AppFiles
@@ -30,14 +30,13 @@ from spdist.cluster.leadership import ALONE, Leadership
 from spdist.cluster.messages import GroupReport
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.own_leader import OwnApp, OwnLeader
-from spdist.cluster.plans import Plans, checked_name, free_name
+from spdist.cluster.plans import Plans
 from spdist.cluster.server_group import ServerGroup
 from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_view
 from spdist.cluster.streams import Streams
 from spdist.cluster.views import placed_topology
 from spdist.config import Config
-from spdist.errors import ClusterError, ConfigError, NotLeaderError, PlanningError, SiddhiAppError
-from spdist.planning.limits import AppLimits
+from spdist.errors import ClusterError, ConfigError, NotLeaderError, SiddhiAppError
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole_topology
 from spdist.transports.opening import transport_settings
@@ -91,7 +90,7 @@ class ServerNode(HostNode):
         accept: Callable[[str], Assignment] | None = None,
     ) -> None:
         super().__init__(config, launcher=launcher, revisions=revisions, clock=clock)
-        self._accept = accept or self._prepared
+        self._accept = accept or partial(accepted, config)
         self._leader = OwnLeader(self.id, config.deployment.heartbeat_interval_ms)
         self._lock = threading.Lock()  # of the leader
         self._files = AppFiles(AppDirectory(config.artifacts.directory), self._leader, self._lock, self._accept)
@@ -198,29 +197,6 @@ class ServerNode(HostNode):
                 break
         if self._files.problem:
             raise ClusterError(self._files.problem, hint="all servers of a group must see the directory of its apps")
-
-    def _prepared(self, text: str) -> Assignment:
-        """Return what is to be run of an app."""
-        from spdist.config.allowed import allowed_of
-        from spdist.language.parser import parse
-        from spdist.runtime.alone import prepare
-
-        app, limits = parse(text), self.config.limits
-        free_name(checked_name(app.name))
-        AppLimits(limits.elements, limits.groups, limits.instances, limits.characters).check_elements(app)
-        made = partial(
-            prepare,
-            text,
-            scripts=self.config.script.python_enabled,
-            allowed=allowed_of(self.config),
-            transport=self.config.transports.default,
-            owner=self._owner,
-        )
-        if self.config.spark.shards > 1:
-            # As on workers, an app that cannot be split is not.
-            with contextlib.suppress(PlanningError):
-                return made(self.config.spark.shards)
-        return made()
 
     # ------------------------------------------------------------------------------------------------ for the interface
     def deploy(self, text: str, *, replace: bool) -> Deployed:
@@ -335,13 +311,6 @@ class ServerNode(HostNode):
     def metrics(self) -> str:
         """Return the figures of the apps, and of this server, as Prometheus text."""
         return prometheus_text(self._known_keeper().reports(), node_metrics(), active=not self.passive)
-
-    @property
-    def _owner(self) -> str:
-        """Whose the topics of its apps are: brokers are shared with others, a directory with none but its group."""
-        if self.config.transports.default == "log":
-            return ""
-        return self.config.cluster.group_id if self.config.is_ha else self.id
 
     def _here(self) -> dict[str, GroupReport]:
         return {report.name: report for report in self._known_keeper().served_reports()}
