@@ -37,7 +37,7 @@ from spdist.config.datasources import DEFAULT_POOL, Datasource, Pool
 from spdist.errors import ClusterError, StaleTermError
 from spdist.planning.origin import stored_origins
 
-__all__ = ["CoordinationStore", "ManagerRow", "StoredDeployment"]
+__all__ = ["CoordinationStore", "ManagerRow", "StoredDeployment", "open_store"]
 
 #: Managers that did not report for this long are struck off the list.
 _STRIKE_OFF_MS = 24 * 3600 * 1000
@@ -111,14 +111,6 @@ class CoordinationStore:
         self._database = Transactions(url, username, password, timeout_ms, pool)
         #: what has happened
         self.journal = JournalRows(self._database, group_id)
-
-    @classmethod
-    def of(cls, source: Datasource, group_id: str, timeout_ms: int) -> CoordinationStore:
-        """Return the rows of a group in a database of ``wso2.datasources``."""
-        password = source.password.reveal() if source.password else ""
-        return cls(
-            source.url, group_id, username=source.username, password=password, timeout_ms=timeout_ms, pool=source.pool
-        )
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""
@@ -386,6 +378,14 @@ class CoordinationStore:
 
     def _origins(self, name: str) -> Any:
         return (ORIGIN.c.group_id == self.group_id) & (ORIGIN.c.name == name)
+
+
+def open_store(source: Datasource, group_id: str, timeout_ms: int) -> CoordinationStore:
+    """Return the rows of a group in a database of ``wso2.datasources``; see `CoordinationStore`."""
+    password = source.password.reveal() if source.password else ""
+    return CoordinationStore(
+        source.url, group_id, username=source.username, password=password, timeout_ms=timeout_ms, pool=source.pool
+    )
 
 
 def _fence(connection: Connection, group_id: str, term: int, node_id: str) -> None:
