@@ -380,7 +380,7 @@ def test_what_an_id_says_that_names_nothing_is_told(tmp_path: Path) -> None:
         named(run, "Sent-b-1#0:0")
     assert "inputs are kept since 1,100 ms; what was sent before cannot be explained" in str(missing.value)
     for id, stream, told in (
-        ("Sent-b-1#0:99", "Out", "4 to 4 do.* a state that began anew numbers from 0"),
+        ("Sent-b-1#0:99", "Out", "3 to 4 do.* a state that began anew numbers from 0"),
         ("Other-b-1#0:1", "Out", "is no message of 'Out' of this app as it runs now.* begin with .*: Sent-b-1"),
         ("Sent-b-1", "Out", "is no id of a message.*the header spdist-id holds"),
         ("Sent-b-1#0:4", "Single", "is one of stream 'Out', not of 'Single'"),
