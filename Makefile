@@ -16,7 +16,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases ha chaos executors fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases ha chaos deployments executors fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -64,6 +64,9 @@ ha: java .venv/.installed ## let the active one of two servers fail 50 times, ov
 
 chaos: java .venv/.installed ## let 30 faults happen to two managers and three workers over PostgreSQL and Kafka (Linux, root)
 	@$(VENV) -m tests.faults.chaos
+
+deployments: java .venv/.installed ## kill and stop servers of each deployment without managers while requests come in; prints a table
+	@$(VENV) -m tests.faults.deployments
 
 executors: java .venv/.installed ## kill executors of a Spark standalone master in networks of their own (Linux, root)
 	@$(VENV) -m tests.faults.executors

@@ -1,4 +1,4 @@
-"""What a server makes of the text of an app: one instance, as `spdist run` has it, within the limits of its settings."""
+"""What a server makes of the text of an app: one instance, as of `spdist run`, within the limits of its settings."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ def explain(
     stream: str,
     which: Which = -1,
     *,
+    id: str | None = None,
     attributes: Sequence[str] | None = None,
     budget: int | None = None,
     scripts: bool | None = None,
@@ -58,7 +59,7 @@ def explain(
             raise undefined("stream", stream, None, checked.streams)
         logs = _ClusterLogs(client, app, text, scripts)
         most = Budget(BUDGET if budget is None else budget)
-        return trace(checked, logs, stream, which, attributes=attributes, budget=most, progress=line.show)
+        return trace(checked, logs, stream, which, id=id, attributes=attributes, budget=most, progress=line.show)
 
 
 def _checked(text: str, scripts: bool | None) -> CheckedApp:

@@ -148,6 +148,7 @@ class Deployment(Shown):
         stream: str,
         which: int | Sequence[Any] | Mapping[str, Any] = -1,
         *,
+        id: str | None = None,
         attributes: Sequence[str] | None = None,
         budget: int | None = None,
         scripts: bool | None = None,
@@ -169,6 +170,11 @@ class Deployment(Shown):
         which : int, sequence or mapping
             An event as `read` and `tail` give it, ``(timestamp ms, row)``; its row; some of its values by name; or its
             place among those that come out of what is kept. Of several that fit the last is meant.
+        id : str, optional
+            The id under which a receiver has got the event: the header ``spdist-id`` of a message of Kafka or NATS, or
+            of an HTTP request, the id column of a sink of type ``spark``, or the one that a worker logs when it drops a
+            message. Where the message holds several events, `which` is meant among those. It is looked for in what the
+            group's present state holds: one that began anew (another ``spdist-origin``) gives the same numbers again.
         attributes : sequence of str, optional
             Those whose values matter, by default all; leave out what is never the same, such as a UUID.
         budget : int, optional
@@ -180,7 +186,8 @@ class Deployment(Shown):
         Raises
         ------
         NotFoundError
-            No such event comes out of what is kept, or nothing is: of groups that run as Spark Columns there is none.
+            No such event or message comes out of what is kept, or nothing is: of groups that run as Spark Columns there
+            is none.
         StateError
             Another event comes out now: the app depends on a database, or on a function with a state of its own.
         ClusterUnreachableError
@@ -189,10 +196,13 @@ class Deployment(Shown):
         Examples
         --------
         >>> app.explain("Alerts", {"room": "attic"})  # doctest: +SKIP
+        >>> app.explain("Alerts", id="Rooms-alert-1#0:17")  # doctest: +SKIP
         """
         from spdist.cluster.explaining import explain
 
-        return explain(self._client, self.name, stream, which, attributes=attributes, budget=budget, scripts=scripts)
+        return explain(
+            self._client, self.name, stream, which, id=id, attributes=attributes, budget=budget, scripts=scripts
+        )
 
     def backup(self) -> str:
         """Have the state of all groups kept under a name, as of one moment, and return that: the revision.

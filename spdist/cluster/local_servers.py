@@ -85,6 +85,11 @@ class LocalServers(LocalNodes):
         """What deploys and reads: of a group at its active server, else at the first one."""
         return self.clients["server-1"]
 
+    @property
+    def is_group(self) -> bool:
+        """Whether one of them is active and the others take over."""
+        return bool(self._group)
+
     def active(self) -> str:
         """Return the name of the server that is active in the group."""
         return str(self.client.nodes()["leader"])

@@ -50,7 +50,7 @@ from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status
-from spdist.cluster.store import CoordinationStore, ManagerRow, store_of
+from spdist.cluster.store import CoordinationStore, ManagerRow, open_store
 from spdist.cluster.streams import Streams
 from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.upkeep import Upkeep
@@ -410,4 +410,4 @@ def _open_store(config: Config, timing: ElectionTiming) -> CoordinationStore:
             f"({other.name}) are different databases",
             hint="give both the same URL: deployments are only written while the leader's row says so",
         )
-    return store_of(source, config.cluster.group_id, timing.round_ms)
+    return open_store(source, config.cluster.group_id, timing.round_ms)

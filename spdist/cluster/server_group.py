@@ -12,7 +12,7 @@ from spdist.clock import Clock
 from spdist.cluster.candidate import Candidate
 from spdist.cluster.election import ElectionTiming
 from spdist.cluster.leadership import Leadership
-from spdist.cluster.store import store_of
+from spdist.cluster.store import open_store
 from spdist.config import Config
 from spdist.errors import StoreUnavailableError
 
@@ -44,7 +44,7 @@ class ServerGroup:
         self._clock = clock
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
         source = config.datasources[config.cluster.datasource]
-        self._store = store_of(source, self.id, self._timing.round_ms)
+        self._store = open_store(source, self.id, self._timing.round_ms)
         self._candidate: Candidate | None = None
 
     def join(self, url: str, load: Callable[[], None]) -> None:

@@ -37,7 +37,7 @@ from spdist.config.datasources import DEFAULT_POOL, Datasource, Pool
 from spdist.errors import ClusterError, StaleTermError
 from spdist.planning.origin import stored_origins
 
-__all__ = ["CoordinationStore", "ManagerRow", "StoredDeployment", "store_of"]
+__all__ = ["CoordinationStore", "ManagerRow", "StoredDeployment", "open_store"]
 
 #: Managers that did not report for this long are struck off the list.
 _STRIKE_OFF_MS = 24 * 3600 * 1000
@@ -380,6 +380,14 @@ class CoordinationStore:
         return (ORIGIN.c.group_id == self.group_id) & (ORIGIN.c.name == name)
 
 
+def open_store(source: Datasource, group_id: str, timeout_ms: int) -> CoordinationStore:
+    """Return the rows of a group in a database of ``wso2.datasources``; see `CoordinationStore`."""
+    password = source.password.reveal() if source.password else ""
+    return CoordinationStore(
+        source.url, group_id, username=source.username, password=password, timeout_ms=timeout_ms, pool=source.pool
+    )
+
+
 def _fence(connection: Connection, group_id: str, term: int, node_id: str) -> None:
     """Hold the leader row until the transaction ends, so that nobody takes over in between; raise if it changed."""
     query = select(LEADER.c.term, LEADER.c.node_id).where(LEADER.c.group_id == group_id).with_for_update()
@@ -397,11 +405,3 @@ def _inserted(connection: Connection, row: Any) -> bool:
         connection.rollback()
         return False
     return True
-
-
-def store_of(source: Datasource, group_id: str, timeout_ms: int) -> CoordinationStore:
-    """Return the rows of a group in a database of ``wso2.datasources``."""
-    password = source.password.reveal() if source.password else ""
-    return CoordinationStore(
-        source.url, group_id, username=source.username, password=password, timeout_ms=timeout_ms, pool=source.pool
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,8 @@ __all__ = ["Form", "add_to", "read_lines"]
 _LOT = 5_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOLD = 20
+#: An id that receivers of messages see, such as Rooms-alert-1#0:17.
+_ID = re.compile(r"\S.*:[0-9]+")
 _Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name in the app.")]
 
 
@@ -276,12 +279,16 @@ def why(
     app: AppName,
     stream: _Stream,
     event: Annotated[
-        str, typer.Argument(metavar="EVENT", help="A line of `spdist tail`, or some values; by default the last event.")
+        str,
+        typer.Argument(
+            metavar="EVENT", help="A line of `spdist tail`, some values, or a spdist-id; by default the last one."
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Tell why an event came out: what came in that caused it, such as: spdist why Rooms Alerts '{"room": "attic"}'."""
-    found = client.deployment(app).explain(stream, _meant(event))
+    target, id = client.deployment(app), event.strip()
+    found = target.explain(stream, id=id) if _ID.fullmatch(id) else target.explain(stream, _meant(event))
     if as_json:
         print_json(found.to_dict())
     else:

@@ -109,6 +109,8 @@ class HostedApp(LocalApp):
         Makes what has ``@Store``.
     live : bool
         Whether its clock is the one on the wall; see `spdist.engine.jumps.Jumps`.
+    keeps_events : bool
+        Whether each `Delivery` of its sinks holds the events that it was made of.
 
     State
     -----
@@ -123,8 +125,9 @@ class HostedApp(LocalApp):
         delivers: bool = True,
         stores: OutsideStores | None = None,
         live: bool = False,
+        keeps_events: bool = False,
     ) -> None:
-        self._outbox = Outbox(producer or checked.name)
+        self._outbox = Outbox(producer or checked.name, keeps_events)
         self._answer: Callable[[Sequence[Arrival]], None] | None = None
         super().__init__(
             checked,

@@ -22,7 +22,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.transports.in_memory import IN_MEMORY
 
-__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks"]
+__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks", "detached"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,7 @@ class InputLog:
 
     @cached_property
     def _detached(self) -> CheckedApp:
-        definitions = tuple(_detached(definition) for definition in self.checked.app.definitions)
-        return replace(self.checked, app=replace(self.checked.app, definitions=definitions))
+        return detached(self.checked)
 
     def app(self) -> LocalApp:
         """Return a new app without sinks and with all tables in memory; it has not begun, so that one can watch it."""
@@ -137,7 +136,7 @@ class InputLog:
         if self.base is None:
             app.start(self.start)
         else:
-            app.restore(carry_over(self.base, self._detached)[0])
+            app.restore(carry_over(self.base, app.checked)[0])
         # The first event sets the clock wherever that is; which one that was does not depend on what is left out.
         app.jumps.began = True
 
@@ -285,11 +284,16 @@ def chunks(steps: Iterable[Step]) -> Iterator[list[Step]]:
         yield list(chunk)
 
 
-def _detached(definition: ast.Definition) -> ast.Definition:
-    """Return a definition with nothing that leads out of the app, or into it from elsewhere."""
+def detached(checked: CheckedApp, *, sinks: bool = False) -> CheckedApp:
+    """Return an app with nothing that leads out of it, but for its `sinks`, or into it from elsewhere."""
+    outside = ("source",) if sinks else ("sink", "source")
 
     def is_inside(annotation: ast.Annotation) -> bool:
         name = annotation.name.lower()
-        return name != "store" and (name not in ("sink", "source") or annotation.get("type") == IN_MEMORY)
+        return name != "store" and (name not in outside or annotation.get("type") == IN_MEMORY)
 
-    return replace(definition, annotations=tuple(one for one in definition.annotations if is_inside(one)))
+    definitions = tuple(
+        replace(definition, annotations=tuple(one for one in definition.annotations if is_inside(one)))
+        for definition in checked.app.definitions
+    )
+    return replace(checked, app=replace(checked.app, definitions=definitions))

@@ -14,7 +14,7 @@ from typing import Any
 from spdist.engine.carrying import read_state
 from spdist.engine.evidence import EventPlace
 from spdist.engine.hosted import HostedApp
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step
+from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, detached
 from spdist.engine.intake import Intake
 from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.local import LocalApp
@@ -55,6 +55,12 @@ class ShardLog(InputLog):
     def app(self) -> HostedApp:
         """Return a new app as an island hosts it, without sinks and with all tables in memory."""
         app = HostedApp(self._detached, delivers=False, live=self.live)
+        app.failures.count = 1
+        return app
+
+    def sending_app(self, producer: str) -> HostedApp:
+        """Return the same app with its sinks: what they put out is numbered as the producer's, and goes nowhere."""
+        app = HostedApp(detached(self.checked, sinks=True), producer, live=self.live, keeps_events=True)
         app.failures.count = 1
         return app
 

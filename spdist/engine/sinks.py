@@ -143,6 +143,7 @@ class _OneByOne:
         self._kind = annotation.get("type") or ""
         self._on_error = (annotation.get("on.error") or "LOG").upper()
         self._keeps = self._on_error in KEEPS_EVENTS
+        self._hands_on = self._keeps or (target.outbox is not None and target.outbox.keeps_events)
         self._mapper = sink_mapper(MapSetting(stream.name, stream.schema, map_of(annotation)))
         self._options = options
         chosen = next(iter(annotation.nested("distribution")), None)
@@ -171,7 +172,7 @@ class _OneByOne:
         # A mapping writes all events as one payload, or each as one of its own.
         single = len(payloads) == len(chunk)
         for number, payload in enumerate(payloads):
-            events = () if not self._keeps else chunk[number : number + 1] if single else chunk
+            events = () if not self._hands_on else chunk[number : number + 1] if single else chunk
             try:
                 self._target.put(self._kind, destination, options, payload, events)
             except TransportUnavailableError as error:

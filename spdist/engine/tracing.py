@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from spdist.engine.causes import Budget, BudgetSpent, minimal_causes
 from spdist.engine.evidence import Came, Cause, EventPlace, Evidence, StateBefore, shown
 from spdist.engine.input_log import Given
+from spdist.engine.message_ids import MessageId, sent_events
 from spdist.engine.same import same_values
 from spdist.engine.shard_log import ShardLog
 from spdist.errors import NotFoundError, SpdistError
@@ -50,6 +51,7 @@ def trace(
     stream: str,
     which: Which = -1,
     *,
+    id: str | None = None,
     attributes: Sequence[str] | None = None,
     budget: Budget,
     progress: Callable[[str], None] = lambda text: None,
@@ -66,6 +68,8 @@ def trace(
         Where the event came out.
     which : int, sequence or mapping
         Which of those that come out when what is kept is replayed: see `Which`. Of several that fit the last is meant.
+    id : str, optional
+        The id of the message that held the event, as receivers see it: `which` is meant among the events in there.
     attributes : sequence of str, optional
         Those whose values have to be the same; by default all.
     budget : Budget
@@ -81,7 +85,8 @@ def trace(
         There is no log of a group that puts the stream out.
     """
     search = _Trace(logs, attributes, budget, progress)
-    producer, number, event = search.find(stream, which)
+    found = search.find(stream, which) if id is None else search.find_sent(stream, which, MessageId.of(id))
+    producer, number, event = found
     return search.whole(search.causes(producer, stream, number, event), checked)
 
 
@@ -106,6 +111,8 @@ class _Trace:
     between: list[Came] = field(default_factory=list)
     untraced: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
+    #: What is told first.
+    named: list[str] = field(default_factory=list)
 
     def log(self, producer: str) -> ShardLog:
         """Return the log of a producer, which is asked for once."""
@@ -133,6 +140,30 @@ class _Trace:
             raise _missing(stream, which, len(chosen), since)
         _, number, writer, event = chosen[place]
         return writer, number, event
+
+    def find_sent(self, stream: str, which: Which, id: MessageId) -> tuple[str, int, Arrival]:
+        """Return which event is meant of those that a message held; see `find`."""
+        writers = self.logs.writers(stream)
+        producer = next((one for one in writers if id.is_of(one)), None)
+        if producer is None:
+            others = ", ".join(writers[:_TOLD]) + (", …" if len(writers) > _TOLD else "")
+            raise NotFoundError(
+                f"{id} is no message of '{stream}' of this app as it runs now",
+                hint=f"its ids begin with the name of who puts it out: {others}",
+            )
+        log = self.log(producer)
+        self.progress(f"{producer}: looking for message {id} in {len(log.steps):,} events")
+        held = sent_events(log, producer, stream, id)
+        fits = _fitting(which, log.checked.streams[stream])
+        chosen = [one for one in held if fits(one[1])]
+        place = which if isinstance(which, int) else -1
+        if not -len(chosen) <= place < len(chosen):
+            told = f"event {which}" if isinstance(which, int) else f"event {_told(which)}"
+            raise NotFoundError(f"the message {id} of '{stream}' has no {told}", hint=f"it holds {len(held):,} events")
+        if len(held) > 1:
+            number = held.index(chosen[place]) + 1
+            self.named.append(f"message {id} holds {len(held):,} events of '{stream}': this is number {number}")
+        return producer, *chosen[place]
 
     def _put_out(self, producer: str, stream: str) -> list[tuple[int, Arrival]]:
         """Return all that comes out of a log on a stream; see `_came`."""
@@ -254,6 +285,7 @@ class _Trace:
         return tuple(states.values())
 
     def _notes(self) -> Iterator[str]:
+        yield from self.named
         yield from self.untraced[:_TOLD]
         if len(self.untraced) > _TOLD:
             yield f"{len(self.untraced) - _TOLD:,} more events are not traced further"

@@ -21,6 +21,7 @@ __all__ = [
     "Delivery",
     "Outbox",
     "Outgoing",
+    "header_text",
     "on_error_of",
 ]
 
@@ -64,7 +65,7 @@ class Delivery:
     seq : int
         Number of this delivery, per producer, from 0 without gaps.
     events : tuple of (timestamp, row)
-        What the payload was made of; only where ``on.error`` may need it (`KEEPS_EVENTS`).
+        What the payload was made of; only where ``on.error`` may need it (`KEEPS_EVENTS`), or whoever has the outbox.
     """
 
     kind: str
@@ -154,6 +155,11 @@ class Deliveries(Sequence[Delivery]):
 Outgoing = Delivery | Deliveries
 
 
+def header_text(id: str) -> str:
+    """Return an id as it stands in a header that takes nothing but ASCII, as those of HTTP."""
+    return id.encode("ascii", "backslashreplace").decode()
+
+
 def on_error_of(options: Mapping[str, str]) -> str:
     """Return what the options of a sink say about payloads that cannot be sent, LOG where nothing."""
     return (options.get("on.error") or "LOG").upper()
@@ -166,14 +172,17 @@ class Outbox:
     ----------
     producer : str
         Whose they are.
+    keeps_events : bool
+        Whether what is put out one by one is to hold the events that it was made of.
 
     State
     -----
     The number that is next; the deliveries of the running batch.
     """
 
-    def __init__(self, producer: str) -> None:
+    def __init__(self, producer: str, keeps_events: bool = False) -> None:
         self.producer = producer
+        self.keeps_events = keeps_events
         self.next = 0
         self._collected: list[Outgoing] = []
         self._writers: list[Callable[[], Deliveries | None]] = []

@@ -19,7 +19,7 @@ from spdist.config.allowed import SECRET, Allowed
 from spdist.errors import TransportError
 from spdist.language.transport_names import SECRETS
 from spdist.mapping.templates import Filled
-from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery
+from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery, header_text
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
 from spdist.transports.outlets import SendError
@@ -102,7 +102,7 @@ class HttpOutlet:
     def _request(self, delivery: Delivery) -> httpx.Response:
         options = delivery.options
         origin = f"{self._origin}.{delivery.sink}.{delivery.destination}"
-        headers = httpx.Headers({ID_HEADER: _ascii(delivery.id), ORIGIN_HEADER: origin})
+        headers = httpx.Headers({ID_HEADER: header_text(delivery.id), ORIGIN_HEADER: origin})
         for name, value in _headers(self._read, options.get("headers", "")):
             headers[name] = value
         url = options["publisher.url"]
@@ -263,7 +263,3 @@ def _place(delivery: Delivery) -> str:
     except ValueError:  # what an event says may be anything
         return "the receiver"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "backslashreplace").decode()

@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 #: How often a delivery is tried that nobody takes, where ``on.error`` is not WAIT.
 _TRIES = 5
-_LONGEST_PAUSE_S = 15.0
+#: Between two attempts: a receiver that fails over is away for seconds, and all events behind wait with the first.
+_LONGEST_PAUSE_S = 3.0
 _SLICE_S = 0.1
 
 

@@ -39,10 +39,6 @@ define stream Readings (room string, degrees double);
 """
 
 
-#: However busy the machine is, the worker is not given up.
-PATIENT = {"SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100", "SPDIST__DEPLOYMENT__HEARTBEAT_MAX_RETRY": "300"}
-
-
 def state_of(node: HostNode) -> Path:
     return Path(node.config.state_persistence.location)
 
@@ -51,13 +47,11 @@ def state_of(node: HostNode) -> Path:
 def rooms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment, Worker, HandRun]]:
     """An app that is deployed, the worker that has its groups, and what they have done."""
     home = tmp_path_factory.mktemp("home")
-    manager = Manager(manager_config(home, **PATIENT))
+    manager = Manager(manager_config(home))
     manager.start()
     path = with_users(home, CONF / "worker.yaml", {"vera": "viewer", "nemo": "guest"})
-    known = {"SPDIST_MANAGERS": manager.url, **PATIENT}
-    worker = Worker(
-        load_config(path, role="worker", environment=settings(home, "worker-1", **known)), launcher=FakeSpark()
-    )
+    environment = settings(home, "worker-1", SPDIST_MANAGERS=manager.url)
+    worker = Worker(load_config(path, role="worker", environment=environment), launcher=FakeSpark())
     try:
         worker.start()
         with ClusterClient([manager.url], "admin", PASSWORD) as client:

@@ -67,7 +67,7 @@ def nodes(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) 
         text = (CONF / "manager.yaml").read_text()
         issuer = more.pop("issuer", provider.url)
         (home / "deployment.yaml").write_text(text.replace("auth.configs:\n", PROPERTIES.format(issuer=issuer)))
-        more = {"PROVIDER_SECRET": SECRET, "SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "40", **more}
+        more = {"PROVIDER_SECRET": SECRET, **more}
         environment = settings(home, f"manager-{len(known)}", **more)
         context = running_manager(load_config(home, role="manager", environment=environment))
         running.append(context)

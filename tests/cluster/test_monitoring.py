@@ -117,11 +117,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a leader, a standby and a worker with groups tell Prometheus."""
     home = tmp_path_factory.mktemp("home")
-    slow = {"SPDIST__CLUSTER__HEARTBEAT_MAX_RETRY": "100"}  # while the second one starts, the first one goes on leading
     with (
-        running_manager(manager_config(home, **slow)) as leader,
+        running_manager(manager_config(home)) as leader,
         client(leader) as http,
-        running_manager(manager_config(home, "manager-2", **slow)) as standby,
+        running_manager(manager_config(home, "manager-2")) as standby,
         client(standby) as other,
     ):
         worker = Worker(worker_config(home, [leader.url]), launcher=FakeSpark())

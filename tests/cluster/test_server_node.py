@@ -24,7 +24,7 @@ from spdist.cluster.own_leader import OwnLeader
 from spdist.cluster.server_node import ServerNode
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config, load_config
-from spdist.errors import ClusterError, ConfigError, SpdistError
+from spdist.errors import ClusterError, ConfigError, NotFoundError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.services.process import free_ports
 from spdist.workspace import workspace
@@ -329,7 +329,8 @@ def test_a_server_that_is_killed_goes_on_where_it_was(tmp_path: Path, eventually
     total = (
         "@app:name('Sums') define stream S (v int); "
         "@sink(type='embedded', topic='Sums.T') define stream T (total long); "
-        "from S select sum(v) as total insert into T;"
+        "define table Kept (total long); "
+        "from S select sum(v) as total insert into T; from T select total insert into Kept;"
     )
     (tmp_path / "apps").mkdir()
     (tmp_path / "apps/Sums.siddhi").write_text(total)
@@ -343,15 +344,28 @@ def test_a_server_that_is_killed_goes_on_where_it_was(tmp_path: Path, eventually
         def totals() -> list[int]:
             return [row[0] for _, row in client.read("Sums", "T")]
 
+        def kept() -> list[tuple[Any, ...]]:
+            with contextlib.suppress(NotFoundError):  # it is starting
+                return client.query("Sums", "from Kept select count() as n")
+            return []
+
         with process(tmp_path):
             eventually(lambda: apps() == ["Sums"], "the file is an app", 60)
             feed = client.feed("Sums", "S")
             feed.send((at, (at,)) for at in range(1, 6))
             eventually(lambda: totals() == [1, 3, 6, 10, 15], "all of them are there", 60)
+            app = client.deployment("Sums").wait()
+            assert client.query("Sums", "from Kept on total > 5L select count() as n") == [(3,)]
+            revision = app.backup()
         with process(tmp_path) as node:
             eventually(lambda: apps() == ["Sums"], "it is there again", 60)
             feed.send((at, (at,)) for at in range(6, 9))
             eventually(lambda: totals()[5:], "it goes on", 60)
             eventually(lambda: totals() == [1, 3, 6, 10, 15, 21, 28, 36], "none is lost, none is doubled")
+            assert app.revisions() == [revision]
+            app.restore(revision)
+            eventually(lambda: kept() == [(8,)], "what came after it came again", 60)
+            feed.send([(9, (9,))])
+            eventually(lambda: totals() == [1, 3, 6, 10, 15, 21, 28, 36, 45], "readers get nothing twice", 60)
             node.terminate()
             assert node.wait(60) == 0

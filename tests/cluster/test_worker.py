@@ -53,14 +53,6 @@ Eventually = Callable[..., Any]
 
 
 # ------------------------------------------------------------------------------------------------- with real managers
-@pytest.fixture(scope="module", autouse=True)
-def interface_built(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Build a worker's interface once: on a busy machine the first time takes longer than the leases of these tests."""
-    worker = Worker(worker_config(tmp_path_factory.mktemp("first"), ["http://127.0.0.1:1"]), launcher=FakeSpark())
-    worker.start()
-    worker.stop()
-
-
 @pytest.fixture
 def manager(tmp_path: Path, eventually: Eventually) -> Iterator[Manager]:
     with running_manager(manager_config(tmp_path)) as running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from spdist.engine.shard_log import ShardLog
 from spdist.engine.tracing import Which, trace
 from spdist.errors import NotFoundError
 from spdist.language.types import Schema
+from spdist.transports.delivery import EVENT_BITS, Delivery, header_text
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])
@@ -291,3 +293,109 @@ def test_causes_with_a_state_before_them_are_sufficient_and_minimal(
     missing = log.start - event[0] + 300
     (state,) = evidence.states
     assert state.needed == (missing > 0 and event[1][1] != sum(row[1] for _, row in causes))
+
+
+SENT = """
+@app:name('Sent') @app:playback
+define stream S (k string, v int);
+@sink(type='kafka', topic='plain', bootstrap.servers='h:1', @map(type='json'))
+@sink(type='spark', format='memory', id='id', @map(type='passThrough'))
+@sink(type='nats', destination='{{k}}', @map(type='text', @payload('{{v}}')))
+@sink(type='http', publisher.url='http://h:1/x', on.error='STORE', @map(type='json', event.grouping.enabled='false'))
+@sink(type='kafka', topic='shared', bootstrap.servers='h:1', @map(type='json'),
+      @distribution(strategy='roundRobin', @destination(partition.no='0'), @destination(partition.no='1')))
+define stream Out (k string, v int);
+@sink(type='kafka', topic='other', bootstrap.servers='h:1', on.error='STORE', @map(type='json'))
+define stream Single (k string, v int);
+@dist(execGroup='a') from S[v > 0] select k, v insert into Kept;
+@dist(execGroup='b') from Kept#window.lengthBatch(3) select k, v insert into Out;
+@dist(execGroup='b') from Kept select k, v insert into Single;
+"""
+SENT_EVENTS = [(100 * n, ("xy"[n % 2], n)) for n in range(1, 16)]
+
+
+def sent(directory: Path, segments: int | Mapping[str, int] = 1000, batch: int = 4) -> HandRun:
+    run = HandRun(directory, SENT, segments=segments)
+    for start in range(0, len(SENT_EVENTS), batch):
+        run.feed("S", COUNTED_IN).send(SENT_EVENTS[start : start + batch])
+        run.run()
+    return run
+
+
+def held(delivery: Delivery) -> set[int]:
+    """Return the values of the events in a payload, as its receiver reads them."""
+    payload = delivery.payload
+    if isinstance(payload, str):
+        found = json.loads(payload)
+        found = found if isinstance(found, list) else [found]
+        return {one["event"]["v"] if isinstance(one, dict) else one for one in found}
+    return {row[1] for _, row in payload}
+
+
+def named(run: HandRun, id: str, which: Which = -1, stream: str = "Out") -> Evidence:
+    return trace(spdist.check(SENT), HandLogs(run), stream, which, id=id, budget=Budget(10**6))
+
+
+def value(evidence: Evidence) -> int:
+    """Return the value of the explained event; the event that caused it has the same."""
+    assert evidence.event.row[1] in [cause.row[1] for cause in evidence.causes]
+    return int(evidence.event.row[1])
+
+
+@pytest.mark.parametrize(("segments", "batch"), [(1000, 4), (2, 1)], ids=["from the start", "since a snapshot"])
+def test_the_ids_that_receivers_see_name_the_events_in_their_messages(
+    tmp_path: Path, segments: int, batch: int
+) -> None:
+    run = sent(tmp_path, segments, batch)
+    log = HandLogs(run).log("Sent-b-1")
+    explained = set()
+    for delivery in run.delivered:
+        wanted, spark = held(delivery), delivery.kind == "spark"
+        if min(wanted) * 100 <= log.start and log.base is not None:
+            continue
+        explained.add(delivery.sink)
+        for number, one in enumerate(sorted(wanted)):
+            id = f"{delivery.producer}:{(delivery.seq << EVENT_BITS) + number}" if spark else delivery.id
+            evidence = named(run, id, -1 if spark else number, delivery.stream)
+            assert value(evidence) == one, id
+            assert any("holds" in note for note in evidence.notes) == (len(wanted) > 1 and not spark)
+    assert explained == set(range(6))
+    assert (log.base is None) == (segments == 1000)
+
+
+def test_of_a_message_of_several_events_one_is_chosen_as_ever(tmp_path: Path) -> None:
+    run = sent(tmp_path)
+    assert [value(named(run, "Sent-b-1#0:1", which)) for which in (-1, 0, ("x", 4), {"v": 5})] == [6, 4, 4, 5]
+    assert named(run, "Sent-b-1#0:1").notes[0] == ("message Sent-b-1#0:1 holds 3 events of 'Out': this is number 3")
+    for which in (3, {"v": 1}):
+        with pytest.raises(NotFoundError, match=r"(?s)the message Sent-b-1#0:1 of 'Out' has no event .*holds 3 events"):
+            named(run, "Sent-b-1#0:1", which)
+
+
+def test_what_an_id_says_that_names_nothing_is_told(tmp_path: Path) -> None:
+    run = sent(tmp_path, segments=2, batch=1)
+    log = HandLogs(run).log("Sent-b-1")
+    assert log.base is not None
+    with pytest.raises(NotFoundError, match="no message Sent-b-1#0:0 of 'Out' comes out of what is kept") as missing:
+        named(run, "Sent-b-1#0:0")
+    assert "inputs are kept since 1,100 ms; what was sent before cannot be explained" in str(missing.value)
+    for id, stream, told in (
+        ("Sent-b-1#0:99", "Out", "4 to 4 do.* a state that began anew numbers from 0"),
+        ("Other-b-1#0:1", "Out", "is no message of 'Out' of this app as it runs now.* begin with .*: Sent-b-1"),
+        ("Sent-b-1", "Out", "is no id of a message.*the header spdist-id holds"),
+        ("Sent-b-1#0:4", "Single", "is one of stream 'Out', not of 'Single'"),
+    ):
+        with pytest.raises(NotFoundError, match=f"(?s){told}"):
+            named(run, id, stream=stream)
+
+
+def test_ids_of_names_that_no_header_of_http_can_hold(tmp_path: Path) -> None:
+    text = """@app:name('Räume') @app:playback define stream S (k string, v int);
+    @sink(type='http', publisher.url='http://h:1/x', @map(type='json')) define stream Out (k string, v int);
+    @dist(execGroup='a') from S select k, v insert into Out;"""
+    run = HandRun(tmp_path, text)
+    run.feed("S", COUNTED_IN).send([(100 * n, ("x", n)) for n in range(3)])
+    run.run()
+    for id in (run.delivered[1].id, header_text(run.delivered[1].id)):
+        evidence = trace(spdist.check(text), HandLogs(run), "Out", id=id, budget=Budget(10**6))
+        assert evidence.event.row == ("x", 1)

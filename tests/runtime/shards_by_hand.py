@@ -23,6 +23,7 @@ from spdist.planning.topology import Assignment, Topology, shard_names
 from spdist.runtime.commanded import commanded
 from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files, stored
 from spdist.transports.base import Record
+from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 
@@ -65,6 +66,8 @@ class HandRun:
         for topic in self.topology.topics:
             self.topics.ensure(topic.name, topic.partitions)
         self._feeds: dict[str, Feed] = {}
+        #: What the users' sinks have put out so far.
+        self.delivered: list[Delivery] = []
         self.groups = [
             _Group(self, commanded(one), segments if isinstance(segments, int) else segments.get(one.group, 1000))
             for one in self.topology.assignments()
@@ -101,7 +104,7 @@ class HandRun:
 class _Group:
     def __init__(self, of: HandRun, assignment: Assignment, segments: int) -> None:
         self.assignment = assignment
-        self._topics = of.topics
+        self._topics, self._delivered = of.topics, of.delivered
         for one in assignment.inputs:
             of.topics.ensure(one.topic, 1 + max(one.partitions))
         for topic in (put.topic for one in assignment.outputs for put in one.publishing):
@@ -137,4 +140,6 @@ class _Group:
         for shard, share in zip(self._shards, shares, strict=True):
             outputs = shard.process(self._batch, share, tick, self._offsets)
             self._topics.append([one for one in outputs if isinstance(one, Record)])
+            for one in outputs:
+                self._delivered += one if isinstance(one, Deliveries) else [one] if isinstance(one, Delivery) else []
         self._batch += 1

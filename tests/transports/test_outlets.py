@@ -62,6 +62,7 @@ class Sending(Outlets):
     def __init__(self, outlet: Any, transport: LogTransport, stop_after: int = 10**9) -> None:
         self.told: list[str | None] = []
         self.pauses = 0
+        self.longest_s = 0.0
         around = Surroundings(
             "App", transport, {"!S": FAULTS}, repr, lambda: self.pauses > stop_after, self.told.append
         )
@@ -70,6 +71,7 @@ class Sending(Outlets):
 
     def _pause(self, seconds: float) -> None:
         self.pauses += 1
+        self.longest_s = max(self.longest_s, seconds)
         super()._pause(1e-9)
 
 
@@ -104,8 +106,10 @@ def test_what_is_refused_for_good_is_not_tried_again_even_where_one_would_wait(l
 
 def test_wait_goes_on_until_it_is_taken_or_stopped(log: LogTransport) -> None:
     outlet = Picky({0: 40})
-    Sending(outlet, log).send([delivery(0, on_error="wait")])
+    sending = Sending(outlet, log)
+    sending.send([delivery(0, on_error="wait")])
     assert outlet.taken == [0]
+    assert sending.longest_s <= 3.0, "a receiver that has failed over is not kept waiting"
     with pytest.raises(TransportError, match="was stopped while a sink waited"):
         Sending(Picky({0: 99}), log, stop_after=7).send([delivery(0, on_error="WAIT")])
 
