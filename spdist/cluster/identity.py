@@ -92,12 +92,15 @@ class KnownTokens:
             return None
         return found
 
-    def keep(self, token: str, found: Identified, now_s: float) -> None:
-        """Know whose token this is from now on, until it ends or is to be looked at again."""
+    def keep(self, token: str, found: Identified, now_s: float) -> bool:
+        """Know whose token this is until it ends or is to be looked at again; False where it was ended here."""
+        if self.has_ended(token):
+            return False
         ends_s = float("inf") if found.until_s is None else found.until_s + LEEWAY_S
         self._known[_digest(token)] = found, min(ends_s, now_s + self._kept_s)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
+        return True
 
     def end(self, token: str) -> None:
         """Let nobody in with this token any more, whoever signed it."""
@@ -184,7 +187,8 @@ class Identity:
             groups = scim_groups(self.provider.user(found.username), found.username)
             found = replace(found, roles=roles_of(groups, self._rules))
         with self._lock:
-            self._known.keep(token, found, self._clock())
+            if not self._known.keep(token, found, self._clock()):  # while it was being looked at
+                raise RefusedToken("the token was logged out")
         return found
 
     def end(self, token: str) -> None:

@@ -22,6 +22,7 @@ from spdist.cluster.client import Caller, Reply, UnreachableNode, may_follow
 from spdist.cluster.group_lists import KnownAssignments
 from spdist.cluster.known_managers import MOST_MANAGERS, KnownManagers
 from spdist.cluster.messages import AnswerHeartbeat
+from spdist.cluster.node_token import node_token
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, OrderMessage, parse_message
 from spdist.config import Config
@@ -104,6 +105,7 @@ class LeaderLink:
             for m in deployment.resource_managers
         }
         self._own = own
+        self._token = node_token(config)
         self._callers: dict[tuple[str, str], Caller] = {}
         self._trust_file, self._certificate = config.http.trust_file, certificate_of(config.listener)
         self._timeout_s = timeout_s
@@ -125,6 +127,8 @@ class LeaderLink:
         self._closed = True
         for caller in self._callers.values():
             caller.close()
+        if self._token is not None:
+            self._token.close()
 
     def set_timeout(self, timeout_s: float) -> None:
         """Let heartbeats take that long from now on."""
@@ -206,6 +210,8 @@ class LeaderLink:
                 self._heard.put(_Heard(url, ticket, reply))
             except UnreachableNode as error:
                 self._heard.put(_Heard(url, ticket, None, str(error)))
+            except UnauthorizedError as error:  # no token
+                self._heard.put(_Heard(url, ticket, None, f"{url}, which is not asked: {error.message}"))
             except Exception as error:  # closed meanwhile, or a defect: either way nobody has answered
                 if not self._closed:
                     _log.exception("a call of manager %s failed; this is a defect", url)
@@ -218,7 +224,10 @@ class LeaderLink:
         caller = self._callers.get(credentials)
         if caller is None:
             caller = self._callers[credentials] = Caller(
-                *credentials, trust_file=self._trust_file, certificate=self._certificate
+                *credentials,
+                trust_file=self._trust_file,
+                certificate=self._certificate,
+                bearer=self._token if credentials == self._own else None,
             )
         return caller
 
@@ -270,7 +279,10 @@ class LeaderLink:
         self._silent.discard(url)
         if reply.status not in (401, 403):
             self._refused.pop(url, None)
-        elif url not in self._refused:
+            return
+        if self._token is not None and reply.status == 401:
+            self._token.refused()
+        if url not in self._refused:
             self._refused[url] = self._refusal(url, reply)
             _log.error("%s", self._refused[url])
 
@@ -306,7 +318,15 @@ class LeaderLink:
             del self._learnt[next(iter(self._learnt))]
 
     def _refusal(self, url: str, reply: Reply) -> UnauthorizedError:
-        username = self._credentials.get(url, self._own)[0]
+        credentials = self._credentials.get(url, self._own)
+        if self._token is not None and credentials == self._own:
+            told = reply.body.get("message") if isinstance(reply.body, dict) else None
+            return UnauthorizedError(
+                f"the token of this node was refused by manager {url}: {told or reply.status}",
+                hint="map nodeScope of this node to the role worker in roleMapping of the manager, and see that "
+                "audience there is that of the token",
+            )
+        username = credentials[0]
         if reply.status == 403:
             return UnauthorizedError(
                 f"user {username!r} may not register a worker at manager {url}",

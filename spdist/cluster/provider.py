@@ -282,7 +282,7 @@ class Provider:
         url = f"{self.access.scim_url.rstrip('/')}/Users?{urlencode(query)}"
         if other:
             return self._json(self._send("GET", url, auth=httpx.BasicAuth(other[0], other[1].reveal())))
-        own = self._tokens("client_credentials", None)["access_token"]
+        own = self.own_token()["access_token"]
         return self._json(self._send("GET", url, headers={"Authorization": f"Bearer {own}"}))
 
     # ---------------------------------------------------------------------------------------------------------- logins
@@ -310,6 +310,10 @@ class Provider:
     def refresh(self, token: str) -> Json:
         """Return new tokens for a refresh token; raises RefusedToken where it is none any more."""
         return self._tokens("refresh_token", None, refresh_token=token)
+
+    def own_token(self) -> Json:
+        """Return a token of this client itself, of no user (RFC 6749, 4.4)."""
+        return self._tokens("client_credentials", None)
 
     def _tokens(self, grant_type: str, redirect_uri: str | None, **given: str) -> Json:
         endpoints = self.endpoints()

@@ -21,7 +21,7 @@ from spdist.errors import ConfigError, UnauthorizedError
 if TYPE_CHECKING:
     from spdist.cluster.provider import Provider
 
-__all__ = ["Credential", "LoginFile", "StoredLogin", "StoredToken", "credential", "login_file"]
+__all__ = ["Credential", "LoginFile", "StoredLogin", "StoredToken", "credential", "life_of", "login_file"]
 
 Json = dict[str, Any]
 
@@ -29,6 +29,8 @@ Json = dict[str, Any]
 _BEFORE_S = 30.0
 #: What is taken for the life of a token of which the provider does not tell it, s.
 _LIFE_S = 300.0
+#: No token is good for longer than a year, s.
+_LONGEST_S = 366 * 86_400.0
 _MOST_BYTES = 1 << 20
 #: What the user of a token is called whose name is not known here.
 _SOMEBODY = "the user of a token"
@@ -67,10 +69,10 @@ class StoredLogin(BaseModel):
 
     def with_tokens(self, tokens: Json, now_s: float) -> StoredLogin:
         """Return this login with what the provider's token endpoint has answered."""
-        life = tokens.get("expires_in")
-        life_s = float(life) if isinstance(life, int | float) and not isinstance(life, bool) else _LIFE_S
         refresh = tokens.get("refresh_token") or self.refresh
-        return self.model_copy(update={"access": tokens["access_token"], "refresh": refresh, "ends_s": now_s + life_s})
+        return self.model_copy(
+            update={"access": tokens["access_token"], "refresh": refresh, "ends_s": now_s + life_of(tokens)}
+        )
 
     def provider(self) -> Provider:
         """Return the provider of this login."""
@@ -78,6 +80,14 @@ class StoredLogin(BaseModel):
 
         access = ProviderAccess(self.issuer, self.client_id, scopes=self.scope, trust_file=self.trust_file)
         return Provider(access)
+
+
+def life_of(tokens: Json) -> float:
+    """Return how long the token of a provider's answer is good, s; what is no time counts as not said."""
+    life = tokens.get("expires_in")
+    if isinstance(life, bool) or not isinstance(life, int | float) or not 0 <= life < _LONGEST_S:
+        return _LIFE_S
+    return float(life)
 
 
 class _Logins(BaseModel):

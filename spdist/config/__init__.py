@@ -140,11 +140,20 @@ class Config:
         return self.properties.shard_id or (self.cluster.group_id if moves else self.carbon.id)
 
     @property
+    def shows_token(self) -> bool:
+        """Whether this node shows others a token of the identity provider, in place of name and password."""
+        return self.auth.type == "external" and self.auth.node_grant == "client_credentials"
+
+    @property
     def has_first_user(self) -> bool:
         """Whether this node's only user is the one that `Auth` speaks of: none is named, and all is on this machine."""
         nodes: list[Interface | ResourceManager] = [self.deployment.https_interface, *self.deployment.resource_managers]
         named = self.auth.users or self.auth.users_file or any(one.username or one.password for one in nodes)
-        return not named and LOOPBACK.issuperset([self.listener.host, *(one.host for one in nodes)])
+        return (
+            not named
+            and not self.shows_token
+            and LOOPBACK.issuperset([self.listener.host, *(one.host for one in nodes)])
+        )
 
     def explain(self) -> str:
         """Return every setting as a line ``key  value  origin``; passwords are not shown."""
@@ -221,6 +230,8 @@ def _check(config: Config, role: str | None) -> None:
     _check_scheme(config)
     if config.auth.type == "external":
         check_external(config.auth, config.path)
+    elif config.auth.node_grant != "password":
+        raise ConfigError(f"{config.path}: auth.configs.properties.nodeGrant needs auth.configs.type: external")
     for key, name in (
         ("cluster.config.strategyConfig.datasource", config.cluster.datasource),
         ("deployment.config.datasource", config.deployment.datasource),
@@ -240,14 +251,15 @@ def _check(config: Config, role: str | None) -> None:
     for key, credential in (("username", own.username), ("password", own.password)):
         _need(
             config,
-            bool(credential) or config.has_first_user or config.is_server,
+            bool(credential) or config.has_first_user or config.shows_token or config.is_server,
             f"deployment.config.httpsInterface.{key}",
             "a node",
             _LOGIN,
         )
     if role in ("manager", "server"):
         named = config.auth.users or config.auth.users_file or config.has_first_user
-        named = named or (role == "server" and config.auth.type == "external")  # which no other node calls
+        # Where nodes show no passwords, no users are needed for them.
+        named = named or (config.auth.type == "external" and (role == "server" or config.shows_token))
         _need(config, bool(named), "auth.configs.userManager.userStore.users", f"a {role}", _LOGIN)
     if role == "manager":
         _need(config, bool(config.cluster.datasource), "cluster.config.strategyConfig.datasource", "a manager")

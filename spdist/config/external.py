@@ -1,7 +1,7 @@
 """Settings of an identity provider: ``auth.configs`` with ``type: external``; with WSO2's keys, where they fit.
 
 What is not here of WSO2's stands in `spdist.config.ignored`. Ours are ``issuer``, ``audience``, ``publicClientId``,
-``usernameClaim``, ``rolesClaim``, ``roleMapping``, ``introspection`` and ``trustFile``.
+``usernameClaim``, ``rolesClaim``, ``roleMapping``, ``introspection``, ``trustFile``, ``nodeGrant`` and ``nodeScope``.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ class External:
 
     Where a token grants no role, the groups of its user are looked up by SCIM 2.0 at `idpBaseUrl`, as `idpUsername`, or
     with a token of this client's own.
+
+    With `node_grant` ``client_credentials`` this node shows others a token of its client, asked for with `node_scope`,
+    and no password.
     """
 
     issuer: str = setting("properties.issuer", _url, "")
@@ -98,6 +101,8 @@ class External:
     introspection: str = setting("properties.introspection", choice("opaque", "always"), "opaque")
     cache_timeout_s: int = setting("properties.cacheTimeout", whole(0, 86_400), 60)
     grant_type: str = setting("properties.grantType", choice("authorization_code", "password"), "authorization_code")
+    node_grant: str = setting("properties.nodeGrant", choice("password", "client_credentials"), "password")
+    node_scope: str = setting("properties.nodeScope", text, "")
     base_url: str = setting("properties.baseUrl", _url, "")
     provider_trust_file: Path | None = setting("properties.trustFile", path, None)
     connection_timeout_ms: int = setting("properties.connectionTimeout", duration(100), 5_000)
@@ -125,6 +130,9 @@ def check_external(external: External, file: Path) -> None:
 
     need(bool(external.issuer or external.km_token_url), "issuer", "the provider's address, as its tokens name it")
     need(bool(external.client_id), "spClientId", "register this cluster at the provider as a client, and name it here")
+    if external.node_grant == "client_credentials":
+        hint = "nodeGrant: client_credentials needs the client's secret, such as ${env:SPDIST_CLIENT_SECRET}"
+        need(external.client_secret is not None, "spClientSecret", hint)
     hint = "for example roleMapping: [{group: stream-admins, role: admin}, {scope: siddhi.view, role: viewer}]"
     need(bool(external.role_mapping or external.admin_scope), "roleMapping", hint)
     for number, one in enumerate(external.role_mapping):

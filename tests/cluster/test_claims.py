@@ -12,9 +12,10 @@ from joserfc.jwk import ECKey, OctKey
 
 from spdist.cluster.access import Users
 from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt, key_set, shown_name
-from spdist.cluster.identity import KnownTokens, rules_of
+from spdist.cluster.identity import Identity, KnownTokens, rules_of
 from spdist.config import load_config
 from spdist.config.external import is_safe_url
+from spdist.config.sections import Auth
 from spdist.errors import ConfigError
 from tests.cluster.shells import CONF, settings
 
@@ -128,6 +129,23 @@ def test_what_is_known_of_tokens_ends_and_is_bounded() -> None:
     known.end("9999")
     assert known.has_ended("9999") and known.find("9999", 200) is None
     assert "9998" not in repr(vars(known)), "digests only"
+
+
+def test_a_token_that_ends_while_it_is_looked_at_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = Identity(Auth(issuer="http://127.0.0.1:9", client_id="sp"), "admin")
+
+    def introspect(token: str) -> dict[str, Any]:
+        identity.end(token)
+        return {"active": True, "sub": "ann", "client_id": "sp"}
+
+    monkeypatch.setattr(identity.provider, "introspect", introspect)
+    monkeypatch.setattr(identity.provider, "revoke", lambda _: None)
+    with pytest.raises(RefusedToken, match="logged out"):
+        identity.verify("opaque")
+    assert identity.recall("opaque") is None
+    known = KnownTokens(60)
+    known.end("ended")
+    assert not known.keep("ended", Identified("ann", frozenset(), None), 0) and len(known) == 0
 
 
 def test_a_token_that_was_logged_out_is_not_let_in_by_writing_it_differently() -> None:
