@@ -32,7 +32,8 @@ SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])
 APP = """
 @app:name('Rooms') @app:playback
 define stream Readings (room string, degrees double);
-@sink(type='embedded', topic='Rooms.Alerts') define stream Alerts (room string, degrees double);
+@sink(type='embedded', topic='Rooms.Alerts') @sink(type='http', publisher.url='http://127.0.0.1:9/a', @map(type='json'))
+define stream Alerts (room string, degrees double);
 @dist(execGroup='mean') partition with (room of Readings) begin
     from Readings#window.length(2) select room, avg(degrees) as degrees insert into Means; end;
 @dist(execGroup='hot') from Means[degrees > 30.0] select room, degrees insert into Alerts;
@@ -79,6 +80,15 @@ def test_an_alert_of_a_deployed_app_is_explained(rooms: tuple[Deployment, Worker
     assert app.explain("Means").event.row == ("attic", 39.5)
 
 
+def test_an_alert_is_named_by_the_id_that_its_receiver_has_seen(rooms: tuple[Deployment, Worker, HandRun]) -> None:
+    app, *_ = rooms
+    evidence = app.explain("Alerts", id="Rooms-hot-1#0:8")
+    assert (evidence.event.timestamp, evidence.event.row) == (39_000, ("attic", 38.5))
+    assert app.explain("Alerts", (39_000, ("attic", 38.5))).causes == evidence.causes
+    with pytest.raises(NotFoundError, match="inputs are kept since"):
+        app.explain("Alerts", id="Rooms-hot-1#0:0")
+
+
 def test_a_command_tells_it_too(rooms: tuple[Deployment, Worker, HandRun], monkeypatch: pytest.MonkeyPatch) -> None:
     deployment, _, _ = rooms
     monkeypatch.setenv("SPDIST_URL", deployment.client.managers[0])
@@ -91,6 +101,7 @@ def test_a_command_tells_it_too(rooms: tuple[Deployment, Worker, HandRun], monke
     assert why().stdout.strip() == told.strip()
     line = '{"timestamp": 40000, "event": {"room": "attic", "degrees": 39.5}}'
     assert [json.loads(why(event, "--json").stdout)["clock"] for event in ('{"degrees": 39.5}', line)] == [40_000] * 2
+    assert json.loads(why("Rooms-hot-1#0:8", "--json").stdout)["clock"] == 39_000
     assert why('{"degrees": 99.5}').exit_code == 1
     for wrong in ("attic", "[1]", "{}"):
         assert why(wrong).exit_code == 2
