@@ -232,7 +232,7 @@ def begun(http: httpx.Client, provider: IdentityProvider) -> httpx.Response:
 
 
 def test_a_browser_logs_in_at_the_provider(
-    http: httpx.Client, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
+    http: httpx.Client, provider: IdentityProvider, caplog: pytest.LogCaptureFixture, eventually: Eventually
 ) -> None:
     answer = begun(http, provider)
     assert answer.status_code == 302 and answer.json()["redirectUrl"] == answer.headers["Location"]
@@ -242,9 +242,11 @@ def test_a_browser_logs_in_at_the_provider(
     assert {"HttpOnly", "SameSite=lax", "Path=/login/callback", "Max-Age=600"} <= set(cookie.split("; "))
     with caplog.at_level(logging.INFO, "spdist.audit"):
         done = http.get(provider.log_in(answer.headers["Location"], "vic"))
+        # The log is written when the answer is on its way.
+        told = lambda: [one.getMessage() for one in caplog.records]  # noqa: E731
+        eventually(lambda: any("user 'vic'" in one and one.endswith("200") for one in told()), "the audit log has it")
     body = done.json()
     assert done.status_code == 200 and body["authUser"] == "vic", done.text
-    assert any("user 'vic'" in one.getMessage() and one.getMessage().endswith("200") for one in caplog.records)
     half, rest = bearer(body["partialAccessToken"]), http.cookies["HID"]
     assert http.get("/siddhi-apps", headers=half).status_code == 200
     whole = bearer(body["partialAccessToken"] + rest)

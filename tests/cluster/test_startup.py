@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.cluster import local, nodes
+from spdist.cluster import local_nodes, nodes
 from spdist.cluster.local import LocalCluster
 from spdist.cluster.nodes import cause_in
 from spdist.errors import ClusterError, NotebookError
@@ -106,7 +106,7 @@ def test_a_cluster_that_ended_well_leaves_nothing_and_one_whose_user_failed_its_
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     of_papermill(tmp_path, monkeypatch, "import signal; print('up', flush=True); signal.pause()")
-    monkeypatch.setattr(local, "await_nodes", lambda *_: None)
+    monkeypatch.setattr(local_nodes, "await_nodes", lambda *_: None)
     with LocalCluster(managers=1, workers=1, quiet=True) as fine:
         fine.kill("worker-1")
     assert not fine.directory.exists()
@@ -118,7 +118,7 @@ def test_a_cluster_that_ended_well_leaves_nothing_and_one_whose_user_failed_its_
 
 def test_logs_stay_where_a_node_has_ended_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     of_papermill(tmp_path, monkeypatch, "raise SystemExit(7)")
-    monkeypatch.setattr(local, "await_nodes", lambda *_: None)
+    monkeypatch.setattr(local_nodes, "await_nodes", lambda *_: None)
     cluster = LocalCluster(managers=1, workers=1, quiet=True).start()
     assert all(node.wait(30) for node in cluster.nodes.values())
     cluster.stop()

@@ -90,12 +90,15 @@ def test_what_comes_slowly_is_sent_as_it_comes_and_counted_where_it_is_interrupt
 ) -> None:
     with process("feed", "Trades", "Trades") as running:
         assert running.stdin is not None
-        running.stdin.write('{"symbol": "live", "price": 1}\n')
-        running.stdin.flush()
-        eventually(lambda: {"symbol": "live", "price": 1.0} in told(trades), "it is there before the input ends")
+        for price in (1, 2):
+            running.stdin.write(f'{{"symbol": "live", "price": {price}}}\n')
+            running.stdin.flush()
+            there = {"symbol": "live", "price": float(price)}
+            eventually(lambda: there in told(trades), "it is there before the input ends")  # noqa: B023
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=20)
-        assert (running.returncode, said) == (130, "1 events\n")
+        # The second is sent when the first was answered; its own answer may be under way.
+        assert running.returncode == 130 and said in ("1 events\n", "2 events\n")
 
 
 def test_a_wrong_line_ends_a_feed_whose_input_goes_on(trades: Run) -> None:

@@ -121,7 +121,8 @@ def test_a_cell_that_runs_again_leaves_nothing_behind(kernel: Kernel) -> None:
     assert kernel.run(f"gc.collect(); print({count})").split() == ["1", "3"]
     kernel.run("before = cluster.looks\nuntil(lambda: cluster.looks - before >= 4)")
     looks = int(kernel.run("print(cluster.looks)")) - before
-    assert looks <= 1 + (time.monotonic() - began_s), "18 panels were shown, and three are there"
+    # One more where a look came late: the next one keeps its second.
+    assert looks <= 2 + (time.monotonic() - began_s), "18 panels were shown, and three are there"
     kernel.run("pass", "a")
     kernel.run("pass", "b")
     kernel.run("until(lambda: not [t for t in threading.enumerate() if t.name == 'spdist-panels'])")
