@@ -31,7 +31,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -51,6 +50,7 @@ from spdist.transports.payload import Payload
 from tests.faults.failovers import wait_for
 from tests.faults.island import HOME, Island, enter_island
 from tests.faults.island_nodes import Node, Observer, Postgres, island_broker
+from tests.faults.results import longest_silence_s
 
 MANAGERS, WORKERS = ("manager-1", "manager-2"), ("worker-1", "worker-2", "worker-3")
 #: How long a fault that heals lasts, s: longer than it takes to remove a worker.
@@ -151,8 +151,7 @@ class Flow:
 
     def silence_s(self, since_s: float) -> float:
         """Return the longest time without a result that was not over at `since_s`."""
-        times = [*self.at, time.monotonic()]
-        return max(later - before for before, later in pairwise(times) if later > since_s)
+        return longest_silence_s(self.at, since_s)
 
     def stop(self) -> None:
         self._fed_all.set()

@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -37,6 +36,7 @@ from spdist.look import table_text
 from spdist.services.haproxy import Backend, HAProxy
 from spdist.services.process import HOST, free_ports
 from tests.faults.failovers import wait_for
+from tests.faults.results import longest_silence_s
 
 LANES = 4
 STILL_S = 5.0
@@ -82,8 +82,7 @@ class Results:
 
     def silence_s(self, since_s: float) -> float:
         """Return the longest time without a result that was not over at `since_s`."""
-        times = [*self.at, time.monotonic()]
-        return max(later - before for before, later in pairwise(times) if later > since_s)
+        return longest_silence_s(self.at, since_s)
 
 
 class Senders:

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from spdist.cluster.client import UnreachableNode
@@ -27,7 +26,7 @@ from spdist.config import load_config
 from spdist.errors import SpdistError
 from spdist.transports.log import LogTransport
 from tests.cluster.databases import SERVERS
-from tests.faults.results import Results
+from tests.faults.results import Results, longest_silence_s
 
 ROOT = Path(__file__).parents[2]
 FENCED = "no leader has answered in time"
@@ -97,8 +96,7 @@ class Flow:
 
     def silence_s(self, since_s: float) -> float:
         """Return the longest time without a result that was not over at `since_s`."""
-        times = [*self.at, time.monotonic()]
-        return max(later - before for before, later in pairwise(times) if later > since_s)
+        return longest_silence_s(self.at, since_s)
 
     def drained(self, timeout_s: float = 60) -> bool:
         """Feed no more; return whether each event has led to one result, as of an app that leaves none out."""

@@ -31,7 +31,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -49,6 +48,7 @@ from spdist.transports.payload import Payload
 from tests.faults.failovers import ROOT, wait_for
 from tests.faults.island import HOME, Island, enter_island
 from tests.faults.island_nodes import Node, Postgres, island_broker
+from tests.faults.results import longest_silence_s
 
 SERVERS = ("server-1", "server-2")
 SOURCE = 8280
@@ -148,8 +148,7 @@ class Flow:
 
     def silence_s(self, since_s: float) -> float:
         """Return the longest time without a result that was not over at `since_s`."""
-        times = [*self.at, time.monotonic()]
-        return max(later - before for before, later in pairwise(times) if later > since_s)
+        return longest_silence_s(self.at, since_s)
 
     def wrong(self, before: int, fed: int) -> tuple[int, int]:
         """Return how many of the events from one number to another were lost, and how many doubled."""

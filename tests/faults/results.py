@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
 from spdist.transports.base import Repeats, Transport
 
-__all__ = ["Results"]
+__all__ = ["Results", "longest_silence_s"]
+
+
+def longest_silence_s(came_s: Sequence[float], since_s: float) -> float:
+    """Return the longest time without a result that was not over at `since_s`, where results came at these times."""
+    times = [*came_s, time.monotonic()]
+    return max(later - before for before, later in pairwise(times) if later > since_s)
 
 
 class Results:
