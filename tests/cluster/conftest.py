@@ -1,4 +1,4 @@
-"""What the tests of the cluster share: the databases that managers meet in, and a leader without them."""
+"""What the tests of the cluster share: databases that managers meet in, a leader without them, an identity provider."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.databases import CHOSEN, KINDS, SERVERS
 from tests.cluster.leader import Leader
+from tests.identity_provider import IdentityProvider, NoProvider
 
 
 @pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.services) for kind in KINDS])
@@ -30,3 +31,14 @@ def leader() -> Leader:
     leader = Leader()
     leader.elect()
     return leader
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[IdentityProvider]:
+    """A real identity provider; skipped with the reason where it cannot be installed."""
+    try:
+        running = IdentityProvider().__enter__()
+    except NoProvider as error:
+        pytest.skip(str(error))
+    with running:
+        yield running

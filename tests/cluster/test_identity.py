@@ -24,7 +24,7 @@ from spdist.cluster.stored_login import login_file
 from spdist.config import load_config
 from spdist.errors import SpdistError, UnauthorizedError
 from tests.cluster.shells import APP, CONF, PASSWORD, running_manager, settings
-from tests.identity_provider import CLIENT, PUBLIC, SECRET, IdentityProvider, NoProvider
+from tests.identity_provider import CLIENT, PUBLIC, SECRET, IdentityProvider
 
 Eventually = Callable[..., Any]
 Nodes = Callable[..., Manager]
@@ -42,16 +42,6 @@ auth.configs:
       - {{group: stream-viewers, role: viewer}}
       - {{scope: siddhi.view, role: viewer}}
 """
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[IdentityProvider]:
-    try:
-        running = IdentityProvider().__enter__()
-    except NoProvider as error:
-        pytest.skip(str(error))
-    with running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
 from spdist.errors import ConfigError, UnauthorizedError
 from tests.cluster.shells import CONF, FakeSpark, deadline, running_manager, settings
-from tests.identity_provider import SECRET, IdentityProvider, NoProvider
+from tests.identity_provider import SECRET, IdentityProvider
 
 PROPERTIES = """\
 auth.configs:
@@ -63,16 +63,6 @@ def test_without_the_provider_a_token_is_shown_until_it_ends(eventually: Callabl
     answers.append("two")
     now[0] = 96.0
     assert token() == "two"
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[IdentityProvider]:
-    try:
-        running = IdentityProvider().__enter__()
-    except NoProvider as error:
-        pytest.skip(str(error))
-    with running:
-        yield running
 
 
 def config(
