@@ -41,7 +41,7 @@ __all__ = ["HostNode"]
 Json = dict[str, Any]
 
 _log = logging.getLogger("spdist.cluster.worker")
-#: How often the groups are looked at; a change of state is reported at once.
+#: How often the groups are looked at; a change of state is reported immediately.
 _LOOK_S = 0.25
 #: How often the memory of all processes is measured.
 _MEASURE_S = 3.0
@@ -207,7 +207,7 @@ class HostNode(ABC):
 
     # ---------------------------------------------------------------------------------------------------------- threads
     def _tend(self) -> None:
-        """Look after the groups: at once when one has ended, when the fence is due, and every quarter of a second."""
+        """Look after the groups: as soon as one has ended, when the fence is due, and every quarter of a second."""
         keeper = self._known_keeper()
         while not self._over.is_set():
             due_in_ms = keeper.due_in_ms()

@@ -200,43 +200,14 @@ class ServerNode(HostNode):
 
     # ------------------------------------------------------------------------------------------------ for the interface
     def deploy(self, text: str, *, replace: bool) -> Deployed:
-        """Check an app, keep it as a file of the directory, and let it run.
-
-        Parameters
-        ----------
-        text : str
-            SiddhiQL with ``@app:name``.
-        replace : bool
-            Whether an app of that name may be there already.
-
-        Raises
-        ------
-        SiddhiAppError
-            The text is wrong; says everything that is.
-        ConflictError
-            The name is in use, and `replace` is False.
-        ClusterError
-            The file cannot be written; then nothing has changed.
-        NotLeaderError
-            This server is passive.
-        """
+        """Keep an app as a file, and let it run: see `AppFiles.write`; NotLeaderError on a passive server."""
         self._asked_keeper()
         done = self._files.write(text, replace=replace)
         self._beat_now.set()
         return done
 
     def undeploy(self, name: str) -> None:
-        """Remove an app with its file; its state and its topics stay.
-
-        Raises
-        ------
-        NotFoundError
-            There is no such app.
-        ClusterError
-            The file cannot be removed; then nothing has changed.
-        NotLeaderError
-            This server is passive.
-        """
+        """Remove an app with its file: see `AppFiles.remove`; NotLeaderError on a passive server."""
         self._asked_keeper()
         self._files.remove(name)
         self._beat_now.set()

@@ -68,24 +68,23 @@ def _ended(node: NodeProcess) -> ClusterError:
 
 def _registered(nodes: Mapping[str, NodeProcess], caller: Caller) -> set[str]:
     """Return the nodes that are up: they answer, and a leader, or a server itself, says that apps can run there."""
-    managers, workers, known = set(), set(), set()
+    up, workers, known = set(), set(), set()
     for name, node in nodes.items():
         try:
             if node.role == "server":
                 reply = caller.call("GET", f"{node.url}/statistics")
                 if reply.status == 200 and reply.body["ready"]:
-                    known.add(name)
-                    workers.add(name)
+                    up.add(name)
                 continue
             if caller.call("GET", f"{node.url}/health").status != 200:
                 continue
             if node.role == "worker":
                 workers.add(name)
                 continue
-            managers.add(name)
+            up.add(name)
             reply = caller.call("GET", f"{node.url}/managers/nodes")
         except UnreachableNode:
             continue
         if reply.status == 200:
             known |= {worker["id"] for worker in reply.body["workers"] if worker["ready"]}
-    return managers | (workers & known)
+    return up | (workers & known)

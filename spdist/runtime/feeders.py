@@ -435,7 +435,7 @@ class Looping:
 
 
 class Position:
-    """What a feeder must remember: JSON in a file that is replaced all at once, by the feeder that has loaded it last.
+    """What a feeder must remember: JSON in a file that is replaced atomically, by the feeder that has loaded it last.
 
     A process that stood still, while another one went on in its place, must not put its older position there.
 
