@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
+from nbclient import NotebookClient
 from xdist.scheduler import LoadScopeScheduling
 
+from spdist.headless.engine import use_sockets
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
 from tests.cluster.databases import SERVERS
@@ -34,6 +38,20 @@ class _ByDirectory(LoadScopeScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Spread the tests over processes, where there are several (``-n``)."""
     return _ByDirectory(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the kernels of nbmake listen on Unix sockets: where many processes connect, free ports do not stay free."""
+    made = NotebookClient.create_kernel_manager
+
+    def create_kernel_manager(client: NotebookClient) -> Any:
+        manager = made(client)
+        directory = tempfile.TemporaryDirectory(prefix="spdist-kernel-")
+        weakref.finalize(manager, directory.cleanup)
+        use_sockets(manager, directory.name)
+        return manager
+
+    NotebookClient.create_kernel_manager = create_kernel_manager  # type: ignore[method-assign]
 
 
 @pytest.fixture

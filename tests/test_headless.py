@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -318,6 +320,21 @@ def test_the_kernel_spdist_is_this_interpreter_whatever_is_registered(
     run = papermill([cell], kernel="spdist", JUPYTER_PATH=str(tmp_path))
     assert run.wait() == 0, run.log.read_text()
     assert run.texts() == [f"{sys.executable}\n"]
+
+
+@pytest.mark.parametrize(("directory", "transport"), [("short", "ipc"), ("long" * 30, "tcp")])
+def test_a_kernel_listens_on_unix_sockets_where_their_paths_are_short_enough(
+    directory: str, transport: str, papermill: Callable[..., Run], tmp_path: Path
+) -> None:
+    # A free port may be given to somebody else before the kernel binds it.
+    sockets = Path(tempfile.mkdtemp(prefix="t")) / directory
+    sockets.mkdir()
+    cell = new_code_cell("import json, ipykernel; print(json.loads(ipykernel.get_connection_info())['transport'])")
+    run = papermill([cell], TMPDIR=str(sockets))
+    assert run.wait() == 0, run.log.read_text()
+    assert run.texts() == [f"{transport}\n"]
+    assert not list(sockets.iterdir())
+    shutil.rmtree(sockets.parent)
 
 
 def test_a_kernel_whose_papermill_was_killed_ends(

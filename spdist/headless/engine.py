@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from typing import Any
 import click
 import zmq
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import KernelManager
 from nbclient.exceptions import DeadKernelError
 from nbclient.util import ensure_async
 from nbformat.v4 import new_output
@@ -26,10 +29,12 @@ from spdist.errors import ConfigError, NotebookError
 from spdist.headless.parameters import check_parameters, parameters_of
 from spdist.headless.signals import INTERRUPT_S, grace_s
 
-__all__ = ["execute"]
+__all__ = ["execute", "use_sockets"]
 
 _PREPARE = "from spdist.headless.signals import prepare_kernel as _p; _p({parent}); del _p"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+#: The path of a Unix socket has at most 103 bytes on every system; ``/kernel-5`` follows.
+_LONGEST_DIRECTORY = 94
 
 
 def execute(nb: Any, kernel_name: str, **options: Any) -> Any:
@@ -77,6 +82,16 @@ class _Engine(NBClientEngine):  # type: ignore[misc]
         return client.run()
 
 
+def use_sockets(manager: KernelManager, directory: str) -> None:
+    """Let a kernel that is not started yet listen on Unix sockets in `directory`, where their paths are short enough.
+
+    With TCP, the manager chooses five free ports and the kernel binds them a second later; whatever connects on this
+    machine meanwhile may have been given one of them, and the kernel dies.
+    """
+    if len(os.fsencode(directory)) <= _LONGEST_DIRECTORY:
+        manager.transport, manager.ip = "ipc", f"{directory}/kernel"
+
+
 class _Kernels(KernelSpecManager):
     """Where kernels are found: ``spdist`` is always this interpreter, whatever is registered under that name.
 
@@ -105,6 +120,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
         """
         self.ladder = _Ladder(grace_s())
         self.on_notebook_start = self._prepare
+        self._sockets = tempfile.mkdtemp(prefix="spdist-kernel-")
         try:
             with self.ladder.listening():
                 return self.execute()
@@ -113,10 +129,12 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
         finally:
             if self.km is not None and self.km.has_kernel:  # interrupted before nbclient was ready to clean up
                 _send(self.km.provisioner.pid, signal.SIGKILL)
+            shutil.rmtree(self._sockets, ignore_errors=True)
 
     def create_kernel_manager(self) -> Any:
-        """Return nbclient's kernel manager, with our idea of the kernel ``spdist``."""
+        """Return nbclient's kernel manager, with our idea of the kernel ``spdist``, over Unix sockets."""
         manager = super().create_kernel_manager()
+        use_sockets(manager, self._sockets)
         manager.kernel_spec_manager = _Kernels(parent=manager)
         if manager.has_trait("transport_encryption") and zmq.has("curve"):
             # Otherwise every user of this machine could read what the kernel and this process say to each other.
