@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-#: What is searched does not follow spdist/panels, a symbolic link to the folder widgets.
+#: spdist/panels is a symbolic link, to the folder widgets, which `rglob` over spdist does not follow.
 SOURCES = sorted({path for top in ("spdist", "spdist/panels") for path in (ROOT / top).rglob("*.py")})
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
