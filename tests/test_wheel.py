@@ -1,10 +1,11 @@
-"""The wheel: what is installed from it has its notebooks and settings, and starts a cluster far from any checkout."""
+"""The wheel: what is installed from it has notebooks, settings and panels, and starts a cluster without a checkout."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -30,12 +31,21 @@ with spdist.LocalCluster(managers=1, workers=1, start_timeout_s={START_S}, setti
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What pip makes of the wheel: its content in a directory that Python searches."""
     directory = tmp_path_factory.mktemp("an installation")
-    built = run(ROOT, directory, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory / "dist"), path=None)
-    assert built.returncode == 0, built.stderr
-    (wheel,) = (directory / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(build("wheel", ROOT, directory / "dist")) as archive:
         archive.extractall(directory / "site")
     return directory / "site"
+
+
+def build(kind: str, source: Path, target: Path) -> Path:
+    """Build the wheel or the sdist of a source tree into a directory."""
+    built = run(source, target, "-m", "hatchling", "build", "-t", kind, "-d", str(target), path=None)
+    assert built.returncode == 0, built.stderr
+    (made,) = target.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return made
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def run(cwd: Path, home: Path, *arguments: str, path: Path | None) -> subprocess.CompletedProcess[str]:
@@ -67,6 +77,43 @@ def test_a_user_copies_the_notebooks_and_what_was_changed_stays(installed: Path,
     assert "id: mine" not in settings.read_text(encoding="utf-8")
 
 
+# ------------------------------------------------------------------------------------------------------------- panels
+def test_the_panels_are_in_spdist_and_no_other_package_is_in_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = """
+import pkgutil, sys
+import spdist.panels
+for module in pkgutil.iter_modules(spdist.panels.__path__):
+    __import__(f"spdist.panels.{module.name}")
+print(spdist.panels.__file__, len([name for name in sys.modules if name.startswith("spdist.panels.")]))
+"""
+    modules = [path for path in (ROOT / "widgets").glob("*.py") if path.stem != "__init__"]
+    done = run(tmp_path, tmp_path, "-c", code, path=installed)
+    assert done.stdout == f"{installed}/spdist/panels/__init__.py {len(modules)}\n", done.stderr
+    assert {path.name.split("-")[0] for path in installed.iterdir()} == {"spdist"}
+
+
+def test_a_wheel_from_the_sdist_is_the_same(installed: Path, tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", ROOT, tmp_path / "a source")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("spdist-*")
+    with zipfile.ZipFile(build("wheel", unpacked, tmp_path / "dist")) as archive:
+        archive.extractall(tmp_path / "site")
+    assert files(tmp_path / "site") == files(installed)
+
+
+def test_a_checkout_has_the_panels_by_the_same_name_and_by_no_other(tmp_path: Path) -> None:
+    code = """
+import spdist.panels
+print(spdist.panels.__file__)
+import widgets.monitor
+"""
+    done = run(ROOT, tmp_path, "-c", code, path=ROOT)
+    assert done.stdout == f"{ROOT}/spdist/panels/__init__.py\n"
+    assert "ImportError: the panels are spdist.panels: from spdist.panels import MonitorPanel" in done.stderr
+    assert (ROOT / "spdist/panels").samefile(ROOT / "widgets")
+
+
+# ------------------------------------------------------------------------------------------------------------ cluster
 @pytest.mark.cluster
 @pytest.mark.spark
 def test_an_installed_package_starts_a_local_cluster(installed: Path, tmp_path: Path) -> None:

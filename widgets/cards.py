@@ -9,8 +9,8 @@ from spdist.look import STATE_COLOURS, bytes_text, state_style
 
 if TYPE_CHECKING:
     from spdist.cluster.overview import ManagerStatus, WorkerStatus
-    from widgets.absent import Absent
-    from widgets.watch import ClusterView
+    from spdist.panels.absent import Absent
+    from spdist.panels.watch import ClusterView
 
 __all__ = ["cards_html"]
 

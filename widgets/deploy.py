@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spdist.errors import NotFoundError, SiddhiAppError, SpdistError
 from spdist.look import details_html, headline_html, note_html, problem_html, table_html, table_text
+from spdist.panels.deploy_controls import DeployControls
+from spdist.panels.drafts import Debounced, Draft, annotated_html, difference, draft_of
+from spdist.panels.panel import ClusterPanel
+from spdist.panels.poller import Awaited
+from spdist.panels.watch import Cluster
 from spdist.planning.drawing import to_html, to_text
-from widgets.deploy_controls import DeployControls
-from widgets.drafts import Debounced, Draft, annotated_html, difference, draft_of
-from widgets.panel import ClusterPanel
-from widgets.poller import Awaited
-from widgets.watch import Cluster
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment

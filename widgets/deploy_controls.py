@@ -11,7 +11,7 @@ import ipywidgets
 from spdist.errors import SpdistError
 
 if TYPE_CHECKING:
-    from widgets.deploy import Application, DeployPanel
+    from spdist.panels.deploy import Application, DeployPanel
 
 __all__ = ["DeployControls"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spdist.panels.trends import Figures
     from spdist.planning.topology import ExecutionGroup, Topology
-    from widgets.trends import Figures
 
 __all__ = ["GroupFlow", "flow_texts", "group_flow"]
 

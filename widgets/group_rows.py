@@ -8,12 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spdist.look import Markup, bytes_text, duration_text, time_text
-from widgets.plots import Curve, chart, sparkline
-from widgets.trends import Figures
+from spdist.panels.plots import Curve, chart, sparkline
+from spdist.panels.trends import Figures
 
 if TYPE_CHECKING:
     from spdist.cluster.overview import GroupStatus
-    from widgets.watch import ClusterView
+    from spdist.panels.watch import ClusterView
 
 __all__ = ["ORDERS", "GroupRow", "charts_html", "group_rows", "unbroken"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.look import table_html, table_text, time_text
-from widgets.group_rows import unbroken
-from widgets.panel import ClusterPanel
-from widgets.watch import Cluster
+from spdist.panels.group_rows import unbroken
+from spdist.panels.panel import ClusterPanel
+from spdist.panels.watch import Cluster
 
 __all__ = ["JournalPanel"]
 

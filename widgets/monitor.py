@@ -11,11 +11,11 @@ import ipywidgets
 
 from spdist.errors import DeploymentTimeoutError, SpdistError
 from spdist.look import headline_html, note_html, table_html, table_text, time_text
-from widgets.cards import cards_html
-from widgets.group_rows import ORDERS, GroupRow, charts_html, group_rows
-from widgets.panel import ClusterPanel, Line
-from widgets.poller import Awaited
-from widgets.watch import Cluster, ClusterView
+from spdist.panels.cards import cards_html
+from spdist.panels.group_rows import ORDERS, GroupRow, charts_html, group_rows
+from spdist.panels.panel import ClusterPanel, Line
+from spdist.panels.poller import Awaited
+from spdist.panels.watch import Cluster, ClusterView
 
 __all__ = ["MonitorPanel", "Monitored"]
 

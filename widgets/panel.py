@@ -2,7 +2,7 @@
 
 A panel looks in a thread of its own, never where it is shown: displaying one says "asking…" and returns, whether the
 cluster answers or not. In a notebook it is a widget where somebody is there, and HTML that keeps up with it; see
-`widgets.outputs`. In a terminal it is text.
+`spdist.panels.outputs`. In a terminal it is text.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import ipywidgets
 from spdist.errors import ClusterError, SpdistError
 from spdist.line import Line, running_kernel
 from spdist.look import Shown, note_html, problem_html, time_text
-from widgets.outputs import Forms, StillForm, close_widget, run_meanwhile, shown_in, somebody_there
-from widgets.poller import Awaited, Poller
-from widgets.watch import Cluster, ClusterWatch, watch_of
+from spdist.panels.outputs import Forms, StillForm, close_widget, run_meanwhile, shown_in, somebody_there
+from spdist.panels.poller import Awaited, Poller
+from spdist.panels.watch import Cluster, ClusterWatch, watch_of
 
 __all__ = ["ClusterPanel", "Line", "Panel", "Still"]
 

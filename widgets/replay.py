@@ -14,7 +14,7 @@ from spdist.errors import ClusterError, SpdistError
 from spdist.frames import to_events
 from spdist.language.types import Schema
 from spdist.look import time_text
-from widgets.panel import Line, Panel
+from spdist.panels.panel import Line, Panel
 
 if TYPE_CHECKING:
     import pandas as pd

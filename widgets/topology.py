@@ -11,6 +11,10 @@ import ipywidgets
 
 from spdist.language.lexer import coloured_html
 from spdist.look import headline_html, note_html, table_html, table_text
+from spdist.panels.flows import GroupFlow, flow_texts, group_flow
+from spdist.panels.group_rows import GroupRow, group_rows
+from spdist.panels.panel import ClusterPanel
+from spdist.panels.poller import Awaited
 from spdist.planning.drawing import to_svg, to_text
 from spdist.planning.topology import (
     ExecutionGroup,
@@ -22,10 +26,6 @@ from spdist.planning.topology import (
     Topic,
     Topology,
 )
-from widgets.flows import GroupFlow, flow_texts, group_flow
-from widgets.group_rows import GroupRow, group_rows
-from widgets.panel import ClusterPanel
-from widgets.poller import Awaited
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment

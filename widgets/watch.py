@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from spdist.cluster import requests
 from spdist.errors import ClusterError, NotFoundError
-from widgets.absent import Absent, Attendance
-from widgets.poller import Inquiry, Poller
-from widgets.trends import Figures, Trends
+from spdist.panels.absent import Absent, Attendance
+from spdist.panels.poller import Inquiry, Poller
+from spdist.panels.trends import Figures, Trends
 
 if TYPE_CHECKING:
     from spdist.cluster.asking import Request

@@ -1,6 +1,6 @@
 /*
  * Colours SiddhiQL in JupyterLab: .siddhi files, cells that begin with %%siddhi, and texts of apps in Python cells.
- * And saves with a notebook what its panels show: their still forms (see widgets/outputs.py) are brought up to date
+ * And saves with a notebook what its panels show: their still forms (see spdist/panels/outputs.py) are brought up to date
  * under display ids, which JupyterLab forgets when the page is loaded again.
  *
  * This is a federated extension as JupyterLab loads it: a container with `init` and `get`. It is written by hand and

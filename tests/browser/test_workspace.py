@@ -55,7 +55,7 @@ CELLS = [
     """import os
 import pandas as pd
 import spdist
-from widgets import DebugPanel, ReplayPanel
+from spdist.panels import DebugPanel, ReplayPanel
 %load_ext spdist
 
 rooms, celsius = ["cellar", "attic", "attic", "cellar", "hall"], [4.0, 3.0, 20.0, 3.5, 19.0]

@@ -25,11 +25,11 @@ from spdist.cluster.server_node import ServerNode
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config, load_config
 from spdist.errors import ClusterError, ConfigError, NotFoundError, SpdistError
+from spdist.panels import MonitorPanel, TopologyPanel
 from spdist.planning.topology import Assignment
 from spdist.services.process import free_ports
 from spdist.workspace import workspace
 from tests.cluster.shells import PASSWORD, FakeSpark, FakeStatus
-from widgets import MonitorPanel, TopologyPanel
 
 Eventually = Callable[..., Any]
 

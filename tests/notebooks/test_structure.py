@@ -18,7 +18,6 @@ MAX_LINES = 12
 #: What a notebook may import beside the standard library.
 LIBRARIES = {
     "spdist",
-    "widgets",
     "pandas",
     "httpx",
     "tenacity",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spdist.panels.absent import Absent, Attendance
 from tests.widgets.statuses import status, worker
-from widgets.absent import Absent, Attendance
 
 
 def test_who_is_missing_is_told_until_it_is_back() -> None:

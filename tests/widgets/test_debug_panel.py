@@ -9,8 +9,8 @@ import pytest
 
 import spdist
 from spdist.errors import SpdistError
+from spdist.panels import DebugPanel
 from spdist.testing import VirtualApp
-from widgets import DebugPanel
 
 APP = """
 @app:name('Rooms') @app:playback

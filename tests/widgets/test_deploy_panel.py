@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from spdist.errors import ClusterError, NotFoundError, SiddhiAppError
+from spdist.panels.deploy import DeployPanel
+from spdist.panels.drafts import annotated_html, draft_of
 from tests.widgets.fake_cluster import TEXT, FakeCluster
-from widgets.deploy import DeployPanel
-from widgets.drafts import annotated_html, draft_of
 
 Eventually = Callable[..., object]
 
@@ -140,7 +140,9 @@ def test_what_is_typed_is_checked_when_nobody_types_any_more(
     panel: DeployPanel, controls: Controls, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drafts: list[str] = []
-    monkeypatch.setattr("widgets.deploy.draft_of", lambda text, carrier: drafts.append(text) or draft_of(text, carrier))
+    monkeypatch.setattr(
+        "spdist.panels.deploy.draft_of", lambda text, carrier: drafts.append(text) or draft_of(text, carrier)
+    )
     for end in range(len(WRONG) - 20, len(WRONG) + 1):
         controls.editor.value = WRONG[:end]
     eventually(lambda: "Unexpected" in controls.shown.value, "the error is shown")

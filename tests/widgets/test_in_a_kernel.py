@@ -19,7 +19,7 @@ import gc, sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})
 from spdist.cluster.client import ClusterClient
 from tests.widgets.fake_cluster import TEXT, FakeCluster
-from widgets import DeployPanel, MonitorPanel, TopologyPanel
+from spdist.panels import DeployPanel, MonitorPanel, TopologyPanel
 cluster = FakeCluster()
 cluster.deploy(TEXT)
 monitor = MonitorPanel(cluster)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spdist.cluster.client import ClusterClient
+from spdist.panels import JournalPanel
 from tests.cluster.shells import APP, PASSWORD, manager_config, running_manager
-from widgets import JournalPanel
 
 Eventually = Callable[..., Any]
 

@@ -11,13 +11,13 @@ import pytest
 from spdist.cluster.messages import GroupPhase
 from spdist.cluster.overview import GroupStatus
 from spdist.errors import ClusterError, DeploymentTimeoutError
+from spdist.panels.absent import Absent
+from spdist.panels.group_rows import ORDERS, group_rows
+from spdist.panels.monitor import Monitored, MonitorPanel
+from spdist.panels.trends import Trends
+from spdist.panels.watch import ClusterView
 from tests.widgets.fake_cluster import TEXT, FakeCluster
 from tests.widgets.statuses import group, status, worker
-from widgets.absent import Absent
-from widgets.group_rows import ORDERS, group_rows
-from widgets.monitor import Monitored, MonitorPanel
-from widgets.trends import Trends
-from widgets.watch import ClusterView
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from widgets.plots import Curve, chart, sparkline
+from spdist.panels.plots import Curve, chart, sparkline
 
 
 def corners(svg: str) -> list[list[tuple[float, float]]]:

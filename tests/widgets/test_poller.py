@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from spdist.errors import ClusterError
+from spdist.panels import DeployPanel, MonitorPanel, TopologyPanel
+from spdist.panels.poller import Awaited, Inquiry, Known, Poller, next_due
+from spdist.panels.watch import watch_of
 from tests.widgets.fake_cluster import TEXT, FakeCluster
-from widgets import DeployPanel, MonitorPanel, TopologyPanel
-from widgets.poller import Awaited, Inquiry, Known, Poller, next_due
-from widgets.watch import watch_of
 
 Eventually = Callable[..., object]
 

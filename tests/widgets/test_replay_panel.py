@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from spdist.errors import ClusterError, MappingError
+from spdist.panels.replay import Pace, ReplayPanel, due_events
 from tests.widgets.fake_cluster import FakeFeed
-from widgets.replay import Pace, ReplayPanel, due_events
 
 FAST = 1e9
 

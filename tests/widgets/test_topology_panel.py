@@ -9,14 +9,14 @@ from html import unescape
 import pytest
 
 from spdist.cluster.plans import plan_text
+from spdist.panels.flows import flow_texts
+from spdist.panels.group_rows import GroupRow
+from spdist.panels.topology import DrawnApp, TopologyPanel, read_topology
+from spdist.panels.trends import Figures, Point
+from spdist.panels.watch import watch_of
 from spdist.planning.drawing import to_svg
 from tests.widgets.fake_cluster import TEXT, FakeCluster
 from tests.widgets.statuses import group
-from widgets.flows import flow_texts
-from widgets.group_rows import GroupRow
-from widgets.topology import DrawnApp, TopologyPanel, read_topology
-from widgets.trends import Figures, Point
-from widgets.watch import watch_of
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spdist.panels.trends import Figures, Point, Trends, percentile
 from tests.widgets.statuses import group, status, worker
-from widgets.trends import Figures, Point, Trends, percentile
 
 
 def told(trends: Trends, name: str = "Shop-a-1", now_s: float = 110.0) -> list[Point]:
