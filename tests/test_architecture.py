@@ -72,6 +72,9 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/straight.py",
         "spdist/transports/kafka_records.py",
     ),
+    # What is forked finds it loaded.
+    "numba": ("spdist/engine/forks.py", "spdist/program/"),
+    "llvmlite": ("spdist/program/",),
     "pyarrow": ("spdist/engine/", "spdist/transports/", "spdist/mapping/", "spdist/frames/", "spdist/result.py"),
     "polars": ("spdist/frames/",),
     "ipywidgets": ("spdist/panels/",),
@@ -256,6 +259,7 @@ HEAVY = (
     "pyarrow",
     "papermill",
     "msgpack",
+    "numba",
 )
 MEASURE = """\
 import json, sys, time

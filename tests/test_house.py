@@ -40,8 +40,8 @@ NOT_IMPORTED = {
 
 
 def requirement(text: str) -> tuple[str, str]:
-    """``name>=1,<2`` as name and ranges, both in one spelling."""
-    match = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*(.*)", text.strip())
+    """``name>=1,<2; marker`` as name and ranges, both in one spelling. conda knows no markers."""
+    match = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*(.*)", text.partition(";")[0].strip())
     assert match
     return match.group(1).lower().replace("_", "-"), match.group(2).replace(" ", "")
 

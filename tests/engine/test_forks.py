@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -26,7 +27,7 @@ print(json.dumps({
     "arguments": sys.argv[1:], "directory": os.getcwd(), "said": sys.stdin.read(), "name": __name__,
     "environment": dict(os.environ), "loaded": "spdist.engine.tasks" in sys.modules, "hash": hash("a"),
     "parent": os.getppid(), "called": open("/proc/self/comm").read().strip(),
-    "threads": len(os.listdir("/proc/self/task")), "pandas": "pandas" in sys.modules,
+    "threads": len(os.listdir("/proc/self/task")), "pandas": "pandas" in sys.modules, "numba": "numba" in sys.modules,
 }))
 print("not well", file=sys.stderr)
 sys.exit(int(sys.argv[1]))
@@ -34,10 +35,14 @@ sys.exit(int(sys.argv[1]))
 WAITS = "print('runs', flush=True); import sys; sys.stdin.read()"
 
 
+#: Where spdist is, and what else this process finds.
+FOUND = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+
+
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     one = Forks(tmp_path_factory.mktemp("scratch"))
-    one.start({"PYTHONPATH": str(Path(__file__).parents[2])})
+    one.start({"PYTHONPATH": FOUND})
     yield one
     one.stop()
 
@@ -87,11 +92,40 @@ def test_it_has_everything_loaded_by_a_process_of_one_thread(
     seen = json.loads(output)
     assert seen["parent"] == forks.pid
     assert seen["loaded"] and not seen["pandas"]
+    assert seen["numba"] is (importlib.util.find_spec("numba") is not None)
     assert seen["threads"] == 1
     assert len(os.listdir(f"/proc/{forks.pid}/task")) == 1, "what others hold when it forks is never let go"
     seed = {**os.environ, "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
     alone = subprocess.run([sys.executable, "-c", "print(hash('a'))"], capture_output=True, env=seed, check=True)
     assert seen["hash"] == int(alone.stdout)
+
+
+@pytest.mark.parametrize(
+    ("raises", "told"),
+    [
+        ("ModuleNotFoundError(\"No module named 'numba'\", name='numba')", ""),
+        ("OSError('libLLVM.so: no such file')", "cannot be loaded: libLLVM.so: no such file"),
+    ],
+)
+def test_without_numba_or_with_one_that_does_not_work_the_rest_is_loaded(
+    tmp_path: Path, module: Callable[[str], dict[str, str]], capfd: pytest.CaptureFixture[str], raises: str, told: str
+) -> None:
+    scratch = tmp_path / "scratch"
+    broken = tmp_path / "site"
+    for directory in (scratch, broken):
+        directory.mkdir()
+    (broken / "numba.py").write_text(f"raise {raises}")
+    forks = Forks(scratch)
+    forks.start({"PYTHONPATH": os.pathsep.join([str(broken), FOUND])})
+    try:
+        seen = json.loads(started(forks, module(SEEN), "0").communicate(timeout=60)[0])
+        assert seen["parent"] == forks.pid
+    finally:
+        forks.stop()
+    assert seen["loaded"] and not seen["numba"]
+    error = capfd.readouterr().err
+    assert told in error
+    assert bool(told) is ("numba" in error)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

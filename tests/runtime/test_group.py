@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spdist.engine.local import run
@@ -94,6 +97,29 @@ def test_a_host_is_warmed_up_by_a_group_that_leaves_nothing(host: SparkHost) -> 
     assert not host.log_directory.exists()
     assert not host.state_location.exists()
     assert not (host.scratch / "warming").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
+def test_a_python_worker_finds_loaded_what_groups_need_and_computes_with_it(host: SparkHost) -> None:
+    wanted = ["pyarrow", "spdist.engine.island", *(["numba"] if importlib.util.find_spec("numba") else [])]
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        missing = [name for name in wanted if name not in sys.modules]
+        table = pa.Table.from_batches(list(batches))
+        sums = table.group_by("k", use_threads=True).aggregate(
+            [("id", "sum")]
+        )  # in threads that do not last through a fork
+        if "numba" in wanted:
+            import numba
+
+            assert numba.njit(lambda number: number + 1)(41) == 42
+        yield pa.RecordBatch.from_pydict({"missing": [missing], "sums": [sorted(sums["id_sum"].to_pylist())]})
+
+    frame = host.session.range(0, 1000, 1, 1).selectExpr("id", "id % 2 as k")
+    (row,) = frame.mapInArrow(look, "missing array<string>, sums array<bigint>").collect()
+    assert row.missing == []
+    assert row.sums == [sum(range(0, 1000, 2)), sum(range(1, 1000, 2))]
 
 
 @pytest.mark.spark
