@@ -84,6 +84,19 @@ class Elements:
             raise undefined("window", window_id, None, self._checked.windows)
         return window
 
+    def query(self, name: str) -> QueryInstance:
+        """Return a query outside of partitions."""
+        return self._queries[name]
+
+    def partition(self, number: int) -> PartitionRuntime:
+        """Return a partition, by its place among those of the app."""
+        return self._partitions[number]
+
+    def reading(self, stream_id: str) -> int:
+        """Return how many of them a stream delivers to."""
+        every: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
+        return sum(stream_id in element.receivers for element in every)
+
     def start(self) -> None:
         """Begin: waiting elements of patterns count from now."""
         for query in self._queries.values():

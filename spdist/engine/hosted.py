@@ -11,6 +11,7 @@ from spdist.engine.island import Island
 from spdist.engine.jumps import Jumps
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
+from spdist.engine.programmed import Programmed
 from spdist.engine.seen import answer_of, error_of
 from spdist.engine.straight import Around
 from spdist.errors import MappingError
@@ -138,6 +139,26 @@ class HostedApp(LocalApp):
         )
         self.jumps = Jumps(checked, self._clock, self._home.junctions, live)
         self.jumps.began = True  # an island starts its app at the first event
+        self._programmed: Programmed | None = None
+
+    def compile(self) -> Programmed:
+        """Have the queries run as a compiled program, where they can, and return it; who gets events is subscribed."""
+        self._programmed = Programmed(self.checked, self._home, self._elements)
+        return self._programmed
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; see `LocalApp.snapshot`."""
+        if self._programmed is None or not self._programmed.active:
+            return super().snapshot()
+        self._programmed.store()
+        try:
+            return super().snapshot()
+        finally:
+            self._programmed.drop()
+
+    def held_rows(self) -> int:
+        """Return how many rows are held; see `LocalApp.held_rows`."""
+        return super().held_rows() + (0 if self._programmed is None else self._programmed.held_rows())
 
     def take_deliveries(self) -> list[Outgoing]:
         """Return what the sinks have put out since the last call, of each sink in order."""
@@ -226,6 +247,8 @@ class HostedApp(LocalApp):
 
     def takes_parts(self, streams: Iterable[str]) -> bool:
         """Tell whether what reads these streams may take their events all at once."""
+        if self._programmed is not None and self._programmed.begins():
+            return self._programmed.reads(streams)
         return self._taker(streams) is not None
 
     def _taker(self, streams: Iterable[str]) -> TakesParts | None:
@@ -235,6 +258,10 @@ class HostedApp(LocalApp):
     def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
         """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
         last = max(int(part.times[-1]) for part in parts.values())
+        if self._programmed is not None and self._programmed.active:
+            taken = not self._timers.is_due(last, None) and self._programmed.take(parts)
+            self._clock.now = max(self._clock.now, last) if taken else self._clock.now
+            return taken
         taker = self._taker(parts)
         if taker is None or self._timers.is_due(last, taker.timer) or not taker.take(parts):
             return False

@@ -1,0 +1,243 @@
+"""An app whose queries run as one compiled program (`spdist.program`), once that is there.
+
+Until then, and where something has no typed form, the operators run. The state goes over at the beginning of a batch,
+and back where somebody asks for a snapshot, or brings what the program cannot take.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from spdist.engine.elements import Elements
+from spdist.engine.home import Home
+from spdist.language.checked import CheckedApp
+from spdist.operators.base import Arrival, Row
+from spdist.operators.junction import Receiver, StreamPart
+from spdist.program.compiler import Compiling, is_available
+from spdist.program.expressions import NotTyped
+from spdist.program.running import Given, PutOut, Running
+from spdist.program.shape import Keyed, shape_of
+from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
+from spdist.program.text import Program, written
+
+__all__ = ["Programmed"]
+
+log = logging.getLogger(__name__)
+
+
+class Programmed:
+    """The program of an app, and who runs the app: it, or the operators.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    home : Home
+        Its streams and its clock.
+    elements : Elements
+        The operators, subscribed to the streams; others have subscribed since.
+
+    State
+    -----
+    That of the queries, while `active`.
+    """
+
+    def __init__(self, checked: CheckedApp, home: Home, elements: Elements) -> None:
+        self._home = home
+        self._elements = elements
+        #: Why there is no program; empty where there is.
+        self.reason = ""
+        self._running: Running | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._behind: dict[str, list[Receiver]] = {}
+        try:
+            if not is_available():
+                raise NotTyped("numba is not installed")
+            self._shape = shape_of(checked)
+            self._program = self._written(checked)
+        except NotTyped as found:
+            self.reason = found.reason
+            return
+        self._compiling = Compiling(self._program)
+        self._compiling.start()
+
+    def _written(self, checked: CheckedApp) -> Program:
+        put_out = []
+        read = {query.stream for query in self._shape.queries}
+        for stream, junction in self._home.junctions.items():
+            own = self._elements.reading(stream)
+            try:
+                behind = junction.behind(own)
+            except LookupError:
+                raise NotTyped(f"the stream {stream}: who gets it takes one event after the other") from None
+            if behind and stream in self._shape.sources:
+                raise NotTyped(f"the stream {stream}, which is read and handed out")
+            if behind:
+                self._behind[stream] = behind
+                put_out.append(stream)
+            if own and stream not in read:
+                raise NotTyped(f"the stream {stream}")
+        return written(self._shape, tuple(put_out))
+
+    @property
+    def active(self) -> bool:
+        """Whether the program runs the app."""
+        return self._running is not None
+
+    def begins(self) -> bool:
+        """Return whether the program runs the app from now on: it begins to, where it is there."""
+        if self._running is None and not self.reason:
+            compiled = self._compiling.ready()
+            if compiled is not None:
+                self._running = Running(self._program, compiled)
+                self._load(self._running)
+                self._divert()
+        return self._running is not None
+
+    def reads(self, streams: Iterable[str]) -> bool:
+        """Tell whether all these streams are sources of the program."""
+        return set(streams) <= set(self._shape.sources)
+
+    # Events.
+
+    def take(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Take events at once; see `spdist.engine.straight.RunsApp.deliver_parts`."""
+        assert self._running is not None
+        given = {
+            stream: Given(part.times, part.times if part.stamps is None else part.stamps, part.ranks, part.rows)
+            for stream, part in parts.items()
+        }
+        out = self._running.take(given, self._home.clock.now)
+        if out is None:
+            self.retire("a value is not of its type")
+            return False
+        for stream, put in out.items():
+            for receiver in self._behind[stream]:
+                receiver.pick(put.rows, put.bounds, put.causes, None, put.numbers)
+        return True
+
+    def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
+        """Take the events of one chunk with the clock where it is."""
+        assert self._running is not None
+        now, count = self._home.clock.now, len(arrivals)
+        stamps = numpy.array([timestamp for timestamp, _ in arrivals], numpy.int64)
+        bounds = numpy.array([0, count])
+        given = Given(numpy.full(count, now), stamps, bounds[:1], [row for _, row in arrivals], bounds)
+        out = self._running.take({stream: given}, now)
+        if out is None:
+            self.retire("a value is not of its type")
+            self._home.junction(stream).many(arrivals)
+            return
+        for receivers, chunk in self._in_order(out):
+            for receiver in receivers:
+                if len(chunk) == 1:
+                    receiver.one(*chunk[0])
+                else:
+                    receiver.many(chunk)
+
+    def _in_order(self, out: Mapping[str, PutOut]) -> list[tuple[list[Receiver], list[Arrival]]]:
+        """Return the chunks that are put out, in order, and who gets them."""
+        chunks = []
+        for stream, put in out.items():
+            arrivals = list(zip(put.stamps.tolist(), put.rows, strict=True))
+            bounds = put.bounds.tolist()
+            for begin, end in zip(bounds, bounds[1:], strict=False):
+                chunks.append((int(put.numbers[begin]), self._behind[stream], arrivals[begin:end]))
+        chunks.sort(key=lambda chunk: chunk[0])
+        return [(receivers, chunk) for _, receivers, chunk in chunks]
+
+    # Who runs the app.
+
+    def _divert(self) -> None:
+        """Have the program receive what the operators did."""
+        for stream in dict.fromkeys(query.stream for query in self._shape.queries):
+            own = self._elements.reading(stream)
+            if not own:
+                continue  # an inner stream
+            junction = self._home.junction(stream)
+            one, many = self._receivers(stream)
+            self._undo.append(junction.divert(own, one, many))
+
+    def _receivers(self, stream: str) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+        if stream in self._shape.sources:
+            return lambda timestamp, row: self._many(stream, [(timestamp, row)]), lambda chunk: self._many(stream, chunk)
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            self.retire(f"the stream {stream} is fed from outside")
+            self._home.junction(stream).many(arrivals)
+
+        return lambda timestamp, row: many([(timestamp, row)]), many
+
+    def retire(self, reason: str) -> None:
+        """Let the operators run the app for good."""
+        log.warning("the compiled program is not used any more: %s", reason)
+        self.store()
+        self.forget()
+        self.reason = reason
+
+    def forget(self) -> None:
+        """Forget the state: the operators have it, or get another."""
+        self._running = None
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+
+    # State.
+
+    def _load(self, running: Running) -> None:
+        """Take the state of the operators over; they keep none."""
+        queries = iter(self._program.queries)
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                keys = self._elements.partition(element.number).snapshot()[0]
+                numbers = load_keys(running, element.number, list(keys), element.text).tolist()
+                for place, _ in enumerate(element.queries):
+                    states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
+                    load_query(running, next(queries), states)
+            else:
+                state = self._elements.query(element.checked.name).snapshot()
+                load_query(running, next(queries), [(0, state)])
+        self.drop()
+
+    def drop(self) -> None:
+        """Take the state off the operators: the program has it, and waits for no timer."""
+        self._home.timers.clear()
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                partition = self._elements.partition(element.number)
+                _, created, looks, purge = partition.snapshot()
+                partition.restore([{}, created, looks, purge])
+            else:
+                fresh = fresh_query(element)
+                self._elements.query(element.checked.name).restore(fresh)
+
+    def store(self) -> None:
+        """Give the operators the state, for a snapshot; `drop` takes it off them again."""
+        running = self._running
+        if running is None:
+            return
+        running.expire(self._home.clock.now)
+        queries = iter(self._program.queries)
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                keys = stored_keys(running, element.number, element.text)
+                states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
+                partition = self._elements.partition(element.number)
+                _, _, looks, purge = partition.snapshot()
+                by_key = {key: [n, 0, [own[n] for own in states]] for n, key in enumerate(keys)}
+                partition.restore([by_key, len(keys), looks, purge])
+            else:
+                (state,) = stored_query(running, next(queries), 1)
+                self._elements.query(element.checked.name).restore(state)
+
+    def held_rows(self) -> int:
+        """Return how many events the windows hold, and how many groups there are."""
+        running = self._running
+        if running is None:
+            return 0
+        held = sum(int(array.sum()) for name, array in running.arrays.items() if name.endswith("_size"))
+        return held + sum(int(running.arrays[f"{name}_meta"][2]) for name in running.program.arrays.tables)
