@@ -10,16 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy
-
 from spdist.engine.elements import Elements
 from spdist.engine.home import Home
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
-from spdist.program.compiler import Compiling, is_available
+from spdist.program.compiler import Compiled, Compiling, is_available
 from spdist.program.expressions import NotTyped
-from spdist.program.running import Given, PutOut, Running
+from spdist.program.running import Given, Running
 from spdist.program.shape import Keyed, shape_of
 from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
 from spdist.program.text import Program, written
@@ -27,6 +25,9 @@ from spdist.program.text import Program, written
 __all__ = ["Programmed"]
 
 log = logging.getLogger(__name__)
+
+#: An app is compiled when it has processed so many events: compiling takes some seconds of a core.
+WORTH_WHILE = 20_000
 
 
 class Programmed:
@@ -49,23 +50,29 @@ class Programmed:
     def __init__(self, checked: CheckedApp, home: Home, elements: Elements) -> None:
         self._home = home
         self._elements = elements
-        #: Why there is no program; empty where there is.
+        self._checked = checked
+        #: Why there is no program; empty where there is, or nobody has asked yet.
         self.reason = ""
+        self._compiling: Compiling | None = None
+        self._seen = 0
         self._running: Running | None = None
         self._undo: list[Callable[[], None]] = []
         self._behind: dict[str, list[Receiver]] = {}
-        try:
-            if not is_available():
-                raise NotTyped("numba is not installed")
-            self._shape = shape_of(checked)
-            self._program = self._written(checked)
-        except NotTyped as found:
-            self.reason = found.reason
-            return
-        self._compiling = Compiling(self._program)
-        self._compiling.start()
 
-    def _written(self, checked: CheckedApp) -> Program:
+    def compile(self) -> Compiling | None:
+        """Write the program, where that was not done, and return what compiles it; None where it has no typed form."""
+        if self._compiling is None and not self.reason:
+            try:
+                if not is_available():
+                    raise NotTyped("numba is not installed")
+                self._shape = shape_of(self._checked)
+                self._program = self._written()
+                self._compiling = Compiling(self._program)
+            except NotTyped as found:
+                self.reason = found.reason
+        return self._compiling
+
+    def _written(self) -> Program:
         put_out = []
         read = {query.stream for query in self._shape.queries}
         for stream, junction in self._home.junctions.items():
@@ -88,15 +95,26 @@ class Programmed:
         """Whether the program runs the app."""
         return self._running is not None
 
+    def saw(self, count: int) -> None:
+        """Count events: an app that gets few is not compiled."""
+        self._seen += count
+
     def begins(self) -> bool:
-        """Return whether the program runs the app from now on: it begins to, where it is there."""
+        """Return whether the program runs the app from now on: it begins to, once it is there."""
         if self._running is None and not self.reason:
-            compiled = self._compiling.ready()
+            compiling = self.compile()
+            compiled = None if compiling is None else compiling.ready()
             if compiled is not None:
-                self._running = Running(self._program, compiled)
-                self._load(self._running)
-                self._divert()
+                self.begin(compiled)
+            elif compiling is not None and self._seen >= WORTH_WHILE:
+                compiling.start()
         return self._running is not None
+
+    def begin(self, compiled: Compiled) -> None:
+        """Let the program run the app."""
+        self._running = Running(self._program, compiled)
+        self._load(self._running)
+        self._divert()
 
     def reads(self, streams: Iterable[str]) -> bool:
         """Tell whether all these streams are sources of the program."""
@@ -123,32 +141,17 @@ class Programmed:
     def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Take the events of one chunk with the clock where it is."""
         assert self._running is not None
-        now, count = self._home.clock.now, len(arrivals)
-        stamps = numpy.array([timestamp for timestamp, _ in arrivals], numpy.int64)
-        bounds = numpy.array([0, count])
-        given = Given(numpy.full(count, now), stamps, bounds[:1], [row for _, row in arrivals], bounds)
-        out = self._running.take({stream: given}, now)
-        if out is None:
+        chunks = self._running.take_chunk(stream, arrivals, self._home.clock.now)
+        if chunks is None:
             self.retire("a value is not of its type")
             self._home.junction(stream).many(arrivals)
             return
-        for receivers, chunk in self._in_order(out):
-            for receiver in receivers:
+        for target, chunk in chunks:
+            for receiver in self._behind[target]:
                 if len(chunk) == 1:
                     receiver.one(*chunk[0])
                 else:
                     receiver.many(chunk)
-
-    def _in_order(self, out: Mapping[str, PutOut]) -> list[tuple[list[Receiver], list[Arrival]]]:
-        """Return the chunks that are put out, in order, and who gets them."""
-        chunks = []
-        for stream, put in out.items():
-            arrivals = list(zip(put.stamps.tolist(), put.rows, strict=True))
-            bounds = put.bounds.tolist()
-            for begin, end in zip(bounds, bounds[1:], strict=False):
-                chunks.append((int(put.numbers[begin]), self._behind[stream], arrivals[begin:end]))
-        chunks.sort(key=lambda chunk: chunk[0])
-        return [(receivers, chunk) for _, receivers, chunk in chunks]
 
     # Who runs the app.
 

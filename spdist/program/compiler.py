@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import platform
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from spdist.program.text import Program
 
-__all__ = ["Compiled", "Compiling", "is_available"]
+__all__ = ["Compiled", "Compiling", "interpreted", "is_available"]
+
+log = logging.getLogger(__name__)
 
 #: A folder for compiled programs; by default the user's cache.
 _FOLDER = "SPDIST_PROGRAM_CACHE"
@@ -40,8 +45,18 @@ class Compiled:
     kernels: Any
 
 
+def interpreted(program: Program) -> Compiled:
+    """Return a program whose text is executed by Python: for tests, which need many programs and few events."""
+    from spdist.program import kernels
+
+    names: dict[str, Any] = {}
+    source = program.source.replace("@loop\n", "")
+    exec(compile(source, "<program>", "exec"), names)  # noqa: S102 - text of our own, written from a checked app
+    return Compiled(names["run"], names["expire"], kernels)
+
+
 class Compiling:
-    """A program that is being compiled by a process of its own, or was before.
+    """A program that is to be compiled, by a process of its own, or was before.
 
     Parameters
     ----------
@@ -54,36 +69,57 @@ class Compiling:
     """
 
     def __init__(self, program: Program) -> None:
-        self._program = program
+        self._source = program.source
+        self._dtypes = [array.dtype for array in program.arrays.declared.values()]
         self.file = _folder() / f"spdist_program_{_fingerprint(program.source)}.py"
         self._process: subprocess.Popen[bytes] | None = None
-        self._failed = False
+        self._loading: threading.Thread | None = None
+        self._compiled: Compiled | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the program was compiled on this machine."""
+        return _mark(self.file).exists()
 
     def start(self) -> None:
-        """Begin to compile, where that was not done before."""
-        if self._is_done() or self._process is not None:
+        """Begin to compile, where that was neither done nor begun by this process."""
+        if self._process is not None or self.is_done:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        _write(self.file, self._program.source)
-        command = [sys.executable, "-m", "spdist.program.compiler", str(self.file), *_signature(self._program)]
+        _write(self.file, self._source)
+        command = [sys.executable, "-m", "spdist.program.compiler", str(self.file), *self._dtypes]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Return whether it was compiled within so many seconds."""
-        self.start()
-        if self._process is not None:
-            self._process.wait(timeout_s)
-        return self._is_done()
-
     def ready(self) -> Compiled | None:
-        """Return the compiled program, once it is there; None while it is not, and for ever where it cannot be."""
-        if self._failed or not self._is_done():
-            return None
-        return _load(self.file, _signature(self._program))
+        """Return the compiled program; None while it is not there. It is loaded meanwhile, by a thread."""
+        if self._compiled is None and self._loading is None and self.is_done:
+            self._loading = threading.Thread(target=self._load, name="spdist-program", daemon=True)
+            self._loading.start()
+        if self._process is not None:
+            self._process.poll()  # it must not stay a zombie
+        return self._compiled
 
-    def _is_done(self) -> bool:
-        return _mark(self.file).exists()
+    def wait(self) -> Compiled:
+        """Compile, load, and return the program.
+
+        Raises
+        ------
+        RuntimeError
+            It cannot be compiled.
+        """
+        self.start()
+        if self._process is not None and self._process.wait():
+            raise RuntimeError(f"{self.file} cannot be compiled")
+        self._load()
+        assert self._compiled is not None
+        return self._compiled
+
+    def _load(self) -> None:
+        try:
+            self._compiled = _load(self.file, self._dtypes)
+        except Exception:  # another version of numba, a damaged cache: the operators go on
+            log.exception("the compiled program %s cannot be loaded", self.file)
 
 
 def _folder() -> Path:
@@ -100,19 +136,20 @@ def _mark(file: Path) -> Path:
 
 
 def _fingerprint(source: str) -> str:
-    import numba
-    import numpy
-
+    """Return the hash of all that machine code depends on; numba is not imported for it."""
     kernels = Path(__file__).with_name("kernels.py").read_bytes()
-    machine = f"{platform.machine()} {_cpu()} {sys.version} {numba.__version__} {numpy.__version__}"
+    versions = [metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
+    machine = repr((platform.machine(), _processor(), sys.version, versions))
     return hashlib.sha256(b"\0".join((source.encode(), kernels, machine.encode()))).hexdigest()[:32]
 
 
-def _cpu() -> str:
-    from numba.core import config
-    from llvmlite import binding
-
-    return f"{config.CPU_NAME or binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+def _processor() -> str:
+    """Return what the processor is and can, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
 def _write(file: Path, text: str) -> None:
@@ -128,10 +165,6 @@ def _write(file: Path, text: str) -> None:
         pass
     finally:
         os.unlink(name)
-
-
-def _signature(program: Program) -> list[str]:
-    return [array.dtype for array in program.arrays.declared.values()]
 
 
 def _load(file: Path, dtypes: list[str]) -> Compiled:

@@ -87,7 +87,7 @@ def remainder(left, right):  # type: ignore[no-untyped-def]
 @loop
 def remainder_real(left, right):  # type: ignore[no-untyped-def]
     """Return what is left of reals, with the sign of the dividend."""
-    return math.fmod(left, right)
+    return numpy.fmod(left, right)
 
 
 @loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy
@@ -12,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW, ReadRows
-from spdist.operators.base import Row
+from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
+from spdist.operators.base import Arrival, Row
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
 from spdist.program.text import Program
@@ -22,21 +23,18 @@ from spdist.program.texts import TextTable
 __all__ = ["Given", "PutOut", "Running"]
 
 _LEAST = 16
-_REALS = (Type.FLOAT, Type.DOUBLE)
+#: A stream, and the events of a chunk that is put out to it.
+Chunk = tuple[str, list[Arrival]]
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Events of one stream: when they are due and their timestamps, ms, their ranks among all, and their rows.
-
-    ``bounds`` has where each chunk begins and the last one ends; None where each event is one.
-    """
+    """Events of one stream, each a chunk: when they are due and their timestamps, ms, ranks among all, and rows."""
 
     times: Any
     stamps: Any
     ranks: Any
     rows: Sequence[Row]
-    bounds: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,16 @@ class Running:
                 self.arrays[name][0] = -1
         for name in program.arrays.tables:
             self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
+        self._parameters = tuple(self.arrays.values())
+        #: So many events may come before somebody must look whether there is room.
+        self._spare = 0
+        self._outputs = [max(1, ways) for ways in program.ways.values()]
+        self._pools = {
+            query.name: [f"{query.name}_free", *(f"{a.candidates}_free" for a in query.aggregates if a.form.candidates)]
+            for query in program.queries
+        }
+        shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
+        self._wanted = {s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs}
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.shape.sources}
 
     def _first(self, array: Array) -> Any:
@@ -112,65 +120,123 @@ class Running:
         """
         columns: dict[str, ReadRows] = {}
         for stream, part in parts.items():
-            read = ReadRows.of(part.rows, self._types[stream], range(len(self._types[stream])))
+            read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
             if read is None:
                 return None
             columns[stream] = read
         begins, ends, at, which = _chunks(self.program.shape.sources, parts)
-        longest = int((ends - begins).max())
-        total = sum(len(one) for one in columns.values())
-        self._make_room(total, longest, {s: len(rows) for s, rows in columns.items()})
+        self._make_room(sum(len(one) for one in columns.values()))
         for number, stream in enumerate(self.program.shape.sources):
             if stream in columns:
                 self._fill(number, stream, columns[stream], parts[stream].stamps)
-        for number in range(len(self.program.outputs)):
-            if f"h{number}_count" in self.arrays:
-                self.arrays[f"h{number}_count"][0] = 0
-        self.compiled.run(begins, ends, at, which, now, *self.arrays.values())
+        self._run(begins, ends, at, which, now)
         return {
             stream: put
             for number, stream in enumerate(self.program.outputs)
             if (put := self._put_out(number, stream, columns)) is not None
         }
 
+    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int) -> list[Chunk] | None:
+        """Take the events of one small chunk, with the clock at `now`; as `take`, without columns.
+
+        Returns
+        -------
+        list of (str, list of (int, tuple))
+            The chunks that are put out, in order: their stream, timestamps and rows.
+        """
+        types = self._types[stream]
+        for attribute in self.program.inputs[stream]:
+            kind = PYTHON[types[attribute]]
+            if any(row[attribute] is not None and type(row[attribute]) is not kind for _, row in arrivals):
+                return None
+        count, number = len(arrivals), self.program.shape.sources.index(stream)
+        self._make_room(count)
+        arrays = self.arrays
+        for place, (timestamp, row) in enumerate(arrivals):
+            arrays[f"i{number}_ts"][place] = timestamp
+            for attribute in self.program.inputs[stream]:
+                value, name = row[attribute], f"i{number}_{attribute}"
+                arrays[f"{name}_n"][place] = value is None
+                if value is not None and types[attribute] is Type.STRING:
+                    value = self.texts.number(value)
+                arrays[name][place] = 0 if value is None else value
+        one = numpy.zeros(1, numpy.int64)
+        self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now)
+        chunks: list[tuple[int, str, list[Arrival]]] = []
+        for output, target in enumerate(self.program.outputs):
+            for place in range(self._count(output)):
+                row = self._row(output, target, place, arrivals)
+                owner = f"h{output}"
+                if arrays[f"{owner}_first"][place]:
+                    chunks.append((int(arrays[f"{owner}_number"][place]), target, []))
+                chunks[-1][2].append((int(arrays[f"{owner}_ts"][place]), row))
+        chunks.sort(key=itemgetter(0))
+        return [(target, rows) for _, target, rows in chunks]
+
+    def _row(self, output: int, stream: str, place: int, arrivals: Sequence[Arrival]) -> Row:
+        """Return a row that is put out."""
+        arrays, values = self.arrays, []
+        source = int(arrays[f"h{output}_source"][place])
+        for attribute, type in enumerate(self.program.shape.schemas[stream].types):
+            origin = self.program.outputs[stream][attribute]
+            name = f"h{output}_{attribute}"
+            if origin is not None:
+                values.append(arrivals[source][1][origin[1]])
+            elif arrays[f"{name}_n"][place]:
+                values.append(None)
+            else:
+                value = arrays[name][place].item()
+                values.append(self.texts.text(value) if type is Type.STRING else bool(value) if type is Type.BOOL else value)
+        return tuple(values)
+
+    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int) -> None:
+        for number in range(len(self.program.outputs)):
+            if f"h{number}_count" in self.arrays:
+                self.arrays[f"h{number}_count"][0] = 0
+        self.compiled.run(begins, ends, at, which, now, *self._parameters)
+
+    def _count(self, output: int) -> int:
+        name = f"h{output}_count"
+        return int(self.arrays[name][0]) if name in self.arrays else 0
+
     def expire(self, now: int) -> None:
         """Let events leave windows whose time is over, also where no event comes."""
-        self.compiled.expire(now, *self.arrays.values())
+        self.compiled.expire(now, *self._parameters)
 
     # Room.
 
-    def _make_room(self, total: int, longest: int, given: Mapping[str, int]) -> None:
+    def _make_room(self, count: int) -> None:
         """Make room for so many events."""
-        for room, places in list(self._rooms.items()):
-            kind, _, owner = room.partition(" ")
-            needed = {
-                "chunk": lambda: longest,
-                "input": lambda owner=owner: given.get(self.program.shape.sources[int(owner)], 0),
-                "output": lambda owner=owner: total * list(self.program.ways.values())[int(owner)],
-                "nodes": lambda owner=owner: self._nodes(owner) + total,
-                "groups": lambda owner=owner: int(self.arrays[f"{owner}_k_meta"][0]) + total,
-                "keys": lambda owner=owner: int(self.arrays[f"p{owner}_meta"][0]) + total,
-            }[kind]()
-            if needed > places:
-                self._grow(room, needed)
+        if count > self._spare:
+            for room, places in list(self._rooms.items()):
+                needed = self._used(room) + count * self._ways(room)
+                if needed > places:
+                    self._grow(room, needed)
+            self._spare = min((self._rooms[one] - self._used(one)) // self._ways(one) for one in self._rooms)
+        self._spare -= count
+
+    def _ways(self, room: str) -> int:
+        """Return how many places of a room one event can use at most."""
+        kind, _, owner = room.partition(" ")
+        return self._outputs[int(owner)] if kind == "output" else 1
+
+    def _used(self, room: str) -> int:
+        """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
+        kind, _, owner = room.partition(" ")
+        if kind == "nodes":
+            return max(int(self.arrays[name][1]) for name in self._pools[owner])
+        if kind in ("groups", "keys"):
+            return int(self.arrays[f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"][0])
+        return 0
 
     def reserve(self, room: str, more: int) -> None:
         """Let a room have so many places more than are used."""
         if room not in self._rooms:
             return
-        kind, _, owner = room.partition(" ")
-        used = {
-            "nodes": lambda: self._nodes(owner),
-            "groups": lambda: int(self.arrays[f"{owner}_k_meta"][0]),
-            "keys": lambda: int(self.arrays[f"p{owner}_meta"][0]),
-        }[kind]()
+        used = self._used(room)
         if used + more > self._rooms[room]:
             self._grow(room, used + more)
-
-    def _nodes(self, query: str) -> int:
-        """Return how many nodes of a query's pools were ever used."""
-        pools = [name for name in self.arrays if name.startswith(f"{query}_") and name.endswith("_free")]
-        return max(int(self.arrays[name][1]) for name in pools)
+        self._spare = 0
 
     def _grow(self, room: str, needed: int) -> None:
         """Let a room have at least so many places, and let what is in it stay."""
@@ -187,6 +253,7 @@ class Running:
                 keys, seed = self.arrays[f"{table.name}_keys"], self.arrays[f"{table.name}_meta"][3]
                 self.compiled.kernels.refill(slots, fresh, keys, table.width, seed)
                 self.arrays[f"{table.name}_slots"] = fresh
+        self._parameters = tuple(self.arrays.values())
 
     # Columns.
 
@@ -222,7 +289,7 @@ class Running:
 
     def _put_out(self, number: int, stream: str, columns: Mapping[str, ReadRows]) -> PutOut | None:
         arrays, owner = self.arrays, f"h{number}"
-        count = int(arrays[f"{owner}_count"][0]) if f"{owner}_count" in arrays else 0
+        count = self._count(number)
         if not count:
             return None
         source = arrays[f"{owner}_source"][:count]
@@ -248,12 +315,7 @@ class Running:
 
 
 def _chunks(sources: Sequence[str], parts: Mapping[str, Given]) -> tuple[Any, Any, Any, Any]:
-    """Return of all chunks, by rank, where they begin and end, when they are due, and which source each is of."""
-    if len(parts) == 1:
-        ((stream, part),) = parts.items()
-        bounds = numpy.arange(len(part.times) + 1) if part.bounds is None else part.bounds
-        at = numpy.ascontiguousarray(part.times[bounds[:-1]])
-        return bounds[:-1].copy(), bounds[1:].copy(), at, numpy.full(len(at), sources.index(stream))
+    """Return of all events, by rank, where they stand, where that ends, when they are due, and their source's number."""
     total = sum(len(part.times) for part in parts.values())
     begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
     for stream, part in parts.items():

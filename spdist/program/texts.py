@@ -12,6 +12,7 @@ import pyarrow as pa
 __all__ = ["TextTable"]
 
 _FIRST = 64
+_MOST_KNOWN = 10_000
 
 
 class TextTable:
@@ -35,6 +36,8 @@ class TextTable:
         self._reset()
 
     def _reset(self) -> None:
+        #: Of some texts, for those who ask for one.
+        self._known: dict[str, int] = {}
         self._slots = numpy.full(2 * _FIRST, -1, numpy.int64)
         self._starts = numpy.zeros(_FIRST, numpy.int64)
         self._hashes = numpy.zeros(_FIRST, numpy.uint64)
@@ -62,15 +65,28 @@ class TextTable:
             return found
         _, offsets, data = texts.buffers()
         begins = numpy.frombuffer(offsets, numpy.int32)[texts.offset : texts.offset + count + 1]
-        bytes = numpy.zeros(0, numpy.uint8) if data is None else numpy.frombuffer(data, numpy.uint8)
+        content = numpy.frombuffer(b"" if data is None else data, numpy.uint8)
         done = 0
         while done < count:
             done += self._kernels.number_texts(
-                begins[done:], bytes, self._slots, self._starts, self._arena, self._hashes, self._meta, found[done:]
+                begins[done:], content, self._slots, self._starts, self._arena, self._hashes, self._meta, found[done:]
             )
             if done < count:
                 self._grow(int(begins[done + 1] - begins[done]))
         return found
+
+    def number(self, text: str) -> int:
+        """Return the number of one text; a new one gets one."""
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[text] = int(self.numbers(pa.array([text], pa.string()))[0])
+        return found
+
+    def text(self, number: int) -> str:
+        """Return the text with a number."""
+        return bytes(self._arena[self._starts[number] : self._starts[number + 1]]).decode()
 
     def _grow(self, length: int) -> None:
         """Make room for at least one more text of so many bytes."""
