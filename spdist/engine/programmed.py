@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from spdist.engine.elements import Elements
 from spdist.engine.home import Home
@@ -17,10 +16,11 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
 from spdist.program.compiler import Compiled, Compiling, is_available
 from spdist.program.expressions import NotTyped
+from spdist.program.parts import Program
 from spdist.program.running import Given, Running
 from spdist.program.shape import Keyed, shape_of
 from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
-from spdist.program.text import Program, written
+from spdist.program.text import written
 
 __all__ = ["Programmed"]
 
@@ -167,7 +167,9 @@ class Programmed:
 
     def _receivers(self, stream: str) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
         if stream in self._shape.sources:
-            return lambda timestamp, row: self._many(stream, [(timestamp, row)]), lambda chunk: self._many(stream, chunk)
+            return lambda timestamp, row: self._many(stream, [(timestamp, row)]), lambda chunk: self._many(
+                stream, chunk
+            )
 
         def many(arrivals: Sequence[Arrival]) -> None:
             self.retire(f"the stream {stream} is fed from outside")

@@ -15,8 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from spdist.errors import ClockJumpError, FeedbackError, SpdistError
 from spdist.mapping.bounds import shown
-from spdist.mapping.picked_rows import PickedRows
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.faults import error_text
 

@@ -80,9 +80,7 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool) -> TypedForm |
     return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
 
 
-_COUNT = TypedForm(
-    ((NUMBER, "0"),), ("{0} += 1",), ("{0} -= 1",), "{0}", "", "{0} == 0", Type.LONG, skips_null=False
-)
+_COUNT = TypedForm(((NUMBER, "0"),), ("{0} += 1",), ("{0} -= 1",), "{0}", "", "{0} == 0", Type.LONG, skips_null=False)
 
 
 def _sum(type: Type, leaving: bool) -> TypedForm:
@@ -120,14 +118,14 @@ def _extreme(better: str) -> Callable[[Type, bool], TypedForm]:
         dtype, zero = (REAL, "0.0") if type in _REALS else (NUMBER, "0")
         least = better == ">"
         if leaving:
-            arrays = "{a}_first, {a}_last, {a}_before, {a}_after, {a}_value, {a}_free"
+            arrays = "{a}_ends, {a}_before, {a}_after, {a}_value, {a}_free"
             return TypedForm(
                 (),
                 (f"candidate_enters({arrays}, {{g}}, {{v}}, {least})",),
                 (f"candidate_leaves({arrays}, {{g}}, {{v}})",),
-                "{a}_value[{a}_first[{g}]]",
-                "{a}_first[{g}] < 0",
-                "{a}_first[{g}] < 0",
+                "{a}_value[{a}_ends[2 * {g}]]",
+                "{a}_ends[2 * {g}] < 0",
+                "{a}_ends[2 * {g}] < 0",
                 type,
                 candidates=dtype,
             )

@@ -13,7 +13,7 @@ from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.types import Type, promote
 
-__all__ = ["FLAG", "NUMBER", "NotTyped", "REAL", "TypedWriter", "Value", "dtype_of", "zero_of"]
+__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "zero_of"]
 
 NUMBER, REAL, FLAG = "int64", "float64", "uint8"
 _REALS = (Type.FLOAT, Type.DOUBLE)

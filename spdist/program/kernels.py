@@ -142,9 +142,9 @@ def deviation(count, squares):  # type: ignore[no-untyped-def]
 
 
 @loop
-def candidate_enters(first, last, before, after, values, free, group, value, least):  # type: ignore[no-untyped-def]
+def candidate_enters(ends, before, after, values, free, group, value, least):  # type: ignore[no-untyped-def]
     """Let a value enter: those that can never be best again, since it is better, go."""
-    node = last[group]
+    node = ends[2 * group + 1]
     while node >= 0 and (values[node] > value if least else values[node] < value):
         gone = node
         node = before[node]
@@ -160,14 +160,14 @@ def candidate_enters(first, last, before, after, values, free, group, value, lea
     if node >= 0:
         after[node] = fresh
     else:
-        first[group] = fresh
-    last[group] = fresh
+        ends[2 * group] = fresh
+    ends[2 * group + 1] = fresh
 
 
 @loop
-def candidate_leaves(first, last, before, after, values, free, group, value):  # type: ignore[no-untyped-def]
+def candidate_leaves(ends, before, after, values, free, group, value):  # type: ignore[no-untyped-def]
     """Let a value leave: the first candidate that equals it."""
-    node = first[group]
+    node = ends[2 * group]
     while node >= 0 and values[node] != value:
         node = after[node]
     if node < 0:
@@ -176,11 +176,11 @@ def candidate_leaves(first, last, before, after, values, free, group, value):  #
     if left >= 0:
         after[left] = right
     else:
-        first[group] = right
+        ends[2 * group] = right
     if right >= 0:
         before[right] = left
     else:
-        last[group] = left
+        ends[2 * group + 1] = left
     after[node] = free[0]
     free[0] = node
 

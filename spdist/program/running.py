@@ -17,7 +17,7 @@ from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
-from spdist.program.text import Program
+from spdist.program.parts import Program
 from spdist.program.texts import TextTable
 
 __all__ = ["Given", "PutOut", "Running"]
@@ -99,7 +99,9 @@ class Running:
             for query in program.queries
         }
         shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
-        self._wanted = {s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs}
+        self._wanted = {
+            s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
+        }
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.shape.sources}
 
     def _first(self, array: Array) -> Any:
@@ -186,7 +188,9 @@ class Running:
                 values.append(None)
             else:
                 value = arrays[name][place].item()
-                values.append(self.texts.text(value) if type is Type.STRING else bool(value) if type is Type.BOOL else value)
+                values.append(
+                    self.texts.text(value) if type is Type.STRING else bool(value) if type is Type.BOOL else value
+                )
         return tuple(values)
 
     def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int) -> None:
@@ -248,12 +252,17 @@ class Running:
         self._rooms[room] = places
         for table in self.program.arrays.tables.values():
             if table.room == room:
-                slots = self.arrays[f"{table.name}_slots"]
-                fresh = numpy.full(2 * places, -1, numpy.int64)
-                keys, seed = self.arrays[f"{table.name}_keys"], self.arrays[f"{table.name}_meta"][3]
-                self.compiled.kernels.refill(slots, fresh, keys, table.width, seed)
-                self.arrays[f"{table.name}_slots"] = fresh
+                self.refill(table.name)
         self._parameters = tuple(self.arrays.values())
+
+    def refill(self, name: str) -> None:
+        """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
+        table, arrays = self.program.arrays.tables[name], self.arrays
+        fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
+        keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
+        self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
+        arrays[f"{name}_slots"] = fresh
+        self._parameters = tuple(arrays.values())
 
     # Columns.
 
@@ -264,7 +273,9 @@ class Running:
             column, _ = rows.column(place)
             name = f"i{number}_{place}"
             self.arrays[name][:count] = self.numbers(column, self._types[stream][place])
-            self.arrays[f"{name}_n"][:count] = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+            self.arrays[f"{name}_n"][:count] = (
+                column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+            )
 
     def numbers(self, column: Any, type: Type) -> Any:
         """Return the values of an Arrow column as a program has them."""
@@ -315,7 +326,7 @@ class Running:
 
 
 def _chunks(sources: Sequence[str], parts: Mapping[str, Given]) -> tuple[Any, Any, Any, Any]:
-    """Return of all events, by rank, where they stand, where that ends, when they are due, and their source's number."""
+    """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
     total = sum(len(part.times) for part in parts.values())
     begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
     for stream, part in parts.items():

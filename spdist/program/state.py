@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -17,9 +18,9 @@ import pyarrow as pa
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
+from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running import Running
 from spdist.program.shape import Read
-from spdist.program.text import NULL_TEXT, Aggregate, QueryText
 
 __all__ = ["fresh_query", "load_keys", "load_query", "stored_keys", "stored_query"]
 
@@ -69,7 +70,8 @@ def fresh_query(read: Read) -> Any:
 
 def _events(query: QueryText, window: Any) -> Sequence[Arrival]:
     assert query.read.window is not None
-    return window[0] if query.read.window.span else window
+    held: Sequence[Arrival] = window[0] if query.read.window.span else window
+    return held
 
 
 def _load_window(running: Running, query: QueryText, held: Sequence[tuple[int, Sequence[Arrival]]]) -> None:
@@ -93,7 +95,7 @@ def _load_window(running: Running, query: QueryText, held: Sequence[tuple[int, S
             arrays[f"{prefix}_next"][end - 1] = -1
             instances[begin:end] = number
         begin = end
-    columns = {}
+    columns: dict[int, tuple[Any, Any]] = {}
     for place in query.kept:
         column = pa.array([row[place] for row in rows], ARROW[types[place]])
         values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
@@ -135,7 +137,7 @@ def _stored_windows(running: Running, query: QueryText, count: int) -> list[Any]
             columns[place] = running.column(arrays[name][order], arrays[f"{name}_n"][order], types[place]).to_pylist()
     events = list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
     bounds = ends.tolist()
-    held = [deque(events[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    held = [deque(events[begin:end]) for begin, end in pairwise(bounds)]
     return [_timed(window.span, own) for own in held] if window.span else held
 
 
@@ -245,9 +247,9 @@ def _load_candidates(running: Running, aggregate: Aggregate, group: int, values:
         arrays[f"{name}_free"][1] += 1
         arrays[f"{name}_value"][node] = value
         arrays[f"{name}_before"][node], arrays[f"{name}_after"][node] = before, -1
-        arrays[f"{name}_first" if before < 0 else f"{name}_after"][group if before < 0 else before] = node
+        arrays[f"{name}_ends" if before < 0 else f"{name}_after"][2 * group if before < 0 else before] = node
         before = node
-    arrays[f"{name}_last"][group] = before
+    arrays[f"{name}_ends"][2 * group + 1] = before
 
 
 def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
@@ -255,11 +257,11 @@ def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[de
     nodes = int(arrays[f"{name}_free"][1])
     order = numpy.empty(nodes, numpy.int64)
     ends = numpy.zeros(len(numbers) + 1, numpy.int64)
-    first = numpy.ascontiguousarray(arrays[f"{name}_first"][numbers])
+    first = arrays[f"{name}_ends"][2 * numbers]
     running.compiled.kernels.walk(first, arrays[f"{name}_after"], len(numbers), order, ends)
     bounds = ends.tolist()
     values = arrays[f"{name}_value"][order[: bounds[-1]]].tolist()
-    return [deque(values[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return [deque(values[begin:end]) for begin, end in pairwise(bounds)]
 
 
 def _numbers(running: Running, table: str, words: Any) -> Any:

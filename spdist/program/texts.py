@@ -33,6 +33,8 @@ class TextTable:
     def __init__(self, kernels: Any, first: Sequence[str]) -> None:
         self._kernels = kernels
         self._first = tuple(first)
+        #: How many there were when some were forgotten last.
+        self.kept = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -110,13 +112,17 @@ class TextTable:
         return known.take(pa.array(numbers)) if count else pa.nulls(len(numbers), pa.string())
 
     def keep(self, used: Any) -> Any:
-        """Forget all texts but those with the numbers `used` and the first ones; returns the new number of each old one.
+        """Forget all texts but those with the numbers `used`, and the first ones.
 
-        Numbers that are forgotten become -1.
+        Returns
+        -------
+        numpy.ndarray
+            The new number of each old one, int64; -1 of those that are forgotten.
         """
         kept = numpy.union1d(numpy.arange(len(self._first)), used)
         texts = self.texts(kept)
         fresh = numpy.full(len(self), -1, numpy.int64)
         self._reset()
         fresh[kept] = self.numbers(texts)
+        self.kept = len(self)
         return fresh

@@ -51,13 +51,15 @@ def _chain(random: Random, name: str, target: str) -> str:
 def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
     """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
     filter = f"[{_condition(random)}]" if random.random() < 0.5 else ""
-    window = random.choice(("", f"#window.length({random.randint(1, 4)})", f"#window.time({random.choice((1, 50, 900))})"))
+    window = random.choice(
+        ("", f"#window.length({random.randint(1, 4)})", f"#window.time({random.choice((1, 50, 900))})")
+    )
     if shaped and random.random() < 0.5:
         return f"from {stream}{filter}{window} select * insert into {target};"
     if shaped:
         items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
         if random.random() < 0.5:
-            items[2] = f"{random.choice(('sum', 'avg', 'max'))}({random.choice(('price', 'rate'))}) as price"
+            items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
         return f"from {stream}{filter}{window} select {', '.join(items)} insert into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
@@ -66,11 +68,8 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
     # Each query has attributes of its own, so each writes a stream of its own.
-    return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert into {target}{'' if keyed else _number(random)};"
-
-
-def _number(random: Random) -> str:
-    return str(random.randrange(10**6))
+    own = target if keyed else f"{target}{random.randrange(10**6)}"
+    return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert into {own};"
 
 
 def _aggregate(random: Random) -> str:
