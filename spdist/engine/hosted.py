@@ -158,6 +158,12 @@ class HostedApp(LocalApp):
         finally:
             self.programmed.drop()
 
+    def restore(self, data: bytes) -> None:
+        """Replace the whole state; see `LocalApp.restore`."""
+        if self.programmed is not None:
+            self.programmed.forget()
+        super().restore(data)
+
     def held_rows(self) -> int:
         """Return how many rows are held; see `LocalApp.held_rows`."""
         return super().held_rows() + (0 if self.programmed is None else self.programmed.held_rows())

@@ -16,6 +16,7 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
 from spdist.program.compiler import Compiled, Compiling, is_available
 from spdist.program.expressions import NotTyped
+from spdist.program.forgetting import forget_texts
 from spdist.program.parts import Program
 from spdist.program.running import Given, Running
 from spdist.program.shape import Keyed, shape_of
@@ -56,6 +57,8 @@ class Programmed:
         self._compiling: Compiling | None = None
         self._seen = 0
         self._running: Running | None = None
+        #: Its text, once it was written.
+        self.program: Program | None = None
         self._undo: list[Callable[[], None]] = []
         self._behind: dict[str, list[Receiver]] = {}
 
@@ -66,8 +69,8 @@ class Programmed:
                 if not is_available():
                     raise NotTyped("numba is not installed")
                 self._shape = shape_of(self._checked)
-                self._program = self._written()
-                self._compiling = Compiling(self._program)
+                self.program = self._written()
+                self._compiling = Compiling(self.program)
             except NotTyped as found:
                 self.reason = found.reason
         return self._compiling
@@ -112,7 +115,8 @@ class Programmed:
 
     def begin(self, compiled: Compiled) -> None:
         """Let the program run the app."""
-        self._running = Running(self._program, compiled)
+        assert self.program is not None
+        self._running = Running(self.program, compiled)
         self._load(self._running)
         self._divert()
 
@@ -133,6 +137,7 @@ class Programmed:
         if out is None:
             self.retire("a value is not of its type")
             return False
+        forget_texts(self._running)
         for stream, put in out.items():
             for receiver in self._behind[stream]:
                 receiver.pick(put.rows, put.bounds, put.causes, None, put.numbers)
@@ -146,6 +151,7 @@ class Programmed:
             self.retire("a value is not of its type")
             self._home.junction(stream).many(arrivals)
             return
+        forget_texts(self._running)
         for target, chunk in chunks:
             for receiver in self._behind[target]:
                 if len(chunk) == 1:
@@ -195,7 +201,7 @@ class Programmed:
 
     def _load(self, running: Running) -> None:
         """Take the state of the operators over; they keep none."""
-        queries = iter(self._program.queries)
+        queries = iter(running.program.queries)
         for element in self._shape.elements:
             if isinstance(element, Keyed):
                 keys = self._elements.partition(element.number).snapshot()[0]
@@ -226,7 +232,7 @@ class Programmed:
         if running is None:
             return
         running.expire(self._home.clock.now)
-        queries = iter(self._program.queries)
+        queries = iter(running.program.queries)
         for element in self._shape.elements:
             if isinstance(element, Keyed):
                 keys = stored_keys(running, element.number, element.text)
