@@ -20,7 +20,7 @@ from spdist.program.forgetting import forget_texts
 from spdist.program.parts import Program
 from spdist.program.running import Given, Running
 from spdist.program.shape import Keyed, shape_of
-from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
+from spdist.program.state import fresh_query, held_rows, load_keys, load_query, stored_keys, stored_query
 from spdist.program.text import written
 
 __all__ = ["Programmed"]
@@ -246,9 +246,13 @@ class Programmed:
                 self._elements.query(element.checked.name).restore(state)
 
     def held_rows(self) -> int:
-        """Return how many events the windows hold, and how many groups there are."""
-        running = self._running
-        if running is None:
+        """Return how many rows the state holds, as `spdist.engine.rows.count_rows` counts them."""
+        if self._running is None:
             return 0
-        held = sum(int(array.sum()) for name, array in running.arrays.items() if name.endswith("_size"))
-        return held + sum(int(running.arrays[f"{name}_meta"][2]) for name in running.program.arrays.tables)
+        self._running.expire(self._home.clock.now)
+        return held_rows(self._running)
+
+    @property
+    def texts(self) -> int:
+        """How many texts the program knows."""
+        return 0 if self._running is None else len(self._running.texts)

@@ -22,7 +22,7 @@ from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running import Running
 from spdist.program.shape import Read
 
-__all__ = ["fresh_query", "load_keys", "load_query", "stored_keys", "stored_query"]
+__all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
 
 _NEVER = -(2**63)
 
@@ -63,6 +63,17 @@ def fresh_query(read: Read) -> Any:
     """Return the state of a query that has seen nothing."""
     window = None if read.window is None else _timed(read.window.span, deque()) if read.window.span else deque()
     return [[{}, [], {}], window, None, []]
+
+
+def held_rows(running: Running) -> int:
+    """Return how many events the windows hold, and for how many groups there are totals."""
+    arrays, held = running.arrays, 0
+    for query in running.program.queries:
+        if query.read.window is not None:
+            held += int(arrays[f"{query.name}_size"].sum())
+        if query.aggregates and query.grouped:
+            held += int(arrays[f"{query.name}_k_meta"][2])
+    return held
 
 
 # Windows.
@@ -234,8 +245,8 @@ def _packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> 
                 own.append(values)
             continue
         columns = [running.arrays[name][numbers].tolist() for name in aggregate.slots]
-        for own, values in zip(slots, zip(*columns, strict=True), strict=True):
-            own += aggregate.form.pack(list(values))
+        for own, kept in zip(slots, zip(*columns, strict=True), strict=True):
+            own += aggregate.form.pack(list(kept))
     return slots
 
 
