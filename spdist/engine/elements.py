@@ -68,7 +68,7 @@ class Elements:
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
         loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
-        at_once = element.at_once if isinstance(element, SingleStreamQuery | PartitionRuntime | QuietJoin) else None
+        at_once = element.at_once if isinstance(element, SingleStreamQuery | QuietJoin) else None
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
@@ -115,6 +115,6 @@ class Elements:
         held = 0
         elements: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
         for element in elements:
-            known = element.held_rows if isinstance(element, SingleStreamQuery | PartitionRuntime) else None
+            known = element.held_rows if isinstance(element, SingleStreamQuery) else None
             held += count_rows(element.snapshot()) if known is None else known
         return held

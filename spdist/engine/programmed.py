@@ -108,7 +108,10 @@ class Programmed:
             compiling = self.compile()
             compiled = None if compiling is None else compiling.ready()
             if compiled is not None:
-                self.begin(compiled)
+                try:
+                    self.begin(compiled)
+                except (UnicodeEncodeError, OverflowError, TypeError):
+                    self.reason = "the state has a value that is not of its type"
             elif compiling is not None and self._seen >= WORTH_WHILE:
                 compiling.start()
         return self._running is not None
@@ -116,8 +119,10 @@ class Programmed:
     def begin(self, compiled: Compiled) -> None:
         """Let the program run the app."""
         assert self.program is not None
-        self._running = Running(self.program, compiled)
-        self._load(self._running)
+        running = Running(self.program, compiled)
+        self._load(running)
+        self._running = running
+        self.drop()
         self._divert()
 
     def reads(self, streams: Iterable[str]) -> bool:
@@ -200,7 +205,7 @@ class Programmed:
     # State.
 
     def _load(self, running: Running) -> None:
-        """Take the state of the operators over; they keep none."""
+        """Take the state of the operators over."""
         queries = iter(running.program.queries)
         for element in self._shape.elements:
             if isinstance(element, Keyed):
@@ -212,7 +217,6 @@ class Programmed:
             else:
                 state = self._elements.query(element.checked.name).snapshot()
                 load_query(running, next(queries), [(0, state)])
-        self.drop()
 
     def drop(self) -> None:
         """Take the state off the operators: the program has it, and waits for no timer."""

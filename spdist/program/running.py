@@ -146,22 +146,14 @@ class Running:
         list of (str, list of (int, tuple))
             The chunks that are put out, in order: their stream, timestamps and rows.
         """
-        types = self._types[stream]
-        for attribute in self.program.inputs[stream]:
-            kind = PYTHON[types[attribute]]
-            if any(row[attribute] is not None and type(row[attribute]) is not kind for _, row in arrivals):
-                return None
         count, number = len(arrivals), self.program.shape.sources.index(stream)
         self._make_room(count)
+        try:
+            if not self._fill_chunk(number, stream, arrivals):
+                return None
+        except (UnicodeEncodeError, OverflowError):  # half a character, or too large
+            return None
         arrays = self.arrays
-        for place, (timestamp, row) in enumerate(arrivals):
-            arrays[f"i{number}_ts"][place] = timestamp
-            for attribute in self.program.inputs[stream]:
-                value, name = row[attribute], f"i{number}_{attribute}"
-                arrays[f"{name}_n"][place] = value is None
-                if value is not None and types[attribute] is Type.STRING:
-                    value = self.texts.number(value)
-                arrays[name][place] = 0 if value is None else value
         one = numpy.zeros(1, numpy.int64)
         self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now)
         chunks: list[tuple[int, str, list[Arrival]]] = []
@@ -174,6 +166,25 @@ class Running:
                 chunks[-1][2].append((int(arrays[f"{owner}_ts"][place]), row))
         chunks.sort(key=itemgetter(0))
         return [(target, rows) for _, target, rows in chunks]
+
+    def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
+        """Let events be the input; tells whether all values are of their types."""
+        arrays, types = self.arrays, self._types[stream]
+        for place, (timestamp, _) in enumerate(arrivals):
+            arrays[f"i{number}_ts"][place] = timestamp
+        for attribute in self.program.inputs[stream]:
+            type, name = types[attribute], f"i{number}_{attribute}"
+            values, nulls, kind = arrays[name], arrays[f"{name}_n"], PYTHON[type]
+            for place, (_, row) in enumerate(arrivals):
+                value: Any = row[attribute]
+                nulls[place] = value is None
+                if value is None:
+                    values[place] = 0
+                elif value.__class__ is not kind:
+                    return False
+                else:
+                    values[place] = self.texts.number(str(value)) if type is Type.STRING else value
+        return True
 
     def _row(self, output: int, stream: str, place: int, arrivals: Sequence[Arrival]) -> Row:
         """Return a row that is put out."""

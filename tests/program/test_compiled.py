@@ -78,7 +78,8 @@ def test_what_cannot_be_compiled_is_never_there(caplog: pytest.LogCaptureFixture
     assert compiling.ready() is None
 
 
-def test_an_app_without_programs_never_imports_numba() -> None:
+def test_before_a_program_is_there_numba_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPDIST_PROGRAM_CACHE", str(tmp_path))
     code = f"""
 import sys
 from tests.program.test_program_laws import Watched, checked_app

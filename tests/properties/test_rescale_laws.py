@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.hosted import build_island, checked_app
+from spdist.engine import programmed
+from spdist.engine.hosted import HostedApp, build_island, checked_app
 from spdist.engine.rescale import establish, rescale
 from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker
@@ -18,6 +19,8 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.codec import decode, encode
+from spdist.program.compiler import interpreted
+from spdist.program.parts import Program
 from spdist.transports.base import Record
 from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
@@ -93,8 +96,16 @@ def test_an_instance_that_is_rescaled_puts_out_the_same(seed: int, tmp_path: Pat
     assert rescaled(seed, layouts, tmp_path) == whole
 
 
+class _AtOnce:
+    """A program that is there as soon as it is written."""
+
+    def __init__(self, program: Program) -> None:
+        self.ready = lambda: interpreted(program)
+
+
 @pytest.mark.parametrize("window", ["length(3)", "time(500)"])
-def test_a_state_in_columns_is_split_as_others_are(window: str) -> None:
+def test_a_state_that_a_program_has_is_split_as_others_are(window: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programmed, "Compiling", _AtOnce)
     query = f"from A#window.{window} select id, avg(v) as a, sum(v) as s insert into Out;"
     app = f"partition with (id of A) begin {query} end;"
     steps = [(1, 0, 1, b"\0", f"k{n * 7 % 30}", n) for n in range(1000)]
@@ -103,10 +114,11 @@ def test_a_state_in_columns_is_split_as_others_are(window: str) -> None:
     islands = [build_island(plan, 100) for _ in range(2)]
     islands[0].process([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), sent[0], sent[1]], 0)
     states = [islands[0].snapshot()]
-    assert b"sliding" in states[0]
+    assert isinstance(islands[0].app, HostedApp)
+    assert islands[0].app.programmed is not None
+    assert islands[0].app.programmed.active
     for count in (3, 1):
         states = rescale(states, checked_app(plan), plan, count)
-        assert not any(b"sliding" in state for state in states)
     islands[1].restore(states[0])
     shown = []
     for island in islands:

@@ -17,7 +17,7 @@ from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island
 from spdist.engine.straight import Run, as_run
 from spdist.language.types import Schema
-from spdist.operators import join_runs, open_batches, sliding_runs, table
+from spdist.operators import join_runs, open_batches, table
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
@@ -245,7 +245,7 @@ _BOTH = (_PAIRS[2], _TABLE)
 def fewest(count: int) -> Iterator[None]:
     """Fewer events go one by one."""
     with ExitStack() as patched:
-        for module in (join_runs, open_batches, sliding_runs, table):
+        for module in (join_runs, open_batches, table):
             patched.enter_context(patch.object(module, "FEWEST", count))
         yield
 
