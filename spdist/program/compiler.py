@@ -6,6 +6,7 @@ nothing here is called: `is_available` says so.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import logging
@@ -72,6 +73,7 @@ class Compiling:
         self._source = program.source
         self._dtypes = [array.dtype for array in program.arrays.declared.values()]
         self.file = _folder() / f"spdist_program_{_fingerprint(program.source)}.py"
+        self._begun = False
         self._process: subprocess.Popen[bytes] | None = None
         self._loading: threading.Thread | None = None
         self._compiled: Compiled | None = None
@@ -83,13 +85,17 @@ class Compiling:
 
     def start(self) -> None:
         """Begin to compile, where that was neither done nor begun by this process."""
-        if self._process is not None or self.is_done:
+        if self._begun or self.is_done:
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        _write(self.file, self._source)
+        self._begun = True
         command = [sys.executable, "-m", "spdist.program.compiler", str(self.file), *self._dtypes]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            _write(self.file, self._source)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
+        except OSError as error:
+            log.warning("no program is compiled: %s; %s names another directory", error, _FOLDER)
 
     def ready(self) -> Compiled | None:
         """Return the compiled program; None while it is not there. It is loaded meanwhile, by a thread."""
@@ -109,10 +115,12 @@ class Compiling:
             It cannot be compiled.
         """
         self.start()
-        if self._process is not None and self._process.wait():
+        if self._process is not None:
+            self._process.wait()
+        if self.is_done:
+            self._load()
+        if self._compiled is None:
             raise RuntimeError(f"{self.file} cannot be compiled")
-        self._load()
-        assert self._compiled is not None
         return self._compiled
 
     def _load(self) -> None:
@@ -197,10 +205,16 @@ def _module(file: Path) -> ModuleType:
 
 
 def main(arguments: list[str]) -> None:
-    """Compile a program: its file, then the dtypes of its arrays."""
+    """Compile a program: its file, then the dtypes of its arrays. One process does, however many are asked to."""
     file = Path(arguments[0])
-    _load(file, arguments[1:])
-    _mark(file).touch()
+    os.nice(10)  # what runs goes first
+    with file.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _load(file, arguments[1:])
+        _mark(file).touch()
 
 
 if __name__ == "__main__":

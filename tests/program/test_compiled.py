@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,8 @@ import pytest
 
 from spdist.program.compiler import Compiled, Compiling
 from spdist.program.parts import Program
+from spdist.program.shape import shape_of
+from spdist.program.text import written
 from tests.program.drawn_apps import STREAM
 from tests.program.test_program_laws import alike, checked_app
 
@@ -63,19 +66,25 @@ def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:
     assert sorted(cache.rglob("*")) == before
 
 
-def test_what_cannot_be_compiled_is_never_there(caplog: pytest.LogCaptureFixture) -> None:
-    made: list[Program] = []
-    alike(
-        checked_app(f"{STREAM} from S select sym insert into Out;"),
-        Random(1),
-        lambda p: made.append(p) or compiled(p),
-        1,
-    )  # type: ignore[func-returns-value]
-    wrong = Program(**{name: getattr(made[0], name) for name in made[0].__slots__} | {"source": "def run(): wrong(\n"})
-    compiling = Compiling(wrong)
+PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))
+
+
+def test_what_cannot_be_compiled_is_never_there() -> None:
+    compiling = Compiling(replace(PLAIN, source="def run(): wrong(\n"))
     with pytest.raises(RuntimeError, match="cannot be compiled"):
         compiling.wait()
     assert compiling.ready() is None
+
+
+def test_where_nothing_can_be_written_the_operators_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("SPDIST_PROGRAM_CACHE", str(tmp_path / "a file" / "programs"))
+    compiling = Compiling(PLAIN)
+    compiling.start()
+    assert compiling.ready() is None
+    assert "SPDIST_PROGRAM_CACHE names another directory" in caplog.text
 
 
 def test_before_a_program_is_there_numba_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
