@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine import programmed
 from spdist.engine.hosted import HostedApp, build_island, checked_app
 from spdist.engine.rescale import establish, rescale
 from spdist.engine.shard import SnapshotPolicy
@@ -19,11 +18,10 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.codec import decode, encode
-from spdist.program.compiler import interpreted
-from spdist.program.parts import Program
 from spdist.transports.base import Record
 from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
+from tests.program.at_once import programs
 from tests.properties import test_run_laws
 from tests.properties.test_sharding_laws import SPLIT, WHOLE, Result, by_key, fed, run
 
@@ -96,23 +94,16 @@ def test_an_instance_that_is_rescaled_puts_out_the_same(seed: int, tmp_path: Pat
     assert rescaled(seed, layouts, tmp_path) == whole
 
 
-class _AtOnce:
-    """A program that is there as soon as it is written."""
-
-    def __init__(self, program: Program) -> None:
-        self.ready = lambda: interpreted(program)
-
-
 @pytest.mark.parametrize("window", ["length(3)", "time(500)"])
-def test_a_state_that_a_program_has_is_split_as_others_are(window: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programmed, "Compiling", _AtOnce)
+def test_a_state_that_a_program_has_is_split_as_others_are(window: str) -> None:
     query = f"from A#window.{window} select id, avg(v) as a, sum(v) as s insert into Out;"
     app = f"partition with (id of A) begin {query} end;"
     steps = [(1, 0, 1, b"\0", f"k{n * 7 % 30}", n) for n in range(1000)]
     sent = test_run_laws.records(steps, 400, "")
     plan = test_run_laws.assigned(app)
     islands = [build_island(plan, 100) for _ in range(2)]
-    islands[0].process([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), sent[0], sent[1]], 0)
+    with programs():
+        islands[0].process([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), sent[0], sent[1]], 0)
     states = [islands[0].snapshot()]
     assert isinstance(islands[0].app, HostedApp)
     assert islands[0].app.programmed is not None

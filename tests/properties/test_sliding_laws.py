@@ -17,16 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine import programmed
 from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators import open_batches
 from spdist.operators.junction import StreamPart
-from spdist.program import forgetting
-from spdist.program.compiler import Compiled, interpreted
-from spdist.program.parts import Program
+from tests.program.at_once import programs
 from tests.properties.both_ways import both_ways, columns, put_out
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("w", pa.int64()), ("b", pa.bool_())])
@@ -128,25 +125,10 @@ class Course:
         self.seen.append((put_out(self.app), self.app.clock))
 
 
-class _AtOnce:
-    """A program that is there as soon as it is written."""
-
-    def __init__(self, program: Program) -> None:
-        self._compiled = interpreted(program)
-
-    def ready(self) -> Compiled:
-        return self._compiled
-
-
 @contextmanager
 def few(fewest: int) -> Iterator[None]:
     """So few events are taken at once; where those are very many there are no programs."""
-    with (
-        patch.object(open_batches, "FEWEST", fewest),
-        patch.object(programmed, "Compiling", _AtOnce),
-        patch.object(programmed, "is_available", lambda: fewest == 1),
-        patch.object(forgetting, "_FEW", 4),
-    ):
+    with patch.object(open_batches, "FEWEST", fewest), programs(there=fewest == 1):
         yield
 
 
