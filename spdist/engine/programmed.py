@@ -143,9 +143,10 @@ class Programmed:
             self.retire("a value is not of its type")
             return False
         forget_texts(self._running)
+        kept = self._running.program.keeps_timestamps
         for stream, put in out.items():
             for receiver in self._behind[stream]:
-                receiver.pick(put.rows, put.bounds, put.causes, None, put.numbers)
+                receiver.pick(put.rows, put.bounds, put.causes, None if kept else put.stamps, put.numbers)
         return True
 
     def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:

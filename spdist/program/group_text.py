@@ -71,12 +71,12 @@ class GroupWriter:
                 found |= {self._query.resolved(one) for one in argument.walk() if isinstance(one, ast.Variable)}
         return sorted(found)
 
-    def value(self, call: ast.FunctionCall) -> Value | None:
-        """Return the value of an aggregator after the event; None where the call is none."""
+    def value(self, call: ast.FunctionCall, group: str) -> Value | None:
+        """Return the value of an aggregator of a group, given its number; None where the call is none."""
         found = next((one for node, one in self._found if node is call), None)
         if found is None:
             return None
-        result, null = (self._filled(text, found, self.number) for text in (found.form.result, found.form.null))
+        result, null = (self._filled(text, found, group) for text in (found.form.result, found.form.null))
         return Value(result, null, found.form.type)
 
     # An event that enters.
@@ -113,8 +113,8 @@ class GroupWriter:
             lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
         return lines
 
-    def slot(self, count: str) -> list[str]:
-        """Return what sets ``s`` to the place of the result among those of the chunk, `count` of them so far."""
+    def slot(self, count: str, group: str) -> list[str]:
+        """Return what sets ``s`` to the place of a group's result among those of the chunk, `count` of them so far."""
         following = [f"s = {count}", f"{count} += 1"]
         if not self.collapses:
             return following
@@ -123,17 +123,17 @@ class GroupWriter:
         seen = self._arrays.declare(f"{self._prefix}_seen", NUMBER, self._room)
         where = self._arrays.declare(f"{self._prefix}_where", NUMBER, self._room)
         return [
-            f"if {seen}[{self.number}] == mark{count}:",
-            f"    s = {where}[{self.number}]",
+            f"if {seen}[{group}] == mark{count}:",
+            f"    s = {where}[{group}]",
             "else:",
             *indent(following),
-            f"    {seen}[{self.number}] = mark{count}",
-            f"    {where}[{self.number}] = s",
+            f"    {seen}[{group}] = mark{count}",
+            f"    {where}[{group}] = s",
         ]
 
     # An event that leaves.
 
-    def leaves(self, read: Callable[[int], Value], timestamp: str, group: str) -> list[str]:
+    def leaves(self, read: Callable[[int], Value], timestamp: str, group: str, leaving: list[str]) -> list[str]:
         """Return what takes an event that has left off the totals; to be asked for before `before` and `forgets`.
 
         Parameters
@@ -142,9 +142,11 @@ class GroupWriter:
             From an attribute's place to its value in the event.
         timestamp, group : str
             Source of its timestamp, and of the number of its group.
+        leaving : list of str
+            What is done once it is off the totals.
         """
         if not self.aggregated:
-            return []
+            return leaving
         prefix, lines = self._prefix, [f"gone = {group}"]
         empty, first = [], []
         for call, aggregate in self._found:
@@ -152,6 +154,7 @@ class GroupWriter:
             empty.append(self._filled(aggregate.form.empty, aggregate, "gone"))
             values = zip(aggregate.slots, aggregate.form.slots, strict=True)
             first += [f"{name}[gone] = {value}" for name, (_, value) in values]
+        lines += leaving
         if first:
             lines += [f"if {' and '.join(empty)}:", *indent(first)]
         if self.grouped:

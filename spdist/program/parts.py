@@ -58,6 +58,15 @@ class QueryText:
         return tuple(map(self.resolved, self.read.checked.query.select.group_by))
 
     @property
+    def shown(self) -> list[int]:
+        """The attributes that the query reads anywhere behind its filters."""
+        select = self.read.checked.query.select
+        if not select.items:
+            return list(range(len(self.read.schema)))
+        nodes = (node for item in select.items for node in item.expression.walk())
+        return sorted({*self.grouped, *(self.resolved(node) for node in nodes if isinstance(node, ast.Variable))})
+
+    @property
     def instances(self) -> str:
         """The room of what there is once for each key of the partition, or once."""
         return "1" if self.keyed is None else f"keys {self.keyed.number}"
@@ -87,8 +96,8 @@ class Program:
     outputs : mapping of str to tuple
         For each stream that is put out, and each of its attributes: the attribute of a source that it is, as (stream,
         attribute), or None where it is computed.
-    ways : mapping of str to int
-        On how many ways an event can come to each stream that is put out.
+    most : mapping of str to int
+        How many places of a room (`spdist.program.arrays.Array`) one event of a source can use.
     texts : tuple of str
         The texts of the app; their places are their numbers.
     """
@@ -99,8 +108,13 @@ class Program:
     queries: tuple[QueryText, ...]
     inputs: dict[str, list[int]]
     outputs: dict[str, tuple[Origin | None, ...]]
-    ways: dict[str, int]
+    most: dict[str, int]
     texts: tuple[str, ...]
+
+    @property
+    def keeps_timestamps(self) -> bool:
+        """Whether all that is put out has the timestamp of the event that has caused it."""
+        return not any(query.read.puts_out_expired for query in self.queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +137,8 @@ class Block:
         For each attribute that of a source which it is; None where it was computed.
     room : str
         What the arrays have a place for (`spdist.program.arrays.Array`).
+    most : int
+        How many events it may have for each one of the source.
     guard : str
         The condition under which an event, ``{}``, is one of the chunk; empty where all are.
     """
@@ -135,6 +151,7 @@ class Block:
     source: str
     origins: tuple[Origin | None, ...]
     room: str
+    most: int = 1
     guard: str = ""
 
     @property

@@ -93,7 +93,7 @@ class Running:
         self._parameters = tuple(self.arrays.values())
         #: So many events may come before somebody must look whether there is room.
         self._spare = 0
-        self._outputs = [max(1, ways) for ways in program.ways.values()]
+        self._most = program.most
         self._pools = {
             query.name: [f"{query.name}_free", *(f"{a.candidates}_free" for a in query.aggregates if a.form.candidates)]
             for query in program.queries
@@ -224,16 +224,11 @@ class Running:
         """Make room for so many events."""
         if count > self._spare:
             for room, places in list(self._rooms.items()):
-                needed = self._used(room) + count * self._ways(room)
+                needed = self._used(room) + count * self._most.get(room, 1)
                 if needed > places:
                     self._grow(room, needed)
-            self._spare = min((self._rooms[one] - self._used(one)) // self._ways(one) for one in self._rooms)
+            self._spare = min((self._rooms[one] - self._used(one)) // self._most.get(one, 1) for one in self._rooms)
         self._spare -= count
-
-    def _ways(self, room: str) -> int:
-        """Return how many places of a room one event can use at most."""
-        kind, _, owner = room.partition(" ")
-        return self._outputs[int(owner)] if kind == "output" else 1
 
     def _used(self, room: str) -> int:
         """Return how many places of a room are, or were, used; of those that begin anew with each call none."""

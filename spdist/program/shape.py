@@ -43,6 +43,8 @@ class Read:
         Conditions in front of the window.
     window : Sliding, optional
         Its window.
+    events : str
+        Which events are put out: ``current``, ``expired`` or ``all``.
     """
 
     number: int
@@ -51,6 +53,17 @@ class Read:
     schema: Schema
     filters: tuple[ast.Expression, ...]
     window: Sliding | None
+    events: str
+
+    @property
+    def puts_out_current(self) -> bool:
+        """Whether there are results for events that come."""
+        return self.events != "expired"
+
+    @property
+    def puts_out_expired(self) -> bool:
+        """Whether there are results for events that leave the window."""
+        return self.events != "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +162,8 @@ def _read(checked: CheckedQuery, number: int) -> Read:
     ):
         if there:
             raise NotTyped(what, query.span)
-    if not isinstance(query.output, ast.InsertInto) or (query.output.events or "current") != "current":
-        raise NotTyped("an output that is not 'insert into', of current events", query.span)
+    if not isinstance(query.output, ast.InsertInto):
+        raise NotTyped("an output that is not 'insert into'", query.span)
     source = checked.scope.sources[0]
     if source.kind != "stream":
         raise NotTyped("what is not read from a stream", given.span)
@@ -160,7 +173,10 @@ def _read(checked: CheckedQuery, number: int) -> Read:
         raise NotTyped("a stream function", given.span)
     for type in checked.output.types:
         dtype_of(type, query.span)
-    return Read(number, checked, source.stream_id, source.schema, filters, _window(given))
+    window, events = _window(given), query.output.events or "current"
+    if events != "current" and (window is None or window.span):
+        raise NotTyped(f"the {events} events of what is no window of length", query.span)
+    return Read(number, checked, source.stream_id, source.schema, filters, window, events)
 
 
 def _aggregates(select: ast.Selection) -> bool:

@@ -91,7 +91,7 @@ class Writer:
         self._names = 0
         self._blocks = 0
         self._origins: dict[tuple[str, int], Origin | None] = {}
-        self._ways: dict[str, int] = {}
+        self._most: dict[str, int] = {}
         self._queries: dict[int, QueryText] = {}
 
     def program(self) -> Program:
@@ -112,10 +112,9 @@ class Writer:
             stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
             for number, stream in enumerate(self._shape.sources)
         }
-        ways = {stream: self._ways.get(stream, 0) for stream in self._put_out}
         source = self._source(body, queries)
         return Program(
-            source, self.arrays, self._shape, queries, inputs, self._outputs(), ways, texts=tuple(self._texts)
+            source, self.arrays, self._shape, queries, inputs, self._outputs(), self._most, tuple(self._texts)
         )
 
     def _source(self, body: list[str], queries: tuple[QueryText, ...]) -> str:
@@ -184,6 +183,7 @@ class Writer:
         self._blocks += 1
         if self._blocks > _MOST_BLOCKS:
             return []
+        self._most["chunk"] = max(self._most.get("chunk", 1), block.most)
         lines: list[str] = []
         if keyed is not None and block.stream.startswith("#"):
             for read in keyed.queries:
@@ -202,7 +202,13 @@ class Writer:
 
     def _query(self, read: Read, keyed: Keyed | None, block: Block, key: str) -> list[str]:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
+        self._count(f"nodes {query.name}", block)
+        self._count(f"groups {query.name}", block)
         return QueryWriter(self, query, block, key).lines()
+
+    def _count(self, room: str, block: Block) -> None:
+        """Take note that the events of a block use places of a room."""
+        self._most[room] = self._most.get(room, 0) + block.most
 
     def _expires(self, query: QueryText) -> list[str]:
         """Return what lets events leave the windows of a query."""
@@ -214,6 +220,7 @@ class Writer:
         place = keyed.keys[block.stream]
         values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
         table = self.arrays.table(f"p{keyed.number}", 1, f"keys {keyed.number}")
+        self._count(f"keys {keyed.number}", block)
         self.arrays.declare("word1", NUMBER, "1")
         first, end, key = self.name(), self.name(), self.name()
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
@@ -240,9 +247,9 @@ class Writer:
         """Return what hands the events of a chunk out."""
         if not block.source:
             raise NotTyped(f"the stream {block.stream}, which is read and handed out")
-        self._ways[block.stream] = self._ways.get(block.stream, 0) + 1
         number, event = self._put_out.index(block.stream), self.name()
         owner, room = f"h{number}", f"output {number}"
+        self._count(room, block)
         count = self.arrays.declare(f"{owner}_count", NUMBER, "1")
         stores = {
             "cause": (NUMBER, "c"),

@@ -46,9 +46,9 @@ class WindowWriter:
         self._groups = groups
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
-        query.kept = groups.attributes()
+        query.kept = query.shown if query.read.puts_out_expired else groups.attributes()
 
-    def enters(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+    def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the events leave that the new one drives out, and the new one enter.
 
         Parameters
@@ -57,6 +57,8 @@ class WindowWriter:
             From an attribute's place to its value in the event.
         timestamp : str
             Source of the event's timestamp.
+        leaving : list of str
+            What is done for an event that leaves, once it is off the totals.
         """
         arrays, prefix, key = self._whole.arrays, self._prefix, self._key
         for name in ("head", "tail"):
@@ -71,7 +73,7 @@ class WindowWriter:
             values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
             kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return [
-            *self.leaves(),
+            *self.leaves(leaving),
             f"d = {prefix}_free[0]",
             "if d >= 0:",
             f"    {prefix}_free[0] = {prefix}_next[d]",
@@ -89,8 +91,8 @@ class WindowWriter:
             *kept,
         ]
 
-    def leaves(self) -> list[str]:
-        """Return what lets the events leave whose time is over, or the oldest one where there are enough."""
+    def leaves(self, leaving: list[str]) -> list[str]:
+        """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
         window, prefix, key = self._window, self._prefix, self._key
         full = f"if {prefix}_size[{key}] >= {window.length}:"
         due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
@@ -101,7 +103,7 @@ class WindowWriter:
             f"    if {prefix}_head[{key}] < 0:",
             f"        {prefix}_tail[{key}] = -1",
             f"    {prefix}_size[{key}] -= 1",
-            *indent(self._groups.leaves(self._kept, f"{prefix}_ts[d]", f"{prefix}_g[d]")),
+            *indent(self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)),
             f"    {prefix}_next[d] = {prefix}_free[0]",
             f"    {prefix}_free[0] = d",
         ]
@@ -113,7 +115,7 @@ class WindowWriter:
         group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
         return [f"{group}[d] = {self._groups.number}", *self._groups.holds()]
 
-    def _kept(self, place: int) -> Value:
+    def kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
         type = self._query.read.schema.types[place]
         values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)

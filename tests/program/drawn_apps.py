@@ -44,8 +44,9 @@ def drawn_events(random: Random, count: int, start_ms: int) -> list[tuple[int, t
 def _chain(random: Random, name: str, target: str) -> str:
     if random.random() < 0.5:
         return _query(random, "S", target)
-    first = _query(random, "S", name, shaped=True)
-    return f"{first} {_query(random, name, target, shaped=True)}"
+    # The second one may be reached on two ways.
+    first = [_query(random, "S", name, shaped=True) for _ in range(random.choice((1, 1, 2)))]
+    return f"{' '.join(first)} {_query(random, name, target, shaped=True)}"
 
 
 def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
@@ -54,13 +55,14 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     window = random.choice(
         ("", f"#window.length({random.randint(1, 4)})", f"#window.time({random.choice((1, 50, 900))})")
     )
+    events = random.choice(("", "", "all events ", "expired events ")) if "length" in window else ""
     if shaped and random.random() < 0.5:
-        return f"from {stream}{filter}{window} select * insert into {target};"
+        return f"from {stream}{filter}{window} select * insert {events}into {target};"
     if shaped:
         items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
         if random.random() < 0.5:
             items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
-        return f"from {stream}{filter}{window} select {', '.join(items)} insert into {target};"
+        return f"from {stream}{filter}{window} select {', '.join(items)} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
     aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count") for one in items)
@@ -69,7 +71,7 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     grouped = f" group by {group}" if group else ""
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
-    return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert into {own};"
+    return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert {events}into {own};"
 
 
 def _aggregate(random: Random) -> str:

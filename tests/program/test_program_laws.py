@@ -50,10 +50,10 @@ class Watched:
             self.chunks.append((stream, list(arrivals)))
 
         def pick(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None) -> None:
-            assert stamps is None, "events of a run have the timestamps of their causes"
             made, ends = list(rows), bounds.tolist()
             for cause, begin, end in zip(causes.tolist(), ends, ends[1:], strict=False):
-                chunk = [(self._stamps[cause], row) for row in made[begin:end]]
+                times = [self._stamps[cause]] * (end - begin) if stamps is None else stamps[begin:end].tolist()
+                chunk = list(zip(times, made[begin:end], strict=True))
                 self._picked.append((cause, int(numbers[begin]), (stream, chunk)))
 
         self.app.subscribe_each(stream, one, many, pick)
