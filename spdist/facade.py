@@ -134,9 +134,11 @@ def explain(app: str | SiddhiApp) -> Explanation:
     """
     from spdist.extension import catalog
     from spdist.planning.execution import explanation
+    from spdist.program.obstacle import compiled_or_why_not
 
-    # Nothing is run here.
-    return explanation(check(app, scripts=True), catalog(scripts=True), app if isinstance(app, str) else None)
+    checked, text = check(app, scripts=True), app if isinstance(app, str) else None  # nothing is run here
+    found = explanation(checked, catalog(scripts=True), text)
+    return found if found.hosted == "columns" else replace(found, compiled=compiled_or_why_not(checked, text))
 
 
 def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:

@@ -24,7 +24,6 @@ from spdist.operators.join import JoinPlan
 from spdist.operators.kept_rows import attempts, labels, rows_in, window_parts
 from spdist.operators.plans import Plan, QueryPlan
 from spdist.operators.query import SingleStreamPlan, StatePlan
-from spdist.operators.sliding_totals import SlidingState
 from spdist.operators.stores import KeptStore
 from spdist.operators.table import Table
 from spdist.operators.triggers import CRON_RANK, PERIODIC_RANK, PURGE_RANK
@@ -222,17 +221,6 @@ def _of_partition(number: int, queries: list[QueryPlan], state: Any, only: str |
     if state is None:
         return
     keys = state[0]
-    if isinstance(keys, list):  # all keys together, as columns
-        plan = queries[0]
-        assert isinstance(plan, SingleStreamPlan)
-        sliding = SlidingState.restored(keys[0])
-        place = sliding.plan.keys[0]
-        for kind, of, what, names, time, row in _of_query(plan, keys[0]):
-            key = row[1 + place] if kind == "window" else row[0]
-            shown = (names, row) if kind == "window" else (names[1:], row[1:])  # the group is the key
-            if only in (None, key):
-                yield kind, of, what, ("key", *shown[0]), time, (key, *shown[1])
-        return
     label = f"partition {number + 1}"
     for key, (_, used, stored) in keys.items():
         if only not in (None, key):
@@ -246,7 +234,7 @@ def _of_partition(number: int, queries: list[QueryPlan], state: Any, only: str |
 def _of_query(plan: QueryPlan, state: Any) -> Iterator[_Found]:
     match plan:
         case SingleStreamPlan():
-            totals, window, limit, processors = _plain(plan, state)
+            totals, window, limit, processors = state
             names = plan.scope.sources[0].schema.names
             yield from _of_window(plan.name, plan.input.window, names, window)
         case StatePlan():
@@ -278,14 +266,6 @@ def _copied(slots: Any) -> Any:
     if isinstance(slots, dict):
         return {key: _copied(value) for key, value in slots.items()}
     return tuple(map(_copied, slots)) if isinstance(slots, list | tuple | deque) else copy(slots)
-
-
-def _plain(plan: SingleStreamPlan, state: Any) -> list[Any]:
-    """Return a query's state as it is where events go one by one."""
-    if not isinstance(state, dict):
-        return list(state)
-    slots, events = SlidingState.restored(state).plain()
-    return [[slots, [], {}], events, None, []]
 
 
 def _of_window(of: str, call: ast.FunctionCall | None, names: tuple[str, ...], state: Any) -> Iterator[_Found]:

@@ -68,7 +68,7 @@ class Elements:
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
         loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
-        at_once = element.at_once if isinstance(element, SingleStreamQuery | PartitionRuntime | QuietJoin) else None
+        at_once = element.at_once if isinstance(element, SingleStreamQuery | QuietJoin) else None
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
@@ -83,6 +83,19 @@ class Elements:
         if not isinstance(window, NamedWindow):
             raise undefined("window", window_id, None, self._checked.windows)
         return window
+
+    def query(self, name: str) -> QueryInstance:
+        """Return a query outside of partitions."""
+        return self._queries[name]
+
+    def partition(self, number: int) -> PartitionRuntime:
+        """Return a partition, by its place among those of the app."""
+        return self._partitions[number]
+
+    def reading(self, stream_id: str) -> int:
+        """Return how many of them a stream delivers to."""
+        every: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
+        return sum(stream_id in element.receivers for element in every)
 
     def start(self) -> None:
         """Begin: waiting elements of patterns count from now."""
@@ -102,6 +115,6 @@ class Elements:
         held = 0
         elements: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
         for element in elements:
-            known = element.held_rows if isinstance(element, SingleStreamQuery | PartitionRuntime) else None
+            known = element.held_rows if isinstance(element, SingleStreamQuery) else None
             held += count_rows(element.snapshot()) if known is None else known
         return held

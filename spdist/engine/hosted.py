@@ -11,6 +11,7 @@ from spdist.engine.island import Island
 from spdist.engine.jumps import Jumps
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
+from spdist.engine.programmed import Programmed
 from spdist.engine.seen import answer_of, error_of
 from spdist.engine.straight import Around
 from spdist.errors import MappingError
@@ -64,7 +65,9 @@ def build_island(
     outside = outside_stores(checked, allowed or Allowed())
     app = HostedApp(checked, assignment.name, stores=outside, live=not assignment.playback)
     schemas = {**checked.streams, **SCHEMAS}
-    return Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
+    island = Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
+    app.compiles()
+    return island
 
 
 class _ErrorsOut(ErrorStore):
@@ -138,6 +141,32 @@ class HostedApp(LocalApp):
         )
         self.jumps = Jumps(checked, self._clock, self._home.junctions, live)
         self.jumps.began = True  # an island starts its app at the first event
+        #: What may run the queries as a compiled program, where somebody has asked for it.
+        self.programmed: Programmed | None = None
+
+    def compiles(self) -> None:
+        """Have the queries run as a compiled program, where they can; to be called when all have subscribed."""
+        self.programmed = Programmed(self.checked, self._home, self._elements)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; see `LocalApp.snapshot`."""
+        if self.programmed is None or not self.programmed.active:
+            return super().snapshot()
+        self.programmed.store()
+        try:
+            return super().snapshot()
+        finally:
+            self.programmed.drop()
+
+    def restore(self, data: bytes) -> None:
+        """Replace the whole state; see `LocalApp.restore`."""
+        if self.programmed is not None:
+            self.programmed.forget()
+        super().restore(data)
+
+    def held_rows(self) -> int:
+        """Return how many rows are held; see `LocalApp.held_rows`."""
+        return super().held_rows() + (0 if self.programmed is None else self.programmed.held_rows())
 
     def take_deliveries(self) -> list[Outgoing]:
         """Return what the sinks have put out since the last call, of each sink in order."""
@@ -196,6 +225,7 @@ class HostedApp(LocalApp):
         """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
         clock, heap, move = self._clock, self._heap, around(self._move)
         loop = self._home.junction(stream).loop(clock, heap, move)
+        self._saw(len(rows))
         done = 0
         try:
             for number, due in late:
@@ -214,6 +244,7 @@ class HostedApp(LocalApp):
         """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
         clock, heap, move = self._clock, self._heap, around(self._move)
         ones = {stream: self._home.junction(stream).one for stream in set(streams)}
+        self._saw(len(rows))
         try:
             for one, time, at, row in zip(map(ones.__getitem__, streams), times, due, rows, strict=True):
                 if heap and heap[0][0] <= at:
@@ -224,8 +255,14 @@ class HostedApp(LocalApp):
         except ObserverFailed as failed:
             raise failed.cause from None
 
+    def _saw(self, count: int) -> None:
+        if self.programmed is not None:
+            self.programmed.saw(count)
+
     def takes_parts(self, streams: Iterable[str]) -> bool:
         """Tell whether what reads these streams may take their events all at once."""
+        if self.programmed is not None and self.programmed.begins():
+            return self.programmed.reads(streams)
         return self._taker(streams) is not None
 
     def _taker(self, streams: Iterable[str]) -> TakesParts | None:
@@ -235,6 +272,11 @@ class HostedApp(LocalApp):
     def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
         """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
         last = max(int(part.times[-1]) for part in parts.values())
+        if self.programmed is not None and self.programmed.active:
+            taken = not self._timers.is_due(last, None) and self.programmed.take(parts)
+            self._clock.now = max(self._clock.now, last) if taken else self._clock.now
+            return taken
+        self._saw(sum(len(part.times) for part in parts.values()))
         taker = self._taker(parts)
         if taker is None or self._timers.is_due(last, taker.timer) or not taker.take(parts):
             return False

@@ -326,9 +326,9 @@ class Island:
     def _deliver_runs(self) -> None:
         if (only := self._only) is not None:
             app, stream = only
-            at_once = app.takes_parts((stream,))
             for events in self._merge.runs():
                 now = self.app.clock
+                at_once = app.takes_parts((stream,))
                 if not (at_once and self._run.through_at_once(app, {stream: part_of(events)}, events, now)):
                     self._run.through(app, stream, events, now, self._firing)
 

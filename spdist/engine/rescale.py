@@ -20,9 +20,8 @@ from spdist.engine.splitting import shard_of
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import StateError
 from spdist.language.checked import CheckedApp
-from spdist.operators.cells import states_by_key
 from spdist.operators.codec import decode, encode
-from spdist.operators.sliding_totals import SlidingState
+from spdist.operators.sliding_columns import plain_keys
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
@@ -178,7 +177,7 @@ def _partition(states: Sequence[Any], shards: int) -> list[Any]:
     found = [
         (number, shard, key, rest)
         for shard, (keys, *_) in enumerate(states)
-        for key, (number, *rest) in _by_key(keys).items()
+        for key, (number, *rest) in plain_keys(keys).items()
     ]
     found.sort(key=lambda entry: entry[:3])
     if len({key for _, _, key, _ in found}) < len(found):
@@ -188,14 +187,6 @@ def _partition(states: Sequence[Any], shards: int) -> list[Any]:
         own = made[shard_of(key, shards)]
         own[key] = [len(own), *rest]
     return [[own, len(own), looks, purge] for own in made]
-
-
-def _by_key(keys: Any) -> Mapping[str, Any]:
-    """Return the states of keys one by one, where they are columns, too."""
-    if isinstance(keys, Mapping):
-        return keys
-    columns = SlidingState.restored(keys[0])
-    return states_by_key(columns.plan, *columns.plain())
 
 
 def _publisher(states: Sequence[_State], above: int) -> _State:

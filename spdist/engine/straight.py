@@ -203,7 +203,7 @@ class Run:
         """Return what takes what the events of a run put out at once to a stream."""
         into = self._puts[position].events
 
-        def pick(rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any) -> None:
+        def pick(rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any, numbers: Any = None) -> None:
             counts = numpy.diff(bounds)
             places = numpy.arange(len(rows)) - numpy.repeat(bounds[:-1], counts)
             which = numpy.repeat(causes, counts).tolist()
@@ -212,9 +212,9 @@ class Run:
             into.columns = None
             into.at += times if times[0] >= self._since else [max(self._since, time) for time in times]
             into.order += [order[number] for number in which]
-            numbers = places.tolist()
-            into.path += [child(path[number], place) for number, place in zip(which, numbers, strict=True)]
-            into.chunk += numbers
+            put = (places if numbers is None else numbers).tolist()
+            into.path += [child(path[number], place) for number, place in zip(which, put, strict=True)]
+            into.chunk += places.tolist()
             into.ts += [ts[number] for number in which] if stamps is None else stamps.tolist()
             into.rows += rows
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spdist.language.types import Type
 
-__all__ = ["ARROW", "ReadRows", "all_rows"]
+__all__ = ["ARROW", "PYTHON", "ReadRows", "all_rows"]
 
 Row = tuple[Any, ...]
 
@@ -25,7 +25,8 @@ ARROW: dict[Type, Any] = {
     Type.DOUBLE: pa.float64(),
     Type.BOOL: pa.bool_(),
 }
-_PYTHON = {Type.STRING: str, Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
+#: SiddhiQL type → that of its values in Python.
+PYTHON = {Type.STRING: str, Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
 
 
 class ReadRows(Sequence[Row]):
@@ -74,7 +75,7 @@ class ReadRows(Sequence[Row]):
                 columns.append(pa.nulls(len(rows), arrow))
                 continue
             values = [row[number] for row in rows]
-            if kind not in _PYTHON or not set(map(type, values)) <= {_PYTHON[kind], type(None)}:
+            if kind not in PYTHON or not set(map(type, values)) <= {PYTHON[kind], type(None)}:
                 return None
             try:
                 columns.append(pa.array(values, arrow))

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from spdist.operators.base import Row, Timer
+from spdist.operators.base import Row
 from spdist.operators.junction import Loop, ReceiveMany, ReceiveOne
 
-__all__ = ["AtOnce", "Settling"]
+__all__ = ["Settling"]
 
 
 class Settling(ABC):
@@ -68,25 +68,3 @@ class Settling(ABC):
             call(given)
 
         return settled
-
-
-class AtOnce(Settling):
-    """Takes the events of a query at once, and has its state meanwhile."""
-
-    @property
-    @abstractmethod
-    def timer(self) -> Timer | None:
-        """The timer of the window."""
-
-    @property
-    @abstractmethod
-    def held_rows(self) -> int | None:
-        """How many events are held; None where that is to be seen from the plain state."""
-
-    @abstractmethod
-    def snapshot(self) -> dict[str, Any] | None:
-        """Return the state as plain data; None where the query has it."""
-
-    @abstractmethod
-    def restore(self, stored: dict[str, Any] | None) -> None:
-        """Take over the state of a snapshot, or none."""

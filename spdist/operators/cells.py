@@ -18,15 +18,13 @@ from typing import Any
 
 from spdist.operators.base import Arrival, Row, Timer, Timers, WindowCell, WindowLoop
 from spdist.operators.codegen import build, indent
-from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
+from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.loops import key_lines
 from spdist.operators.plans import Place
 from spdist.operators.query import SingleStreamPlan, SingleStreamQuery
 from spdist.operators.selector import SelectorWriter, Sink
-from spdist.operators.sliding_runs import SlidingRuns, sliding_plan, window_state
-from spdist.operators.sliding_totals import SlidingPlan, Slots
 
-__all__ = ["Cells", "cells_of", "states_by_key"]
+__all__ = ["Cells", "cells_of"]
 
 log = logging.getLogger(__name__)
 
@@ -129,11 +127,6 @@ class Cells:
         one, self._wake = others(place.clock, sink.one, *self._names.values())
         self.receivers: dict[str, tuple[ReceiveOne, ReceiveMany]] = {query.inputs[0]: (one, self._many)}
         self._full: _Full | None = None
-        self._runs: SlidingRuns | None = None
-        plan = None if attribute is None else sliding_plan(query, attribute)
-        if plan is not None:
-            self._runs = SlidingRuns(plan, query.inputs[0], _OneByOne(self, plan), sink, place.clock)
-            self.receivers = {query.inputs[0]: self._runs.receivers(one, self._many)}
 
     # The generated functions.
 
@@ -142,19 +135,8 @@ class Cells:
         """What takes many single events of the stream faster than `receivers` do."""
         return {self._query.inputs[0]: self._loop}
 
-    @property
-    def at_once(self) -> TakesParts | None:
-        """What takes many events at once, where something does."""
-        return self._runs
-
-    @property
-    def held_rows(self) -> int | None:
-        """How many rows are held as columns; None where it is to be seen from the state."""
-        return None if self._runs is None else self._runs.held_rows
-
     def _loop(self, drive: Drive) -> Loop:
-        loop = self._plan.keyed(self._finding, self._names, self._emit, drive)
-        return loop if self._runs is None else self._runs.around(loop)
+        return self._plan.keyed(self._finding, self._names, self._emit, drive)
 
     @property
     def _finding(self) -> tuple[str, ...]:
@@ -264,10 +246,7 @@ class Cells:
                     self._ring(due)
 
     def snapshot(self) -> Any:
-        """Return the states of all keys, by key; or as columns, a list with one map."""
-        columns = None if self._runs is None else self._runs.snapshot()
-        if columns is not None:
-            return [columns]
+        """Return the states of all keys, by key."""
         at = self._width
         due: dict[int, list[int]] = {}
         for time, number, _ in sorted(self.waiting, key=itemgetter(0)):
@@ -277,65 +256,15 @@ class Cells:
             for key, cell in self.cells.items()
         }
 
-    def restore(self, keys: Any, created: int) -> None:
+    def restore(self, keys: Mapping[str, Any], created: int) -> None:
         """Take over the states of a snapshot."""
-        self.forget()
-        columns = keys[0] if isinstance(keys, list) else None
-        if self._runs is not None:
-            self._runs.restore(columns)
-        if columns is None:
-            self.keep(keys, created)
-
-    def forget(self) -> None:
-        """Forget all keys."""
         self.cells.clear()
         self.waiting.clear()
         self.timer.cancel()
-
-    def keep(self, keys: Mapping[str, Any], created: int) -> None:
-        """Take over the states of keys."""
         self.created = created
         for key, (number, used, (query,)) in keys.items():
             cell = self.cells[key] = self._fresh(number, used)
             self._keep(cell, query)
-
-
-class _OneByOne:
-    """All cells as the other form of what is columns (`spdist.operators.sliding_runs.OneByOne`)."""
-
-    def __init__(self, cells: Cells, plan: SlidingPlan) -> None:
-        self._cells = cells
-        self._plan = plan
-        self.forget = cells.forget
-        self.timer = cells.timer
-
-    def give(self) -> tuple[Slots, list[Arrival]]:
-        """Return the totals and the events held by key, those of a key in order."""
-        slots: Slots = {}
-        events: list[Arrival] = []
-        for key, (_, _, (state,)) in self._cells.snapshot().items():
-            (_, totals, _), window, *_ = state
-            slots[key] = totals
-            events += window[0] if self._plan.timed else window
-        return slots, events
-
-    def keep(self, slots: Slots, events: list[Arrival]) -> None:
-        """Take totals and events over."""
-        self._cells.keep(states_by_key(self._plan, slots, events), len(slots))
-
-
-def states_by_key(plan: SlidingPlan, slots: Slots, events: Sequence[Arrival]) -> dict[str, Any]:
-    """Return the states of keys as `Cells.snapshot` does, given their totals, and the events held as `give` does.
-
-    When keys were met is not known any more: nobody asks.
-    """
-    held: dict[str, list[Arrival]] = {key: [] for key in slots}
-    for event in events:
-        held[event[1][plan.keys[0]]].append(event)
-    return {
-        key: [number, 0, [[[{}, totals, {}], window_state(plan, held[key]), None, []]]]
-        for number, (key, totals) in enumerate(slots.items())
-    }
 
 
 class _Full:

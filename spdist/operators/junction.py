@@ -15,8 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from spdist.errors import ClockJumpError, FeedbackError, SpdistError
 from spdist.mapping.bounds import shown
-from spdist.mapping.picked_rows import PickedRows
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.faults import error_text
 
@@ -28,6 +26,7 @@ __all__ = [
     "LoopMaker",
     "ObserverFailed",
     "Pick",
+    "Receiver",
     "Straight",
     "StreamPart",
     "TakesParts",
@@ -42,8 +41,9 @@ ReceiveMany = Callable[[Sequence[Arrival]], None]
 Gather = Callable[[int, list[Row]], None]
 #: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; likewise
 #: which of the events that were taken at once has caused each, ascending; and the timestamps of the rows, None where
-#: they are those of the causes.
-Pick = Callable[[PickedRows | ReadRows, Any, Any, Any], None]
+#: they are those of the causes. Where an event causes several chunks, or some to several streams, also which of all
+#: that it causes each row is.
+Pick = Callable[..., None]
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
 
@@ -84,6 +84,15 @@ class TakesParts(Protocol):
         Tells whether it has: if not, nothing has changed but its own form.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who gets the events of a stream, and only gathers them: single ones, chunks, and many chunks."""
+
+    one: ReceiveOne
+    many: ReceiveMany
+    pick: Pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +232,7 @@ class Junction:
         "_loops",
         "_many",
         "_one",
-        "_pick",
+        "_picks",
         "_picks_timers",
         "failures",
         "fault",
@@ -249,7 +258,7 @@ class Junction:
         self._loops: list[LoopMaker | None] = []
         #: Of the only receiver.
         self._gather: Gather | None = None
-        self._pick: Pick | None = None
+        self._picks: list[Pick | None] = []
         self._picks_timers = False
         self._at_once: TakesParts | None = None
 
@@ -282,12 +291,37 @@ class Junction:
         """
         only = not self._one
         self._gather = gather if only else None
-        self._pick = pick if only else None
         self._picks_timers = picks_timers
         self._at_once = at_once if only else None
         self._one.append(one)
         self._many.append(many)
         self._loops.append(loop)
+        self._picks.append(pick)
+
+    def behind(self, count: int) -> list[Receiver]:
+        """Return the receivers behind the first ones, so many, that only gather what comes.
+
+        Raises
+        ------
+        LookupError
+            One of them, or an observer, does not.
+        """
+        found = list(zip(self._one, self._many, self._picks, strict=True))[count:]
+        if self.observers or any(pick is None for *_, pick in found):
+            raise LookupError(self.id)
+        return [Receiver(one, many, pick) for one, many, pick in found if pick is not None]
+
+    def divert(self, count: int, one: ReceiveOne, many: ReceiveMany) -> Callable[[], None]:
+        """Let these receive in place of the first receivers, so many; returns what undoes that."""
+        before = self._one, self._many, self._loops, self._picks, self._gather, self._at_once
+        self._one, self._many = [one, *self._one[count:]], [many, *self._many[count:]]
+        self._loops, self._picks = [None, *self._loops[count:]], [None, *self._picks[count:]]
+        self._gather = self._at_once = None
+
+        def undo() -> None:
+            self._one, self._many, self._loops, self._picks, self._gather, self._at_once = before
+
+        return undo
 
     def loop(self, clock: VirtualClock, heap: list[Any], move: Callable[[int], None]) -> Loop:
         """Return what takes many single events, as the stream is read and watched now; see `Drive`."""
@@ -326,7 +360,9 @@ class Junction:
 
         Where a timer puts them out no event has caused them.
         """
-        return None if self.observers or (by_timer and not self._picks_timers) else self._pick
+        if self.observers or len(self._picks) != 1 or (by_timer and not self._picks_timers):
+            return None
+        return self._picks[0]
 
     def at_once(self) -> TakesParts | None:
         """Return what takes many events of this stream and of others at once, where the only receiver does."""

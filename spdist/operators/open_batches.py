@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators.at_once import AtOnce
+from spdist.operators.at_once import Settling
 from spdist.operators.base import NOT_NOW, Periodic, Timer, VirtualClock
 from spdist.operators.batch_runs import BatchRuns
 from spdist.operators.junction import Pick, StreamPart
@@ -28,7 +28,7 @@ __all__ = ["OpenBatch", "open_batch"]
 FEWEST = 100
 
 
-class OpenBatch(AtOnce):
+class OpenBatch(Settling):
     """Takes runs of events of a query whose window releases batches.
 
     Parameters
@@ -58,6 +58,11 @@ class OpenBatch(AtOnce):
         self._sink = sink
         self._clock = clock
         self._open: list[tuple[Any, ReadRows]] = []
+
+    @property
+    @abstractmethod
+    def timer(self) -> Timer | None:
+        """The timer of the window."""
 
     @property
     @abstractmethod
@@ -131,12 +136,8 @@ class OpenBatch(AtOnce):
         """How many events are open."""
         return len(self._window.batch) + sum(len(stamps) for stamps, _ in self._open)
 
-    def snapshot(self) -> None:
-        """Give the window what is open: it has the state."""
-        self.settle()
-
-    def restore(self, _stored: dict[str, Any] | None) -> None:
-        """Forget what is open."""
+    def forget(self) -> None:
+        """Forget what is open: the window gets another state."""
         self._open, self.ahead = [], False
 
 

@@ -26,12 +26,13 @@ from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
 from spdist.operators.cells import cells_of
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter
-from spdist.operators.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
+from spdist.operators.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.loops import by_key
 from spdist.operators.plans import Place, QueryInstance, QueryPlan, ReceiveEvents, without_kinds
 from spdist.operators.purging import PurgeTimes
 from spdist.operators.query import SingleStreamPlan, plan_query
 from spdist.operators.readers import RowReader
+from spdist.operators.sliding_columns import plain_keys
 from spdist.operators.stores import Store, tables_of
 
 __all__ = ["PartitionPlan", "PartitionRuntime"]
@@ -257,16 +258,6 @@ class PartitionRuntime:
         return {id: maker for id in self.plan.keys if (maker := self._loop(id)) is not None}
 
     @property
-    def at_once(self) -> TakesParts | None:
-        """What takes many events at once, where something does."""
-        return None if self.cells is None else self.cells.at_once
-
-    @property
-    def held_rows(self) -> int | None:
-        """How many rows are held as columns; None where it is to be seen from the state."""
-        return None if self.cells is None else self.cells.held_rows
-
-    @property
     def _suits_cells(self) -> bool:
         """Whether events of each key go to one query only, and keys stay for ever."""
         plan = self.plan
@@ -403,7 +394,7 @@ class PartitionRuntime:
             self.purge.notify_at(self._next_purge())
 
     def snapshot(self) -> Any:
-        """Return the states of all keys, by key, or where cells keep them in their form."""
+        """Return the states of all keys, by key."""
         keys: Any = {
             key: [instance.number, instance.used, [query.snapshot() for query in instance.queries]]
             for key, instance in self.instances.items()
@@ -416,6 +407,7 @@ class PartitionRuntime:
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
         keys, self.created, looks, due = state
+        keys = plain_keys(keys)
         self.looks.restore(looks)
         if self.cells is not None:
             self.cells.restore(keys, self.created)

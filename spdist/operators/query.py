@@ -15,7 +15,6 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
 from spdist.operators.arguments import prepared_window
-from spdist.operators.at_once import AtOnce
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.batch_runs import BatchRuns, batch_runs
 from spdist.operators.codegen import Bindings, Frame, when_needed
@@ -24,7 +23,7 @@ from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
 from spdist.operators.join import JoinPlan
 from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
 from spdist.operators.loops import LoopPlan
-from spdist.operators.open_batches import open_batch
+from spdist.operators.open_batches import OpenBatch, open_batch
 from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
 from spdist.operators.pattern import Automaton, PatternPlan
@@ -35,12 +34,11 @@ from spdist.operators.processors import Processors
 from spdist.operators.readers import ElementReader, InputReader, RowReader
 from spdist.operators.selector import SelectorState, Sink
 from spdist.operators.sequence_loops import sequence_loop
-from spdist.operators.sliding_runs import SlidingRuns, sliding_plan, window_state
-from spdist.operators.sliding_totals import SlidingPlan, Slots
+from spdist.operators.sliding_columns import plain_query
 from spdist.operators.stores import Store
 from spdist.operators.table_runs import TableRuns, write_runs
-from spdist.operators.window_length import LengthBatchWindow, LengthWindow
-from spdist.operators.window_time import TimeBatchWindow, TimeWindow
+from spdist.operators.window_length import LengthBatchWindow
+from spdist.operators.window_time import TimeBatchWindow
 
 __all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "StateQuery", "plan_query"]
 
@@ -146,11 +144,6 @@ class SingleStreamPlan(Plan):
         return batch_runs(self)
 
     @cached_property
-    def sliding(self) -> SlidingPlan | None:
-        """How what is in the window is added up by columns; None where it is not, or in a partition."""
-        return sliding_plan(self) if self.checked.partition is None else None
-
-    @cached_property
     def writes(self) -> TableRuns | None:
         """What takes many events at once that change a table; None where it is not all that they do."""
         return write_runs(self)
@@ -234,13 +227,10 @@ class SingleStreamQuery:
         else:
             self.processors = plan.processors(place)
             assert self._flow is not None
-        self._runs: AtOnce | None = None
+        self._runs: OpenBatch | None = None
         window = self.window
         if plan.batches is not None and isinstance(window, LengthBatchWindow | TimeBatchWindow):
             self._runs = open_batch(plan.batches, plan.inputs[0], window, self.totals, self.sink, place.clock)
-        if plan.sliding is not None and isinstance(self.window, LengthWindow | TimeWindow):
-            plain = _OneByOne(plan.sliding, self.totals, self.window)
-            self._runs = SlidingRuns(plan.sliding, plan.inputs[0], plain, self.sink, place.clock)
 
     def _release(self, events: list[Event]) -> None:
         release = self._behind.events
@@ -321,53 +311,21 @@ class SingleStreamQuery:
 
     def snapshot(self) -> Any:
         """Return the totals, the window's content and what the rate limit and stream processors hold."""
-        columns = None if self._runs is None else self._runs.snapshot()
-        if columns is not None:
-            return columns
+        if self._runs is not None:
+            self._runs.settle()
         window = None if self.window is None else self.window.snapshot()
         return [self.totals.snapshot(), window, self.limit.snapshot(), self.processors.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        columns = state if isinstance(state, dict) else None
         if self._runs is not None:
-            self._runs.restore(columns)
-        if columns is not None:
-            return
-        totals, window, limit, processors = state
+            self._runs.forget()
+        totals, window, limit, processors = plain_query(state)
         self.processors.restore(processors)
         self.totals.restore(totals)
         if self.window is not None:
             self.window.restore(window)
         self.limit.restore(limit)
-
-
-class _OneByOne:
-    """Totals and window of a query outside of partitions (`spdist.operators.sliding_runs.OneByOne`)."""
-
-    def __init__(self, plan: SlidingPlan, totals: SelectorState, window: LengthWindow | TimeWindow) -> None:
-        self._plan = plan
-        self._totals = totals
-        self._window = window
-        self.timer = window.timer if isinstance(window, TimeWindow) else None
-
-    def give(self) -> tuple[Slots, list[Arrival]]:
-        """Return the totals and the events held."""
-        slots = dict(self._totals.groups) if self._plan.keys else {(): list(self._totals.totals)}
-        return slots, list(self._window.held)
-
-    def forget(self) -> None:
-        """Hold nothing, and wait for nothing."""
-        self._totals.groups.clear()
-        self._window.restore(window_state(self._plan, ()))
-
-    def keep(self, slots: Slots, events: list[Arrival]) -> None:
-        """Take totals and events over."""
-        if self._plan.keys:
-            self._totals.groups.update(slots)
-        else:
-            self._totals.totals[:] = slots[()]
-        self._window.restore(window_state(self._plan, events))
 
 
 def _no_timer(*_: Any) -> Any:

@@ -91,6 +91,8 @@ class Explanation(Shown):
         ``columns``: all of it is one Spark query of Columns; ``island``: the engine runs inside Spark.
     queries : tuple of QueryExplanation
         In the order of the text.
+    compiled : str
+        Whether the engine runs the queries as one compiled loop, or why not.
     """
 
     app: str
@@ -99,6 +101,7 @@ class Explanation(Shown):
     split: str
     hosted: str
     queries: tuple[QueryExplanation, ...]
+    compiled: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, as ``spdist explain --json`` prints it."""
@@ -107,6 +110,7 @@ class Explanation(Shown):
     def to_text(self) -> str:
         """Return the explanation for a terminal."""
         lines = [f"{self.app}: {self.mode}, {self.because}", f"  split {self.split}"]
+        lines += [f"  compiled: {self.compiled}"] if self.compiled else []
         for query in self.queries:
             lines.append(f"  query {query.name} → {query.target}")
             lines += [f"      {title}: {text}" for title, text in _said(query)]
@@ -123,7 +127,8 @@ class Explanation(Shown):
     def _repr_html_(self) -> str:
         rows = [(f"{query.name} → {query.target}", *(text for _, text in _said(query))) for query in self.queries]
         headline = headline_html(f"{self.app}: {self.mode}")
-        why = note_html(f"{self.because}; split {self.split}")
+        compiled = f"; compiled: {self.compiled}" if self.compiled else ""
+        why = note_html(f"{self.because}; split {self.split}{compiled}")
         return headline + why + table_html(("query", "runs", "state kept", "key"), rows)
 
 

@@ -20,13 +20,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spdist import check
 from spdist.engine.jars import add_jars, kafka_jars
 from spdist.engine.session import SparkHost
+from spdist.errors import SiddhiAppError
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
 from spdist.services.kafka import KafkaBroker
@@ -40,6 +41,16 @@ START_MS = 1_600_000_000_000
 WIDE = {"join_time_windows": 10}
 #: Those that Siddhi scans for: for it so many fewer do again.
 SLOW = {"join_time_windows": 5, "join_time_windows_1k": 5, "pattern_every": 5}
+#: What `--vary` changes in an app: one thing each, where the app has it.
+VARIATIONS = {
+    "filter in front": (r"from S\b(?!\[)", "from S[price >= 0.0f]"),
+    "having": (r"(\w+)((?:\s+group by \w+)?)(\s+insert into Out)", r"\1\2 having \1 >= 0.0\3"),
+    "max": (r"\b(?:avg|sum)\(", "max("),
+    "expression": (r"\(price\)", "(price * 2.0f)"),
+    "all events": (r"insert into", "insert all events into"),
+    "second reader": (r"\Z", "from S select symbol insert into Other;"),
+    "chain": (r"(?<!begin\n  @info\(name='q'\)\n  )from S\b", "from S select * insert into S1;\nfrom S1"),
+}
 PATIENCE_S = 240.0
 #: Without these Spark alone would be three times as slow: few large polls, few large requests.
 TUNED = {
@@ -62,6 +73,9 @@ def chosen_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keys", type=int, help="draw texts among so many")
     parser.add_argument("--window", type=int, help="events in windows of a length")
     parser.add_argument("--runs", type=int, default=2, help="runs of the app in its JVM, of which the best counts")
+    parser.add_argument(
+        "--vary", action="store_true", help="the apps also with one thing changed, each beside its base"
+    )
     parser.add_argument("--no-peer", action="store_true", help="without Siddhi's engine")
     chosen = parser.parse_args(arguments)
     # Not by `choices`: Python 3.11 holds a list that is the default against them.
@@ -106,19 +120,47 @@ def _one(bench: Bench, chosen: argparse.Namespace) -> None:
         f"{bench.workload.name:<26}{told}  " + " · ".join(f"{rates[1] / r:.2f}×" for r in rates if r is not rates[1]),
         flush=True,
     )
+    if chosen.vary:
+        for name, text in _varied(bench.workload.text):
+            varied = replace(
+                bench, home=bench.home / name.replace(" ", "_"), workload=replace(bench.workload, text=text)
+            )
+            rate = varied.ours()
+            print(f"  {name:<24}{'':>14}{rate:>14,.0f}  {rate / rates[1]:.2f}× its base", flush=True)
 
 
+def _varied(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the variations that an app has, as text; those that mean nothing in it are left out."""
+    for name, (pattern, replacement) in VARIATIONS.items():
+        varied = re.sub(pattern, replacement, text, count=1)
+        if varied == text:
+            continue
+        try:
+            check(varied)
+        except SiddhiAppError:
+            continue
+        yield name, varied
+
+
+@dataclass
 class Bench:
     """One workload over one broker."""
 
-    def __init__(self, home: Path, servers: str, workload: Workload, peer: Peer, chosen: argparse.Namespace) -> None:
-        self.home = home
-        self.servers = servers
-        self.workload = workload
-        self.peer = peer
-        self.chosen = chosen
-        self.count: int = chosen.count // WIDE.get(workload.name, 1)
-        self.prefix = f"{workload.name}."
+    home: Path
+    servers: str
+    workload: Workload
+    peer: Peer
+    chosen: argparse.Namespace
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return int(self.chosen.count) // WIDE.get(self.workload.name, 1)
+
+    @property
+    def prefix(self) -> str:
+        """With what the names of the topics begin."""
+        return f"{self.workload.name}."
 
     def load(self, prefix: str, count: int) -> None:
         """Draw events into topics with names that begin with `prefix`."""

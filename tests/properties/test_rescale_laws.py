@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.hosted import build_island, checked_app
+from spdist.engine.hosted import HostedApp, build_island, checked_app
 from spdist.engine.rescale import establish, rescale
 from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker
@@ -21,6 +21,7 @@ from spdist.operators.codec import decode, encode
 from spdist.transports.base import Record
 from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
+from tests.program.at_once import programs
 from tests.properties import test_run_laws
 from tests.properties.test_sharding_laws import SPLIT, WHOLE, Result, by_key, fed, run
 
@@ -94,19 +95,21 @@ def test_an_instance_that_is_rescaled_puts_out_the_same(seed: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("window", ["length(3)", "time(500)"])
-def test_a_state_in_columns_is_split_as_others_are(window: str) -> None:
+def test_a_state_that_a_program_has_is_split_as_others_are(window: str) -> None:
     query = f"from A#window.{window} select id, avg(v) as a, sum(v) as s insert into Out;"
     app = f"partition with (id of A) begin {query} end;"
     steps = [(1, 0, 1, b"\0", f"k{n * 7 % 30}", n) for n in range(1000)]
     sent = test_run_laws.records(steps, 400, "")
     plan = test_run_laws.assigned(app)
     islands = [build_island(plan, 100) for _ in range(2)]
-    islands[0].process([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), sent[0], sent[1]], 0)
+    with programs():
+        islands[0].process([Record("App.A", 0, b"", 0, "App-f-1", 0, 990), sent[0], sent[1]], 0)
     states = [islands[0].snapshot()]
-    assert b"sliding" in states[0]
+    assert isinstance(islands[0].app, HostedApp)
+    assert islands[0].app.programmed is not None
+    assert islands[0].app.programmed.active
     for count in (3, 1):
         states = rescale(states, checked_app(plan), plan, count)
-        assert not any(b"sliding" in state for state in states)
     islands[1].restore(states[0])
     shown = []
     for island in islands:

@@ -17,12 +17,13 @@ from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island
 from spdist.engine.straight import Run, as_run
 from spdist.language.types import Schema
-from spdist.operators import join_runs, open_batches, sliding_runs, table
+from spdist.operators import join_runs, open_batches, table
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
 from spdist.transports.outside import mark
 from spdist.transports.payload import TIMER, Events, Payload
+from tests.program.at_once import programs
 
 SCHEMA = Schema.of([("id", "string"), ("v", "int")])
 _TIMES = "from A#window.time(15) select id, v insert all events into Out;"
@@ -243,9 +244,10 @@ _BOTH = (_PAIRS[2], _TABLE)
 
 @contextmanager
 def fewest(count: int) -> Iterator[None]:
-    """Fewer events go one by one."""
+    """Fewer events go one by one; where that is none, programs run what has one."""
     with ExitStack() as patched:
-        for module in (join_runs, open_batches, sliding_runs, table):
+        patched.enter_context(programs(there=count == 0))
+        for module in (join_runs, open_batches, table):
             patched.enter_context(patch.object(module, "FEWEST", count))
         yield
 
@@ -290,7 +292,8 @@ def test_what_is_published_at_once(app: str, count: int) -> None:
     for stream in reads:
         one.process([Record(f"App.{stream}", 0, b"", 0, "App-f-1", 0, 990)], 0)
     failing = AssertionError("one by one")
-    with patch.object(Run, "through", side_effect=failing), patch.object(Run, "through_mixed", side_effect=failing):
+    alone = patch.object(Run, "through", side_effect=failing), patch.object(Run, "through_mixed", side_effect=failing)
+    with programs(), alone[0], alone[1]:
         for sent in zip(*fed, strict=True):
             one.process(sent, 0)
     assert one.events_out == count

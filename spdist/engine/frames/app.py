@@ -83,6 +83,7 @@ class FrameApp:
         self._times: Any = None
         for stream, one, many, add in self._results.receivers():
             self.hosted.subscribe_each(stream, one, many, lambda *caused, add=add: self._add_columns(add, *caused))
+        self.hosted.compiles()
 
     @property
     def clock(self) -> int | None:
@@ -171,7 +172,7 @@ class FrameApp:
                 self.hosted.advance(min(time, self._reach))
             self.hosted.send(stream, time, row)
 
-    def _add_columns(self, add: Any, rows: Any, bounds: Any, causes: Any, stamps: Any) -> None:
+    def _add_columns(self, add: Any, rows: Any, bounds: Any, causes: Any, stamps: Any, _numbers: Any = None) -> None:
         if stamps is None:
             stamps = self._times[numpy.repeat(causes, numpy.diff(bounds))]
         add(rows, stamps)

@@ -1,0 +1,263 @@
+"""An app whose queries run as one compiled program (`spdist.program`), once that is there.
+
+Until then, and where something has no typed form, the operators run. The state goes over at the beginning of a batch,
+and back where somebody asks for a snapshot, or brings what the program cannot take.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from spdist.engine.elements import Elements
+from spdist.engine.home import Home
+from spdist.language.checked import CheckedApp
+from spdist.operators.base import Arrival, Row
+from spdist.operators.junction import Receiver, StreamPart
+from spdist.program.compiler import Compiled, Compiling, is_available
+from spdist.program.expressions import NotTyped
+from spdist.program.forgetting import forget_texts
+from spdist.program.parts import Program
+from spdist.program.running import Given, Running
+from spdist.program.shape import Keyed, shape_of
+from spdist.program.state import fresh_query, held_rows, load_keys, load_query, stored_keys, stored_query
+from spdist.program.text import written
+
+__all__ = ["Programmed"]
+
+log = logging.getLogger(__name__)
+
+#: An app is compiled when it has processed so many events: compiling takes some seconds of a core.
+WORTH_WHILE = 20_000
+
+
+class Programmed:
+    """The program of an app, and who runs the app: it, or the operators.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    home : Home
+        Its streams and its clock.
+    elements : Elements
+        The operators, subscribed to the streams; others have subscribed since.
+
+    State
+    -----
+    That of the queries, while `active`.
+    """
+
+    def __init__(self, checked: CheckedApp, home: Home, elements: Elements) -> None:
+        self._home = home
+        self._elements = elements
+        self._checked = checked
+        #: Why there is no program; empty where there is, or nobody has asked yet.
+        self.reason = ""
+        self._compiling: Compiling | None = None
+        self._seen = 0
+        self._running: Running | None = None
+        #: Its text, once it was written.
+        self.program: Program | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._behind: dict[str, list[Receiver]] = {}
+
+    def compile(self) -> Compiling | None:
+        """Write the program, where that was not done, and return what compiles it; None where it has no typed form."""
+        if self._compiling is None and not self.reason:
+            try:
+                if not is_available():
+                    raise NotTyped("numba is not installed")
+                self._shape = shape_of(self._checked)
+                self.program = self._written()
+                self._compiling = Compiling(self.program)
+            except NotTyped as found:
+                self.reason = found.reason
+        return self._compiling
+
+    def _written(self) -> Program:
+        put_out = []
+        read = {query.stream for query in self._shape.queries}
+        for stream, junction in self._home.junctions.items():
+            own = self._elements.reading(stream)
+            try:
+                behind = junction.behind(own)
+            except LookupError:
+                raise NotTyped(f"the stream {stream}: who gets it takes one event after the other") from None
+            if behind and stream in self._shape.sources:
+                raise NotTyped(f"the stream {stream}, which is read and handed out")
+            if behind:
+                self._behind[stream] = behind
+                put_out.append(stream)
+            if own and stream not in read:
+                raise NotTyped(f"the stream {stream}")
+        return written(self._shape, tuple(put_out))
+
+    @property
+    def active(self) -> bool:
+        """Whether the program runs the app."""
+        return self._running is not None
+
+    def saw(self, count: int) -> None:
+        """Count events: an app that gets few is not compiled."""
+        self._seen += count
+
+    def begins(self) -> bool:
+        """Return whether the program runs the app from now on: it begins to, once it is there."""
+        if self._running is None and not self.reason:
+            compiling = self.compile()
+            compiled = None if compiling is None else compiling.ready()
+            if compiled is not None:
+                try:
+                    self.begin(compiled)
+                except (UnicodeEncodeError, OverflowError, TypeError):
+                    self.reason = "the state has a value that is not of its type"
+            elif compiling is not None and self._seen >= WORTH_WHILE:
+                compiling.start()
+        return self._running is not None
+
+    def begin(self, compiled: Compiled) -> None:
+        """Let the program run the app."""
+        assert self.program is not None
+        running = Running(self.program, compiled)
+        self._load(running)
+        self._running = running
+        self.drop()
+        self._divert()
+
+    def reads(self, streams: Iterable[str]) -> bool:
+        """Tell whether all these streams are sources of the program."""
+        return set(streams) <= set(self._shape.sources)
+
+    # Events.
+
+    def take(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Take events at once; see `spdist.engine.straight.RunsApp.deliver_parts`."""
+        assert self._running is not None
+        given = {
+            stream: Given(part.times, part.times if part.stamps is None else part.stamps, part.ranks, part.rows)
+            for stream, part in parts.items()
+        }
+        out = self._running.take(given, self._home.clock.now)
+        if out is None:
+            self.retire("a value is not of its type")
+            return False
+        forget_texts(self._running)
+        kept = self._running.program.keeps_timestamps
+        for stream, put in out.items():
+            for receiver in self._behind[stream]:
+                receiver.pick(put.rows, put.bounds, put.causes, None if kept else put.stamps, put.numbers)
+        return True
+
+    def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
+        """Take the events of one chunk with the clock where it is."""
+        assert self._running is not None
+        chunks = self._running.take_chunk(stream, arrivals, self._home.clock.now)
+        if chunks is None:
+            self.retire("a value is not of its type")
+            self._home.junction(stream).many(arrivals)
+            return
+        forget_texts(self._running)
+        for target, chunk in chunks:
+            for receiver in self._behind[target]:
+                if len(chunk) == 1:
+                    receiver.one(*chunk[0])
+                else:
+                    receiver.many(chunk)
+
+    # Who runs the app.
+
+    def _divert(self) -> None:
+        """Have the program receive what the operators did."""
+        for stream in dict.fromkeys(query.stream for query in self._shape.queries):
+            own = self._elements.reading(stream)
+            if not own:
+                continue  # an inner stream
+            junction = self._home.junction(stream)
+            one, many = self._receivers(stream)
+            self._undo.append(junction.divert(own, one, many))
+
+    def _receivers(self, stream: str) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+        if stream in self._shape.sources:
+            return lambda timestamp, row: self._many(stream, [(timestamp, row)]), lambda chunk: self._many(
+                stream, chunk
+            )
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            self.retire(f"the stream {stream} is fed from outside")
+            self._home.junction(stream).many(arrivals)
+
+        return lambda timestamp, row: many([(timestamp, row)]), many
+
+    def retire(self, reason: str) -> None:
+        """Let the operators run the app for good."""
+        log.warning("the compiled program is not used any more: %s", reason)
+        self.store()
+        self.forget()
+        self.reason = reason
+
+    def forget(self) -> None:
+        """Forget the state: the operators have it, or get another."""
+        self._running = None
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+
+    # State.
+
+    def _load(self, running: Running) -> None:
+        """Take the state of the operators over."""
+        queries = iter(running.program.queries)
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                keys = self._elements.partition(element.number).snapshot()[0]
+                numbers = load_keys(running, element.number, list(keys), element.text).tolist()
+                for place, _ in enumerate(element.queries):
+                    states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
+                    load_query(running, next(queries), states)
+            else:
+                state = self._elements.query(element.checked.name).snapshot()
+                load_query(running, next(queries), [(0, state)])
+
+    def drop(self) -> None:
+        """Take the state off the operators: the program has it, and waits for no timer."""
+        self._home.timers.clear()
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                partition = self._elements.partition(element.number)
+                _, created, looks, purge = partition.snapshot()
+                partition.restore([{}, created, looks, purge])
+            else:
+                fresh = fresh_query(element)
+                self._elements.query(element.checked.name).restore(fresh)
+
+    def store(self) -> None:
+        """Give the operators the state, for a snapshot; `drop` takes it off them again."""
+        running = self._running
+        if running is None:
+            return
+        running.expire(self._home.clock.now)
+        queries = iter(running.program.queries)
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                keys = stored_keys(running, element.number, element.text)
+                states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
+                partition = self._elements.partition(element.number)
+                _, _, looks, purge = partition.snapshot()
+                by_key = {key: [n, 0, [own[n] for own in states]] for n, key in enumerate(keys)}
+                partition.restore([by_key, len(keys), looks, purge])
+            else:
+                (state,) = stored_query(running, next(queries), 1)
+                self._elements.query(element.checked.name).restore(state)
+
+    def held_rows(self) -> int:
+        """Return how many rows the state holds, as `spdist.engine.rows.count_rows` counts them."""
+        if self._running is None:
+            return 0
+        self._running.expire(self._home.clock.now)
+        return held_rows(self._running)
+
+    @property
+    def texts(self) -> int:
+        """How many texts the program knows."""
+        return 0 if self._running is None else len(self._running.texts)

@@ -1,0 +1,187 @@
+"""Aggregators as typed statements over the arrays of a query's groups.
+
+The meanings are those of `spdist.functions.aggregators`. In all texts ``{0}``, ``{1}``… stand for the slots of the
+group (an element of an array each), ``{v}`` for the argument, ``{g}`` for the group's number and ``{a}`` for the
+prefix of arrays that the aggregator has besides its slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from spdist.language.types import Type
+from spdist.program.expressions import NUMBER, REAL
+
+__all__ = ["TypedForm", "typed_form"]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedForm:
+    """How an aggregator is written.
+
+    Parameters
+    ----------
+    slots : tuple of (str, str)
+        The dtype and the first value of each slot.
+    add, remove : tuple of str
+        Statements for a value that enters, and for one that leaves.
+    result, null : str
+        The value now, and the condition under which there is none.
+    empty : str
+        The condition under which the slots are as good as new.
+    type : Type
+        Of the result.
+    skips_null : bool
+        Whether a null argument neither enters nor leaves.
+    on_null : tuple of str
+        Statements for a null that enters.
+    candidates : str
+        The dtype of the values in an ordered list of candidates of each group; empty where there is none.
+    kept : int
+        How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
+    pack, unpack : callable
+        From the values of the slots to those that the rows have, and back.
+    """
+
+    slots: tuple[tuple[str, str], ...]
+    add: tuple[str, ...]
+    remove: tuple[str, ...]
+    result: str
+    null: str
+    empty: str
+    type: Type
+    skips_null: bool = True
+    on_null: tuple[str, ...] = ()
+    candidates: str = ""
+    kept: int = 1
+    pack: Callable[[list[Any]], list[Any]] = lambda slots: slots
+    unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
+
+
+def typed_form(name: str, types: tuple[Type, ...], leaving: bool) -> TypedForm | None:
+    """Return how an aggregator is written for arguments of these types; None where it is not.
+
+    Parameters
+    ----------
+    name : str
+        As the app writes it.
+    types : tuple of Type
+        Of the arguments.
+    leaving : bool
+        Whether events can leave one by one.
+    """
+    if name == "count":
+        return _COUNT
+    make = _FORMS.get(name)
+    return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
+
+
+_COUNT = TypedForm(((NUMBER, "0"),), ("{0} += 1",), ("{0} -= 1",), "{0}", "", "{0} == 0", Type.LONG, skips_null=False)
+
+
+def _sum(type: Type, leaving: bool) -> TypedForm:
+    # Where values can leave, the second slot counts by twos; one more where the last event entered with a number.
+    more = "{1} = ({1} | 1) + 2" if leaving else "{1} += 1"
+    real = type in _REALS
+    return TypedForm(
+        ((REAL, "0.0") if real else (NUMBER, "0"), (NUMBER, "0")),
+        ("{0} += {v}", more),
+        ("{0} -= {v}" if real else "{0} = remove_long({0}, {v})", "{1} = ({1} | 1) - 3"),
+        "{0}",
+        "{1} == 0",
+        "{1} == 0 and {0} == 0",
+        Type.DOUBLE if real else Type.LONG,
+        kept=2,
+        on_null=("{1} &= -2",) if leaving else (),
+    )
+
+
+def _avg(type: Type, leaving: bool) -> TypedForm:
+    return TypedForm(
+        ((REAL, "0.0"), (NUMBER, "0")),
+        ("{0} += float({v})", "{1} += 1"),
+        ("{0} -= float({v})", "{1} -= 1"),
+        "{0} / {1}",
+        "{1} == 0",
+        "{1} == 0 and {0} == 0.0",
+        Type.DOUBLE,
+        kept=2,
+    )
+
+
+def _extreme(better: str) -> Callable[[Type, bool], TypedForm]:
+    def make(type: Type, leaving: bool) -> TypedForm:
+        dtype, zero = (REAL, "0.0") if type in _REALS else (NUMBER, "0")
+        least = better == ">"
+        if leaving:
+            arrays = "{a}_ends, {a}_before, {a}_after, {a}_value, {a}_free"
+            return TypedForm(
+                (),
+                (f"candidate_enters({arrays}, {{g}}, {{v}}, {least})",),
+                (f"candidate_leaves({arrays}, {{g}}, {{v}})",),
+                "{a}_value[{a}_ends[2 * {g}]]",
+                "{a}_ends[2 * {g}] < 0",
+                "{a}_ends[2 * {g}] < 0",
+                type,
+                candidates=dtype,
+            )
+        return TypedForm(
+            ((dtype, zero), (NUMBER, "0")),
+            (f"if {{1}} == 0 or {{0}} {better} {{v}}:", "    {0} = {v}", "    {1} = 1"),
+            ("if {1} != 0 and {0} == {v}:", f"    {{0}} = {zero}", "    {1} = 0"),
+            "{0}",
+            "{1} == 0",
+            "{1} == 0",
+            type,
+            pack=_pack_optional,
+            unpack=_unpack_optional,
+        )
+
+    return make
+
+
+def _forever(better: str) -> Callable[[Type, bool], TypedForm]:
+    def make(type: Type, leaving: bool) -> TypedForm:
+        keep = (f"if {{1}} == 0 or {{0}} {better} {{v}}:", "    {0} = {v}", "    {1} = 1")
+        slots = ((REAL, "0.0") if type in _REALS else (NUMBER, "0"), (NUMBER, "0"))
+        packing = {"pack": _pack_optional, "unpack": _unpack_optional}
+        return TypedForm(slots, keep, keep, "{0}", "{1} == 0", "{1} == 0", type, **packing)  # type: ignore[arg-type]
+
+    return make
+
+
+def _deviation(type: Type, leaving: bool) -> TypedForm:
+    return TypedForm(
+        ((NUMBER, "0"), (REAL, "0.0"), (REAL, "0.0"), (REAL, "0.0")),
+        ("{0}, {1}, {2}, {3} = deviation_add({0}, {1}, {2}, {3}, float({v}))",),
+        ("{0}, {1}, {2}, {3} = deviation_remove({0}, {1}, {2}, {3}, float({v}))",),
+        "deviation({0}, {2})",
+        "{0} == 0",
+        "{0} == 0",
+        Type.DOUBLE,
+        pack=lambda slots: [list(slots)],
+        unpack=lambda kept: list(kept[0]),
+    )
+
+
+def _pack_optional(slots: list[Any]) -> list[Any]:
+    return [slots[0] if slots[1] else None]
+
+
+def _unpack_optional(kept: list[Any]) -> list[Any]:
+    return [0, 0] if kept[0] is None else [kept[0], 1]
+
+
+_FORMS: dict[str, Callable[[Type, bool], TypedForm]] = {
+    "sum": _sum,
+    "avg": _avg,
+    "min": _extreme(">"),
+    "max": _extreme("<"),
+    "minForever": _forever(">"),
+    "maxForever": _forever("<"),
+    "stdDev": _deviation,
+}

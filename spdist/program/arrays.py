@@ -1,0 +1,82 @@
+"""The arrays that a program works on: which there are, and how much room each must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from spdist.program.expressions import NUMBER
+
+__all__ = ["Array", "Arrays", "Table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One array of a program.
+
+    Parameters
+    ----------
+    name : str
+        As the text calls it.
+    dtype : str
+        Of its elements.
+    fill : str
+        What stands where nothing was written.
+    room : str
+        What it has a place for: the name of a count, such as ``nodes q0``; or a number of places.
+    width : int
+        Places for each.
+    """
+
+    name: str
+    dtype: str
+    fill: str
+    room: str
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of keys (`spdist.program.kernels`): its name, the words of a key, and the room that its numbers have."""
+
+    name: str
+    width: int
+    room: str
+
+
+@dataclass(slots=True)
+class Arrays:
+    """All arrays of a program, in the order in which its text has them as parameters.
+
+    State
+    -----
+    `places` has how many places each room has.
+    """
+
+    declared: dict[str, Array] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    def declare(self, name: str, dtype: str, room: str, fill: str = "0", width: int = 1) -> str:
+        """Declare an array, where it is not yet, and return its name."""
+        self.declared.setdefault(name, Array(name, dtype, fill, room, width))
+        return name
+
+    def table(self, name: str, width: int, room: str) -> str:
+        """Declare a table of keys, and return what a call of `find` is given in front of the word."""
+        self.tables[name] = Table(name, width, room)
+        self.declare(f"{name}_slots", NUMBER, "slots", "-1")
+        self.declare(f"{name}_keys", NUMBER, room, width=width)
+        self.declare(f"{name}_meta", NUMBER, "4")
+        self.declare(f"{name}_after", NUMBER, room)
+        return f"{name}_slots, {name}_keys, {name}_meta, {name}_after"
+
+    def free_list(self, name: str) -> str:
+        """Declare what tells of free nodes: the first one (-1: none), and how many were ever used."""
+        return self.declare(name, NUMBER, "2")
+
+
+def filled(array: Array, places: int) -> Any:
+    """Return a new array."""
+    return numpy.full(places * array.width, float(array.fill), numpy.dtype(array.dtype))

@@ -1,0 +1,272 @@
+"""Expressions as typed statements: each value with the condition under which it is null.
+
+Whole numbers, truth values and texts are int64 (texts by number), reals float64; a null value is 0 behind its
+condition. The meanings are those of `spdist.operators.expression`, which writes the same for Python's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from spdist.errors import Span
+from spdist.language import ast
+from spdist.language.types import Type, promote
+
+__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "zero_of"]
+
+NUMBER, REAL, FLAG = "int64", "float64", "uint8"
+_REALS = (Type.FLOAT, Type.DOUBLE)
+_WHOLE = (Type.INT, Type.LONG)
+
+
+class NotTyped(Exception):
+    """An element of an app that has no typed form, and why.
+
+    Parameters
+    ----------
+    reason : str
+        What it is, for people.
+    span : Span, optional
+        Where it stands in the text.
+    """
+
+    def __init__(self, reason: str, span: Span | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Source of a value.
+
+    Parameters
+    ----------
+    text : str
+        The value, to be read as often as wanted; defined also where it is null.
+    null : str
+        The condition under which it is null; empty where it never is.
+    type : Type
+        Its type.
+    literal : int or float or bool or str, optional
+        The value of a constant.
+    """
+
+    text: str
+    null: str
+    type: Type
+    literal: object = None
+
+
+def dtype_of(type: Type, span: Span | None = None) -> str:
+    """Return the dtype of values of a type; raises NotTyped for objects."""
+    if type is Type.OBJECT:
+        raise NotTyped("an attribute of type object", span)
+    return REAL if type in _REALS else NUMBER
+
+
+def zero_of(type: Type) -> str:
+    """Return the value that stands where there is null."""
+    return "0.0" if type in _REALS else "0"
+
+
+def _either(*conditions: str) -> str:
+    return " or ".join(dict.fromkeys(one for one in conditions if one))
+
+
+class TypedWriter:
+    """Writes expressions as statements.
+
+    Parameters
+    ----------
+    read : callable
+        From a variable to its value.
+    timestamp : str
+        Source of the event's timestamp.
+    name : callable
+        Returns a name that the text does not have yet.
+    text_number : callable
+        Returns the number of a text of the app.
+    aggregate : callable, optional
+        From a call to the value of the aggregator, None where the call is none.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[ast.Variable], Value],
+        timestamp: str,
+        name: Callable[[], str],
+        text_number: Callable[[str], int],
+        aggregate: Callable[[ast.FunctionCall], Value | None] = lambda call: None,
+    ) -> None:
+        self._read = read
+        self._timestamp = timestamp
+        self._name = name
+        self._text_number = text_number
+        self._aggregate = aggregate
+        #: The statements so far.
+        self.lines: list[str] = []
+
+    def condition(self, expression: ast.Expression) -> str:
+        """Return source of whether the condition holds."""
+        return self._truth(self.write(expression))
+
+    def write(self, expression: ast.Expression) -> Value:
+        """Write the statements of an expression, and return its value; raises NotTyped."""
+        match expression:
+            case ast.Literal():
+                return self._literal(expression)
+            case ast.TimeLiteral():
+                return Value(str(expression.milliseconds), "", Type.LONG, expression.milliseconds)
+            case ast.Variable():
+                return self._read(expression)
+            case ast.Not():
+                return self._kept(f"not ({self._truth(self.write(expression.operand))})", "", Type.BOOL)
+            case ast.IsNull():
+                return self._kept(self.write(expression.operand).null or "False", "", Type.BOOL)
+            case ast.Binary(op="and" | "or"):
+                left, right = self._truth(self.write(expression.left)), self._truth(self.write(expression.right))
+                return self._kept(f"({left}) {expression.op} ({right})", "", Type.BOOL)
+            case ast.Binary(op="==" | "!=" | "<" | "<=" | ">" | ">="):
+                return self._comparison(expression)
+            case ast.Binary():
+                return self._arithmetic(expression)
+            case ast.FunctionCall():
+                return self._call(expression)
+        raise NotTyped(f"'{type(expression).__name__}' in an expression", expression.span)
+
+    def kept(self, value: Value) -> Value:
+        """Return a value that is computed once."""
+        if value.literal is not None or value.text.isidentifier():
+            return value
+        return self._kept(value.text, value.null, value.type)
+
+    def _kept(self, text: str, null: str, type: Type) -> Value:
+        """Return a value that is computed once, where it is not null."""
+        name = self._name()
+        if not null:
+            self.lines.append(f"{name} = {text}")
+            return Value(name, "", type)
+        self.lines += [
+            f"{name}_n = {null}",
+            f"{name} = {zero_of(type)}",
+            f"if not {name}_n:",
+            f"    {name} = {text}",
+        ]
+        return Value(name, f"{name}_n", type)
+
+    def _truth(self, value: Value) -> str:
+        if value.type is not Type.BOOL:
+            raise NotTyped("a condition that is no bool")
+        if value.literal is not None:
+            return value.text
+        return f"not ({value.null}) and {value.text} != 0" if value.null else f"{value.text} != 0"
+
+    def _literal(self, node: ast.Literal) -> Value:
+        value = node.value
+        if node.type is Type.STRING:
+            return Value(str(self._text_number(str(value))), "", Type.STRING, value)
+        if node.type is Type.BOOL:
+            return Value(str(value), "", Type.BOOL, value)
+        if node.type is Type.FLOAT:
+            return Value(f"f32({float(value)!r})", "", Type.FLOAT, float(value))
+        if node.type is Type.DOUBLE:
+            return Value(repr(float(value)), "", Type.DOUBLE, float(value))
+        return Value(str(value), "", node.type, value)
+
+    # Operators.
+
+    def _arithmetic(self, node: ast.Binary) -> Value:
+        left, right = self.write(node.left), self.write(node.right)
+        type = promote(left.type, right.type)
+        if type is None:
+            raise NotTyped(f"'{node.op}' of what is no number", node.span)
+        left, right = self._operand(left, type), self._operand(right, type)
+        null = _either(left.null, right.null)
+        if node.op in ("/", "%"):
+            # Division by zero is null.
+            null = _either(null, f"{right.text} == 0") if right.literal is None or not right.literal else null
+            return self._kept(_quotient(node.op, type, left.text, right.text), null, type)
+        text = f"{left.text} {node.op} {right.text}"
+        wrapped = {Type.INT: "wrap32", Type.FLOAT: "f32"}.get(type)
+        return self._kept(f"{wrapped}({text})" if wrapped else text, null, type)
+
+    @staticmethod
+    def _operand(value: Value, type: Type) -> Value:
+        if type is Type.FLOAT and value.type in _WHOLE:
+            return replace(value, text=f"f32({value.text})", type=type)
+        if type is Type.DOUBLE and value.type in _WHOLE:
+            return replace(value, text=f"float({value.text})", type=type)
+        return value
+
+    def _comparison(self, node: ast.Binary) -> Value:
+        left, right = self.write(node.left), self.write(node.right)
+        pair = {left.type, right.type}
+        if pair & {Type.STRING, Type.BOOL} and (len(pair) > 1 or node.op not in ("==", "!=")):
+            raise NotTyped(f"'{node.op}' of {left.type} and {right.type}", node.span)
+        left, right = (self._compared(value, pair, node.op) for value in (left, right))
+        nulls, test = _either(left.null, right.null), f"{left.text} {node.op} {right.text}"
+        if nulls:
+            test = f"{nulls} or {test}" if node.op == "!=" else f"not ({nulls}) and {test}"
+        return self._kept(test, "", Type.BOOL)
+
+    def _compared(self, value: Value, pair: set[Type], op: str) -> Value:
+        if value.type not in _WHOLE:
+            return value
+        if pair == {Type.INT, Type.FLOAT} or (pair == {Type.LONG, Type.FLOAT} and op not in ("==", "!=")):
+            return replace(value, text=f"f32({value.text})")
+        return replace(value, text=f"float({value.text})") if pair & set(_REALS) else value
+
+    # Calls.
+
+    def _call(self, node: ast.FunctionCall) -> Value:
+        aggregate = self._aggregate(node)
+        if aggregate is not None:
+            return aggregate
+        if node.namespace is None and node.name == "ifThenElse" and len(node.args) == 3:
+            return self._chosen(node)
+        if node.namespace is None and node.name == "coalesce" and node.args:
+            return self._first(node)
+        if node.namespace is None and node.name == "eventTimestamp" and not node.args:
+            return Value(self._timestamp, "", Type.LONG)
+        name = f"{node.namespace}:{node.name}" if node.namespace else node.name
+        raise NotTyped(f"the function {name}()", node.span)
+
+    def _chosen(self, node: ast.FunctionCall) -> Value:
+        test = self.condition(node.args[0])
+        yes, no = self.write(node.args[1]), self.write(node.args[2])
+        if yes.type is not no.type:
+            raise NotTyped("ifThenElse() of two types", node.span)
+        name = self._name()
+        lines = [f"if {test}:", f"    {name} = {yes.text}", "else:", f"    {name} = {no.text}"]
+        null = ""
+        if yes.null or no.null:
+            null = f"{name}_n"
+            lines.insert(2, f"    {null} = {yes.null or 'False'}")
+            lines.append(f"    {null} = {no.null or 'False'}")
+        self.lines += lines
+        return Value(name, null, yes.type)
+
+    def _first(self, node: ast.FunctionCall) -> Value:
+        values = [self.write(argument) for argument in node.args]
+        if len({value.type for value in values}) > 1:
+            raise NotTyped("coalesce() of several types", node.span)
+        name = self._name()
+        last = values[-1]
+        self.lines += [f"{name} = {last.text}", f"{name}_n = {last.null or 'False'}"]
+        for value in reversed(values[:-1]):
+            indent = ""
+            if value.null:
+                self.lines.append(f"if not ({value.null}):")
+                indent = "    "
+            self.lines += [f"{indent}{name} = {value.text}", f"{indent}{name}_n = False"]
+        return Value(name, f"{name}_n", last.type)
+
+
+def _quotient(op: str, type: Type, left: str, right: str) -> str:
+    if type in _REALS:
+        text = f"{left} / {right}" if op == "/" else f"remainder_real({left}, {right})"
+        return f"f32({text})" if type is Type.FLOAT else text
+    text = f"{'divide' if op == '/' else 'remainder'}({left}, {right})"
+    return f"wrap32({text})" if type is Type.INT else text

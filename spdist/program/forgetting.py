@@ -1,0 +1,78 @@
+"""Texts that nobody knows any more: their numbers are given out anew, once there are many.
+
+A text keeps its number as long as the key of a partition or of a group has it, or an event in a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+from spdist.language.types import Type
+from spdist.program.parts import QueryText
+from spdist.program.running import Running
+
+__all__ = ["forget_texts"]
+
+#: So few texts are never worth to be looked through.
+_FEW = 10_000
+
+
+def forget_texts(running: Running) -> bool:
+    """Forget the texts that are not used, where there are twice as many as were used last time; tells whether it did.
+
+    It costs as much as looking at all of the state, and is done when as many texts have come as there were.
+    """
+    if len(running.texts) < max(_FEW, 2 * running.texts.kept):
+        return False
+    places = list(_places(running))
+    used = [array[rows] for array, rows in places]
+    fresh = running.texts.keep(numpy.unique(numpy.concatenate(used)) if used else numpy.zeros(0, numpy.int64))
+    for array, rows in places:
+        array[rows] = fresh[array[rows]]
+    for table in running.program.arrays.tables:
+        running.refill(table)
+    return True
+
+
+def _places(running: Running) -> Iterator[tuple[Any, Any]]:
+    """Yield each array that has numbers of texts, and where in it."""
+    arrays = running.arrays
+    keyed = {query.keyed.number: query.keyed for query in running.program.queries if query.keyed is not None}
+    for number, partition in keyed.items():
+        if partition.text:
+            yield arrays[f"p{number}_keys"], numpy.arange(int(arrays[f"p{number}_meta"][0]))
+    for query in running.program.queries:
+        types = query.read.schema.types
+        yield from _groups(running, query, types)
+        for place in query.kept:
+            name = f"{query.name}_w_{place}"
+            if name in arrays and types[place] is Type.STRING:
+                # Of nodes that are free, too: what they have is no number of a text that is given out.
+                used = int(arrays[f"{query.name}_free"][1])
+                arrays[name][_free(running, query)] = 0
+                yield arrays[name], numpy.arange(used)
+
+
+def _groups(running: Running, query: QueryText, types: tuple[Type, ...]) -> Iterator[tuple[Any, Any]]:
+    name = f"{query.name}_k"
+    if name not in running.program.arrays.tables:
+        return
+    slots = running.arrays[f"{name}_slots"]
+    numbers, width = slots[slots >= 0], running.program.arrays.tables[name].width
+    first = 0 if query.keyed is None else 1
+    for word, place in enumerate(query.grouped):
+        if types[place] is Type.STRING:
+            yield running.arrays[f"{name}_keys"], numbers * width + first + word
+
+
+def _free(running: Running, query: QueryText) -> Any:
+    """Return the nodes of a query's window that are free."""
+    following, found = running.arrays[f"{query.name}_next"], []
+    node = int(running.arrays[f"{query.name}_free"][0])
+    while node >= 0:
+        found.append(node)
+        node = int(following[node])
+    return numpy.array(found, numpy.int64)

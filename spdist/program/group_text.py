@@ -1,0 +1,272 @@
+"""The totals of a query in a program: the number of an event's group, and aggregators over arrays of all groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spdist.language import ast
+from spdist.language.types import Type
+from spdist.operators.aggregates import aggregates_in
+from spdist.operators.selector import is_aggregator
+from spdist.program.aggregators import typed_form
+from spdist.program.arrays import Arrays
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.parts import Aggregate, QueryText, indent
+
+__all__ = ["GroupWriter"]
+
+#: Functions that compute arguments behind the first one only where they want them.
+_CHOOSING = ("ifThenElse",)
+#: From what reads an attribute, by its place, and from source of a timestamp to a writer of expressions.
+MakeWriter = Callable[[Callable[[int], Value], str], TypedWriter]
+
+
+class GroupWriter:
+    """Writes what happens to the totals of a query.
+
+    Parameters
+    ----------
+    arrays : Arrays
+        Where arrays are declared.
+    query : QueryText
+        The query; it is told its aggregators.
+    key : str
+        Source of the number of the partition's key.
+    name : str
+        A name for the number of the event's group.
+    writer : MakeWriter
+        Makes writers of the aggregators' arguments.
+    """
+
+    def __init__(self, arrays: Arrays, query: QueryText, key: str, name: str, writer: MakeWriter) -> None:
+        self._arrays = arrays
+        self._query = query
+        self._key = key
+        self._writer = writer
+        self._prefix = query.name
+        self._select = query.read.checked.query.select
+        self.grouped = bool(self._select.group_by)
+        #: Source of the number of the event's group.
+        self.number = name if self.grouped else key
+        self._room = f"groups {query.name}" if self.grouped else query.instances
+        self._found = self._aggregators()
+        query.aggregates = [aggregate for _, aggregate in self._found]
+        self._forgetting = ""
+
+    @property
+    def aggregated(self) -> bool:
+        """Whether there are aggregators."""
+        return bool(self._found)
+
+    @property
+    def collapses(self) -> bool:
+        """Whether a chunk gives one result only, or one for each group."""
+        return self.aggregated
+
+    def attributes(self) -> list[int]:
+        """Return the attributes that are looked at when an event leaves."""
+        found = set(self._query.grouped)
+        for call, _ in self._found:
+            for argument in call.args:
+                found |= {self._query.resolved(one) for one in argument.walk() if isinstance(one, ast.Variable)}
+        return sorted(found)
+
+    def value(self, call: ast.FunctionCall, group: str) -> Value | None:
+        """Return the value of an aggregator of a group, given its number; None where the call is none."""
+        found = next((one for node, one in self._found if node is call), None)
+        if found is None:
+            return None
+        result, null = (self._filled(text, found, group) for text in (found.form.result, found.form.null))
+        return Value(result, null, found.form.type)
+
+    # An event that enters.
+
+    def finds(self, read: Callable[[int], Value]) -> list[str]:
+        """Return what finds the number of the event's group."""
+        if not self.grouped:
+            return []
+        width, nulls = self._width, []
+        self._arrays.declare(f"word{width}", NUMBER, str(width))
+        words = [self._key] if self._query.keyed is not None else []
+        for bit, place in enumerate(self._query.grouped):
+            value = read(place)
+            if value.type in (Type.FLOAT, Type.DOUBLE):
+                raise NotTyped("a group by a real number", self._query.read.checked.query.span)
+            words.append(f"0 if {value.null} else {value.text}")
+            if value.type is not Type.STRING:  # a text that is null is the text of number 0
+                nulls.append(f"({1 << bit} if {value.null} else 0)")
+        words.append(" + ".join(nulls) or "0")
+        lines = [f"word{width}[{place}] = {word}" for place, word in enumerate(words)]
+        return [*lines, f"{self.number} = find({self._table}, word{width}, {width})"]
+
+    def holds(self) -> list[str]:
+        """Return what counts the event among those in the window that are of its group."""
+        if not self.grouped:
+            return []
+        held = self._arrays.declare(f"{self._prefix}_held", NUMBER, self._room)
+        return [f"{held}[{self.number}] += 1"]
+
+    def enters(self, event_writer: Callable[[], TypedWriter]) -> list[str]:
+        """Return what adds the event to the totals."""
+        lines: list[str] = []
+        for call, aggregate in self._found:
+            lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
+        return lines
+
+    def slot(self, count: str, group: str) -> list[str]:
+        """Return what sets ``s`` to the place of a group's result among those of the chunk, `count` of them so far."""
+        following = [f"s = {count}", f"{count} += 1"]
+        if not self.collapses:
+            return following
+        if not self.grouped:
+            return ["s = 0", f"{count} = 1"]
+        seen = self._arrays.declare(f"{self._prefix}_seen", NUMBER, self._room)
+        where = self._arrays.declare(f"{self._prefix}_where", NUMBER, self._room)
+        return [
+            f"if {seen}[{group}] == mark{count}:",
+            f"    s = {where}[{group}]",
+            "else:",
+            *indent(following),
+            f"    {seen}[{group}] = mark{count}",
+            f"    {where}[{group}] = s",
+        ]
+
+    # An event that leaves.
+
+    def leaves(self, read: Callable[[int], Value], timestamp: str, group: str, leaving: list[str]) -> list[str]:
+        """Return what takes an event that has left off the totals; to be asked for before `before` and `forgets`.
+
+        Parameters
+        ----------
+        read : callable
+            From an attribute's place to its value in the event.
+        timestamp, group : str
+            Source of its timestamp, and of the number of its group.
+        leaving : list of str
+            What is done once it is off the totals.
+        """
+        if not self.aggregated:
+            return leaving
+        prefix, lines = self._prefix, [f"gone = {group}"]
+        empty, first = [], []
+        for call, aggregate in self._found:
+            lines += self._updated(self._writer(read, timestamp), call, aggregate, "gone", enters=False)
+            empty.append(self._filled(aggregate.form.empty, aggregate, "gone"))
+            values = zip(aggregate.slots, aggregate.form.slots, strict=True)
+            first += [f"{name}[gone] = {value}" for name, (_, value) in values]
+        lines += leaving
+        if first:
+            lines += [f"if {' and '.join(empty)}:", *indent(first)]
+        if self.grouped:
+            self._arrays.declare(f"{prefix}_waits", FLAG, self._room)
+            self._arrays.declare(f"{prefix}_late", NUMBER, self._room)
+            self._forgetting = " and ".join([f"{prefix}_held[gone] == 0", *empty])
+            lines += [
+                f"{prefix}_held[gone] -= 1",
+                f"if {prefix}_waits[gone] == 0 and {self._forgetting}:",
+                f"    {prefix}_waits[gone] = 1",
+                f"    {prefix}_late[late] = gone",
+                "    late += 1",
+            ]
+        return lines
+
+    def before(self) -> list[str]:
+        """Return what stands before the events of a chunk."""
+        return ["late = 0"] if self._forgetting else []
+
+    def forgets(self) -> list[str]:
+        """Return what forgets groups that have gone with their last event.
+
+        Not before the chunk is over: their numbers must not be given to others while results are known by them.
+        """
+        if not self._forgetting:
+            return []
+        return [
+            "for waiting in range(late):",
+            f"    gone = {self._prefix}_late[waiting]",
+            f"    {self._prefix}_waits[gone] = 0",
+            f"    if {self._forgetting}:",
+            f"        release({self._table}, gone, {self._width})",
+        ]
+
+    # Groups and aggregators.
+
+    @property
+    def _width(self) -> int:
+        return len(self._query.grouped) + 1 + (self._query.keyed is not None)
+
+    @property
+    def _table(self) -> str:
+        return self._arrays.table(f"{self._prefix}_k", self._width, self._room)
+
+    def _aggregators(self) -> list[tuple[ast.FunctionCall, Aggregate]]:
+        """Return the aggregators, in the order of the text."""
+        found: list[tuple[ast.FunctionCall, Aggregate]] = []
+        for item in self._select.items:
+            if not _eager(item.expression):
+                raise NotTyped("an aggregator that is asked for some events only", item.expression.span)
+            for node in item.expression.walk():
+                if isinstance(node, ast.FunctionCall) and is_aggregator(node):
+                    found.append((node, self._declared(node, len(found))))
+        return found
+
+    def _declared(self, call: ast.FunctionCall, number: int) -> Aggregate:
+        """Return an aggregator, and declare its arrays."""
+        types = tuple(self._type_of(argument) for argument in call.args)
+        form = None if call.namespace else typed_form(call.name, types, self._query.read.window is not None)
+        if form is None:
+            raise NotTyped(f"the aggregator {call.id}()", call.span)
+        prefix = f"{self._prefix}_a{number}"
+        slots = [
+            self._arrays.declare(f"{prefix}s{place}", dtype, self._room, first)
+            for place, (dtype, first) in enumerate(form.slots)
+        ]
+        if form.candidates:
+            self._arrays.declare(f"{prefix}_ends", NUMBER, self._room, "-1", width=2)
+            nodes = f"nodes {self._prefix}"
+            for name in ("before", "after"):
+                self._arrays.declare(f"{prefix}_{name}", NUMBER, nodes, "-1")
+            self._arrays.declare(f"{prefix}_value", form.candidates, nodes)
+            self._arrays.free_list(f"{prefix}_free")
+        return Aggregate(form, tuple(slots), prefix)
+
+    def _type_of(self, expression: ast.Expression) -> Type:
+        def read(variable: ast.Variable) -> Value:
+            return Value("0", "", self._query.read.schema.types[self._query.resolved(variable)])
+
+        return TypedWriter(read, "0", lambda: "t", lambda text: 0).write(expression).type
+
+    def _updated(
+        self, writer: TypedWriter, call: ast.FunctionCall, aggregate: Aggregate, group: str, *, enters: bool
+    ) -> list[str]:
+        """Return what lets the value of an event enter an aggregator, or leave it."""
+        form = aggregate.form
+        value = writer.write(call.args[0]) if call.args and form.skips_null else None
+        text = "0" if value is None else value.text
+        lines = [self._filled(line, aggregate, group, text) for line in (form.add if enters else form.remove)]
+        if value is not None and value.null:
+            lines = [f"if not ({value.null}):", *indent(lines)]
+            if form.on_null and enters:
+                lines += ["else:", *indent([self._filled(line, aggregate, group) for line in form.on_null])]
+        return [*writer.lines, *lines]
+
+    @staticmethod
+    def _filled(text: str, aggregate: Aggregate, group: str, value: str = "") -> str:
+        slots = [f"{name}[{group}]" for name in aggregate.slots]
+        return text.format(*slots, v=value, g=group, a=aggregate.candidates)
+
+
+def _eager(expression: ast.Expression) -> bool:
+    """Tell whether every aggregator in an expression is asked for each event."""
+    match expression:
+        case ast.Binary(op="and" | "or"):
+            return _eager(expression.left) and not aggregates_in(expression.right)
+        case ast.FunctionCall() if expression.args and expression.id in _CHOOSING:
+            return _eager(expression.args[0]) and not any(aggregates_in(one) for one in expression.args[1:])
+        case ast.FunctionCall():
+            return all(_eager(one) for one in expression.args)
+        case ast.Binary():
+            return _eager(expression.left) and _eager(expression.right)
+        case ast.Not() | ast.IsNull():
+            return _eager(expression.operand)
+    return True

@@ -1,0 +1,380 @@
+"""What the text of programs calls: Java's arithmetic, hash tables and ordered lists over flat arrays.
+
+Everything here is compiled together with a program; this module is only imported where there is numba. No function
+raises, none allocates: whoever calls has made room before.
+
+Notes
+-----
+A table of keys is five arrays. ``slots`` has the number of a key, or -1, at the place that its hash says or behind it
+(linear probing; its length is a power of two, at least twice the number of keys). ``keys`` has `width` words of each
+number, one after the other. ``meta`` is: the lowest number that was never given, the first free number (-1: none), how
+many keys there are, and the seed of the hash. ``after`` links the free numbers. ``word`` is what is looked for.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy
+
+__all__ = [
+    "candidate_enters",
+    "candidate_leaves",
+    "deviation",
+    "deviation_add",
+    "deviation_remove",
+    "divide",
+    "f32",
+    "find",
+    "find_all",
+    "hashed",
+    "known",
+    "loop",
+    "number_texts",
+    "refill",
+    "refill_texts",
+    "release",
+    "remainder",
+    "remainder_real",
+    "remove_long",
+    "walk",
+    "wrap32",
+]
+
+#: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL.
+loop = numba.njit(error_model="numpy", nogil=True, cache=True)
+
+_EXACT = 2**52
+_LONG_MAX = 2**63 - 1
+_LONG_MIN = -(2**63)
+
+
+@loop
+def f32(value):  # type: ignore[no-untyped-def]
+    """Return the number rounded to a float."""
+    return numpy.float64(numpy.float32(value))
+
+
+@loop
+def wrap32(value):  # type: ignore[no-untyped-def]
+    """Return the lower 32 bits of a whole number, as an int."""
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+@loop
+def divide(left, right):  # type: ignore[no-untyped-def]
+    """Divide whole numbers, towards zero; `right` is not 0."""
+    if right == -1:
+        return -left
+    quotient = left // right
+    if quotient < 0 and quotient * right != left:
+        quotient += 1
+    return quotient
+
+
+@loop
+def remainder(left, right):  # type: ignore[no-untyped-def]
+    """Return what is left of whole numbers, with the sign of the dividend; `right` is not 0."""
+    if right == -1:
+        return left * 0
+    rest = left % right
+    if rest != 0 and (left < 0) != (right < 0):
+        rest -= right
+    return rest
+
+
+@loop
+def remainder_real(left, right):  # type: ignore[no-untyped-def]
+    """Return what is left of reals, with the sign of the dividend."""
+    return numpy.fmod(left, right)
+
+
+@loop
+def remove_long(total, value):  # type: ignore[no-untyped-def]
+    """Subtract as Siddhi's sum does: through double where that may not be exact, within the range of long."""
+    if -_EXACT < value < _EXACT and -2 * _EXACT < total < 2 * _EXACT:
+        rest = total - value
+        if -_EXACT < rest < _EXACT:
+            return rest
+    real = float(total) - float(value)
+    if real >= 9.223372036854775807e18:
+        return numpy.int64(_LONG_MAX)
+    if real <= -9.223372036854775808e18:
+        return numpy.int64(_LONG_MIN)
+    return numpy.int64(real)
+
+
+@loop
+def deviation_add(count, mean, squares, total, value):  # type: ignore[no-untyped-def]
+    """Add to the slots of a standard deviation; see `spdist.functions.aggregators.std_dev_form`."""
+    count += 1
+    if count == 1:
+        return count, value, 0.0, value
+    if count == 0:
+        return count, mean, squares, total
+    total += value
+    fresh = total / count
+    return count, fresh, squares + (value - mean) * (value - fresh), total
+
+
+@loop
+def deviation_remove(count, mean, squares, total, value):  # type: ignore[no-untyped-def]
+    """Take off the slots of a standard deviation."""
+    count -= 1
+    if count == 0:
+        return count, 0.0, 0.0, 0.0
+    total -= value
+    fresh = total / count
+    return count, fresh, squares - (value - mean) * (value - fresh), total
+
+
+@loop
+def deviation(count, squares):  # type: ignore[no-untyped-def]
+    """Return the standard deviation of at least one value."""
+    if count == 1:
+        return 0.0
+    variance = squares / count
+    return math.sqrt(variance) if variance >= 0 else math.nan
+
+
+# Ordered lists of candidates, of each group one: double links over a pool of nodes.
+
+
+@loop
+def candidate_enters(ends, before, after, values, free, group, value, least):  # type: ignore[no-untyped-def]
+    """Let a value enter: those that can never be best again, since it is better, go."""
+    node = ends[2 * group + 1]
+    while node >= 0 and (values[node] > value if least else values[node] < value):
+        gone = node
+        node = before[node]
+        after[gone] = free[0]
+        free[0] = gone
+    fresh = free[0]
+    if fresh >= 0:
+        free[0] = after[fresh]
+    else:
+        fresh = free[1]
+        free[1] += 1
+    values[fresh], before[fresh], after[fresh] = value, node, -1
+    if node >= 0:
+        after[node] = fresh
+    else:
+        ends[2 * group] = fresh
+    ends[2 * group + 1] = fresh
+
+
+@loop
+def candidate_leaves(ends, before, after, values, free, group, value):  # type: ignore[no-untyped-def]
+    """Let a value leave: the first candidate that equals it."""
+    node = ends[2 * group]
+    while node >= 0 and values[node] != value:
+        node = after[node]
+    if node < 0:
+        return
+    left, right = before[node], after[node]
+    if left >= 0:
+        after[left] = right
+    else:
+        ends[2 * group] = right
+    if right >= 0:
+        before[right] = left
+    else:
+        ends[2 * group + 1] = left
+    after[node] = free[0]
+    free[0] = node
+
+
+# Tables of keys.
+
+
+@loop
+def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
+    """Return the hash of `width` words."""
+    mixed = numpy.uint64(seed)
+    for place in range(start, start + width):
+        mixed = (mixed ^ numpy.uint64(word[place])) * numpy.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> numpy.uint64(29)
+    return mixed
+
+
+@loop
+def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
+    """Return the number of a key, -1 where it has none."""
+    mask = len(slots) - 1
+    slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
+    while slots[slot] >= 0:
+        number = slots[slot]
+        same = True
+        for place in range(width):
+            if keys[number * width + place] != word[place]:
+                same = False
+                break
+        if same:
+            return number
+        slot = (slot + 1) & mask
+    return numpy.int64(-1)
+
+
+@loop
+def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
+    """Return the number of a key; a new key gets one."""
+    mask = len(slots) - 1
+    slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
+    while slots[slot] >= 0:
+        number = slots[slot]
+        same = True
+        for place in range(width):
+            if keys[number * width + place] != word[place]:
+                same = False
+                break
+        if same:
+            return number
+        slot = (slot + 1) & mask
+    number = meta[1]
+    if number >= 0:
+        meta[1] = after[number]
+    else:
+        number = meta[0]
+        meta[0] += 1
+    meta[2] += 1
+    for place in range(width):
+        keys[number * width + place] = word[place]
+    slots[slot] = number
+    return number
+
+
+@loop
+def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped-def]
+    """Forget a key; its number is free again."""
+    mask = len(slots) - 1
+    hole = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
+    while slots[hole] != number:
+        hole = (hole + 1) & mask
+    # Those behind it move up where their hash allows it, so that probing never meets a hole before them.
+    slot = (hole + 1) & mask
+    while slots[slot] >= 0:
+        home = numpy.int64(hashed(keys, slots[slot] * width, width, meta[3]) & numpy.uint64(mask))
+        if ((slot - home) & mask) >= ((slot - hole) & mask):
+            slots[hole] = slots[slot]
+            hole = slot
+        slot = (slot + 1) & mask
+    slots[hole] = -1
+    after[number] = meta[1]
+    meta[1] = number
+    meta[2] -= 1
+
+
+@loop
+def refill(slots, fresh, keys, width, seed):  # type: ignore[no-untyped-def]
+    """Put all keys of a table into a larger one."""
+    mask = len(fresh) - 1
+    for place in range(len(slots)):
+        number = slots[place]
+        if number >= 0:
+            slot = numpy.int64(hashed(keys, number * width, width, seed) & numpy.uint64(mask))
+            while fresh[slot] >= 0:
+                slot = (slot + 1) & mask
+            fresh[slot] = number
+
+
+# Texts.
+
+
+@loop
+def _text_hash(data, begin, end, seed):  # type: ignore[no-untyped-def]
+    mixed = numpy.uint64(seed)
+    for place in range(begin, end):
+        mixed = (mixed ^ numpy.uint64(data[place])) * numpy.uint64(0x100000001B3)
+    mixed ^= mixed >> numpy.uint64(32)
+    mixed *= numpy.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> numpy.uint64(29))
+
+
+@loop
+def number_texts(begins, data, slots, starts, arena, hashes, meta, numbers):  # type: ignore[no-untyped-def]
+    """Write the number of each text into `numbers`; new texts get one.
+
+    Parameters
+    ----------
+    begins, data : array
+        Arrow's offsets and bytes.
+    slots, starts, arena, hashes, meta
+        The table: as that of keys, with the bytes of each number in ``arena[starts[n]:starts[n + 1]]`` and its hash;
+        ``meta`` is the number of texts and the seed.
+    numbers : array
+        One for each text.
+
+    Returns
+    -------
+    int
+        How many texts have their number: fewer than asked for where there is no room for the next one.
+    """
+    mask = len(slots) - 1
+    for row in range(len(numbers)):
+        begin, end = begins[row], begins[row + 1]
+        mixed = _text_hash(data, begin, end, meta[1])
+        slot = numpy.int64(mixed & numpy.uint64(mask))
+        length = end - begin
+        number = numpy.int64(-1)
+        while slots[slot] >= 0:
+            there = slots[slot]
+            if hashes[there] == mixed and starts[there + 1] - starts[there] == length:
+                at, same = starts[there], True
+                for place in range(length):
+                    if arena[at + place] != data[begin + place]:
+                        same = False
+                        break
+                if same:
+                    number = there
+                    break
+            slot = (slot + 1) & mask
+        if number < 0:
+            number = meta[0]
+            if number + 1 >= len(starts) or 2 * (number + 1) > len(slots) or starts[number] + length > len(arena):
+                return row
+            at = starts[number]
+            for place in range(length):
+                arena[at + place] = data[begin + place]
+            starts[number + 1] = at + length
+            hashes[number] = mixed
+            slots[slot] = number
+            meta[0] += 1
+        numbers[row] = number
+    return len(numbers)
+
+
+@loop
+def refill_texts(slots, hashes, count):  # type: ignore[no-untyped-def]
+    """Put all texts into a larger table, which is empty."""
+    mask = len(slots) - 1
+    for number in range(count):
+        slot = numpy.int64(hashes[number] & numpy.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = number
+
+
+# What is done to all of a state.
+
+
+@loop
+def find_all(slots, keys, meta, after, words, width, word, found):  # type: ignore[no-untyped-def]
+    """Write the number of each key into `found`; new keys get one."""
+    for row in range(len(found)):
+        for place in range(width):
+            word[place] = words[row * width + place]
+        found[row] = find(slots, keys, meta, after, word, width)
+
+
+@loop
+def walk(heads, after, count, order, ends):  # type: ignore[no-untyped-def]
+    """Write the nodes of so many lists into `order`, one list after the other, and into `ends` where each ends."""
+    place = 0
+    for number in range(count):
+        node = heads[number]
+        while node >= 0:
+            order[place] = node
+            place += 1
+            node = after[node]
+        ends[number + 1] = place

@@ -1,0 +1,165 @@
+"""What a program is made of: its text, and what is known of it besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spdist.language import ast
+from spdist.language.types import Type
+from spdist.program.aggregators import TypedForm
+from spdist.program.arrays import Arrays
+from spdist.program.shape import Keyed, Read, Shape
+
+__all__ = ["NULL_TEXT", "Aggregate", "Block", "Origin", "Program", "QueryText", "indent"]
+
+#: Texts that are null are, as the key of a group, this text; its number is 0.
+NULL_TEXT = "null"
+#: An attribute of a source, as (stream, attribute).
+Origin = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregator of a query: its form, and the names of its slots' arrays and of its lists of candidates."""
+
+    form: TypedForm
+    slots: tuple[str, ...]
+    candidates: str
+
+
+@dataclass(slots=True)
+class QueryText:
+    """What is known of a query once it was written.
+
+    Parameters
+    ----------
+    read : Read
+        The query.
+    keyed : Keyed, optional
+        The partition that it stands in.
+    aggregates : list of Aggregate
+        In the order of the text.
+    kept : list of int
+        The attributes that its window keeps of each event.
+    """
+
+    read: Read
+    keyed: Keyed | None
+    aggregates: list[Aggregate] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+
+    def resolved(self, variable: ast.Variable) -> int:
+        """Return the place of the attribute that a variable names."""
+        return self.read.checked.scope.resolve(variable).attribute
+
+    @property
+    def grouped(self) -> tuple[int, ...]:
+        """The attributes that are the key of a group."""
+        return tuple(map(self.resolved, self.read.checked.query.select.group_by))
+
+    @property
+    def shown(self) -> list[int]:
+        """The attributes that the query reads anywhere behind its filters."""
+        select = self.read.checked.query.select
+        if not select.items:
+            return list(range(len(self.read.schema)))
+        nodes = (node for item in select.items for node in item.expression.walk())
+        return sorted({*self.grouped, *(self.resolved(node) for node in nodes if isinstance(node, ast.Variable))})
+
+    @property
+    def instances(self) -> str:
+        """The room of what there is once for each key of the partition, or once."""
+        return "1" if self.keyed is None else f"keys {self.keyed.number}"
+
+    @property
+    def name(self) -> str:
+        """The prefix of its arrays."""
+        return f"q{self.read.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program as text.
+
+    Parameters
+    ----------
+    source : str
+        A module of Python with two functions: ``run`` processes chunks, ``expire`` lets events leave windows.
+    arrays : Arrays
+        What both are given last, in that order.
+    shape : Shape
+        What it was written from.
+    queries : tuple of QueryText
+        In the order of the app.
+    inputs : mapping of str to list of int
+        The attributes of each source that are read, by stream.
+    outputs : mapping of str to tuple
+        For each stream that is put out, and each of its attributes: the attribute of a source that it is, as (stream,
+        attribute), or None where it is computed.
+    most : mapping of str to int
+        How many places of a room (`spdist.program.arrays.Array`) one event of a source can use.
+    texts : tuple of str
+        The texts of the app; their places are their numbers.
+    """
+
+    source: str
+    arrays: Arrays
+    shape: Shape
+    queries: tuple[QueryText, ...]
+    inputs: dict[str, list[int]]
+    outputs: dict[str, tuple[Origin | None, ...]]
+    most: dict[str, int]
+    texts: tuple[str, ...]
+
+    @property
+    def keeps_timestamps(self) -> bool:
+        """Whether all that is put out has the timestamp of the event that has caused it."""
+        return not any(query.read.puts_out_expired for query in self.queries)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The events of one chunk of a stream, as the text finds them.
+
+    Parameters
+    ----------
+    stream : str
+        Which stream it is.
+    owner : str
+        The prefix of the arrays that have its attributes.
+    types : tuple of Type
+        Of the attributes.
+    begin, end : str
+        Source of where in these arrays the chunk begins, and ends.
+    source : str
+        The array that has of each event the place of that of a source which it comes from; empty for a source.
+    origins : tuple of Origin or None
+        For each attribute that of a source which it is; None where it was computed.
+    room : str
+        What the arrays have a place for (`spdist.program.arrays.Array`).
+    most : int
+        How many events it may have for each one of the source.
+    guard : str
+        The condition under which an event, ``{}``, is one of the chunk; empty where all are.
+    """
+
+    stream: str
+    owner: str
+    types: tuple[Type, ...]
+    begin: str
+    end: str
+    source: str
+    origins: tuple[Origin | None, ...]
+    room: str
+    most: int = 1
+    guard: str = ""
+
+    @property
+    def timestamp(self) -> str:
+        """The array of the timestamps."""
+        return f"{self.owner}_ts"
+
+
+def indent(lines: list[str]) -> list[str]:
+    """Return lines one step further in."""
+    return [f"    {line}" for line in lines]

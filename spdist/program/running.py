@@ -1,0 +1,342 @@
+"""A program at work: columns in, columns out, and arrays that grow in between."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spdist.language.types import Type
+from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
+from spdist.operators.base import Arrival, Row
+from spdist.program.arrays import Array, filled
+from spdist.program.compiler import Compiled
+from spdist.program.parts import Program
+from spdist.program.texts import TextTable
+
+__all__ = ["Given", "PutOut", "Running"]
+
+_LEAST = 16
+#: A stream, and the events of a chunk that is put out to it.
+Chunk = tuple[str, list[Arrival]]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Events of one stream, each a chunk: when they are due and their timestamps, ms, ranks among all, and rows."""
+
+    times: Any
+    stamps: Any
+    ranks: Any
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class PutOut:
+    """What is put out to one stream.
+
+    Parameters
+    ----------
+    rows : ReadRows
+        The events.
+    bounds : numpy.ndarray
+        Where each chunk begins, and where the last one ends.
+    causes : numpy.ndarray
+        The rank of the event that has caused each chunk.
+    numbers : numpy.ndarray
+        Which of all that its cause puts out, to any stream, each row is.
+    stamps : numpy.ndarray
+        The timestamps, ms.
+    """
+
+    rows: ReadRows
+    bounds: Any
+    causes: Any
+    numbers: Any
+    stamps: Any
+
+
+class Running:
+    """A program with its state.
+
+    Parameters
+    ----------
+    program : Program
+        Its text.
+    compiled : Compiled
+        Its code.
+
+    State
+    -----
+    `arrays`: what the text declares, by name. They grow in front of a call by as much as it can use at most.
+    """
+
+    def __init__(self, program: Program, compiled: Compiled) -> None:
+        self.program = program
+        self.compiled = compiled
+        self.texts = TextTable(compiled.kernels, program.texts)
+        self._rooms: dict[str, int] = {}
+        self.arrays: dict[str, Any] = {}
+        for name, array in program.arrays.declared.items():
+            self.arrays[name] = self._first(array)
+        for name, array in program.arrays.declared.items():
+            if name.endswith("_free") and array.room == "2":
+                self.arrays[name][0] = -1
+        for name in program.arrays.tables:
+            self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
+        self._parameters = tuple(self.arrays.values())
+        #: So many events may come before somebody must look whether there is room.
+        self._spare = 0
+        self._most = program.most
+        self._pools = {
+            query.name: [f"{query.name}_free", *(f"{a.candidates}_free" for a in query.aggregates if a.form.candidates)]
+            for query in program.queries
+        }
+        shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
+        self._wanted = {
+            s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
+        }
+        self._types = {s: tuple(program.shape.schemas[s].types) for s in program.shape.sources}
+
+    def _first(self, array: Array) -> Any:
+        if array.room.isdigit():
+            return filled(array, int(array.room))
+        places = 2 * _LEAST if array.room == "slots" else self._rooms.setdefault(array.room, _LEAST)
+        return filled(array, places)
+
+    def take(self, parts: Mapping[str, Given], now: int) -> dict[str, PutOut] | None:
+        """Take events, and return what is put out, by stream; None where a value is not of its type.
+
+        Parameters
+        ----------
+        parts : mapping of str to Given
+            The events, by stream; of other streams than the sources of the program there are none.
+        now : int
+            The clock before them, ms.
+        """
+        columns: dict[str, ReadRows] = {}
+        for stream, part in parts.items():
+            read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
+            if read is None:
+                return None
+            columns[stream] = read
+        begins, ends, at, which = _chunks(self.program.shape.sources, parts)
+        self._make_room(sum(len(one) for one in columns.values()))
+        for number, stream in enumerate(self.program.shape.sources):
+            if stream in columns:
+                self._fill(number, stream, columns[stream], parts[stream].stamps)
+        self._run(begins, ends, at, which, now)
+        return {
+            stream: put
+            for number, stream in enumerate(self.program.outputs)
+            if (put := self._put_out(number, stream, columns)) is not None
+        }
+
+    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int) -> list[Chunk] | None:
+        """Take the events of one small chunk, with the clock at `now`; as `take`, without columns.
+
+        Returns
+        -------
+        list of (str, list of (int, tuple))
+            The chunks that are put out, in order: their stream, timestamps and rows.
+        """
+        count, number = len(arrivals), self.program.shape.sources.index(stream)
+        self._make_room(count)
+        try:
+            if not self._fill_chunk(number, stream, arrivals):
+                return None
+        except (UnicodeEncodeError, OverflowError):  # half a character, or too large
+            return None
+        arrays = self.arrays
+        one = numpy.zeros(1, numpy.int64)
+        self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now)
+        chunks: list[tuple[int, str, list[Arrival]]] = []
+        for output, target in enumerate(self.program.outputs):
+            for place in range(self._count(output)):
+                row = self._row(output, target, place, arrivals)
+                owner = f"h{output}"
+                if arrays[f"{owner}_first"][place]:
+                    chunks.append((int(arrays[f"{owner}_number"][place]), target, []))
+                chunks[-1][2].append((int(arrays[f"{owner}_ts"][place]), row))
+        chunks.sort(key=itemgetter(0))
+        return [(target, rows) for _, target, rows in chunks]
+
+    def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
+        """Let events be the input; tells whether all values are of their types."""
+        arrays, types = self.arrays, self._types[stream]
+        for place, (timestamp, _) in enumerate(arrivals):
+            arrays[f"i{number}_ts"][place] = timestamp
+        for attribute in self.program.inputs[stream]:
+            type, name = types[attribute], f"i{number}_{attribute}"
+            values, nulls, kind = arrays[name], arrays[f"{name}_n"], PYTHON[type]
+            for place, (_, row) in enumerate(arrivals):
+                value: Any = row[attribute]
+                nulls[place] = value is None
+                if value is None:
+                    values[place] = 0
+                elif value.__class__ is not kind:
+                    return False
+                else:
+                    values[place] = self.texts.number(str(value)) if type is Type.STRING else value
+        return True
+
+    def _row(self, output: int, stream: str, place: int, arrivals: Sequence[Arrival]) -> Row:
+        """Return a row that is put out."""
+        arrays, values = self.arrays, []
+        source = int(arrays[f"h{output}_source"][place])
+        for attribute, type in enumerate(self.program.shape.schemas[stream].types):
+            origin = self.program.outputs[stream][attribute]
+            name = f"h{output}_{attribute}"
+            if origin is not None:
+                values.append(arrivals[source][1][origin[1]])
+            elif arrays[f"{name}_n"][place]:
+                values.append(None)
+            else:
+                value = arrays[name][place].item()
+                values.append(
+                    self.texts.text(value) if type is Type.STRING else bool(value) if type is Type.BOOL else value
+                )
+        return tuple(values)
+
+    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int) -> None:
+        for number in range(len(self.program.outputs)):
+            if f"h{number}_count" in self.arrays:
+                self.arrays[f"h{number}_count"][0] = 0
+        self.compiled.run(begins, ends, at, which, now, *self._parameters)
+
+    def _count(self, output: int) -> int:
+        name = f"h{output}_count"
+        return int(self.arrays[name][0]) if name in self.arrays else 0
+
+    def expire(self, now: int) -> None:
+        """Let events leave windows whose time is over, also where no event comes."""
+        self.compiled.expire(now, *self._parameters)
+
+    # Room.
+
+    def _make_room(self, count: int) -> None:
+        """Make room for so many events."""
+        if count > self._spare:
+            for room, places in list(self._rooms.items()):
+                needed = self._used(room) + count * self._most.get(room, 1)
+                if needed > places:
+                    self._grow(room, needed)
+            self._spare = min((self._rooms[one] - self._used(one)) // self._most.get(one, 1) for one in self._rooms)
+        self._spare -= count
+
+    def _used(self, room: str) -> int:
+        """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
+        kind, _, owner = room.partition(" ")
+        if kind == "nodes":
+            return max(int(self.arrays[name][1]) for name in self._pools[owner])
+        if kind in ("groups", "keys"):
+            return int(self.arrays[f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"][0])
+        return 0
+
+    def reserve(self, room: str, more: int) -> None:
+        """Let a room have so many places more than are used."""
+        if room not in self._rooms:
+            return
+        used = self._used(room)
+        if used + more > self._rooms[room]:
+            self._grow(room, used + more)
+        self._spare = 0
+
+    def _grow(self, room: str, needed: int) -> None:
+        """Let a room have at least so many places, and let what is in it stay."""
+        places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
+        for name, array in self.program.arrays.declared.items():
+            if array.room == room:
+                more = filled(array, places - self._rooms[room])
+                self.arrays[name] = numpy.concatenate([self.arrays[name], more])
+        self._rooms[room] = places
+        for table in self.program.arrays.tables.values():
+            if table.room == room:
+                self.refill(table.name)
+        self._parameters = tuple(self.arrays.values())
+
+    def refill(self, name: str) -> None:
+        """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
+        table, arrays = self.program.arrays.tables[name], self.arrays
+        fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
+        keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
+        self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
+        arrays[f"{name}_slots"] = fresh
+        self._parameters = tuple(arrays.values())
+
+    # Columns.
+
+    def _fill(self, number: int, stream: str, rows: ReadRows, stamps: Any) -> None:
+        count = len(rows)
+        self.arrays[f"i{number}_ts"][:count] = stamps
+        for place in self.program.inputs[stream]:
+            column, _ = rows.column(place)
+            name = f"i{number}_{place}"
+            self.arrays[name][:count] = self.numbers(column, self._types[stream][place])
+            self.arrays[f"{name}_n"][:count] = (
+                column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+            )
+
+    def numbers(self, column: Any, type: Type) -> Any:
+        """Return the values of an Arrow column as a program has them."""
+        if type is Type.STRING:
+            found = self.texts.numbers(column)
+            if column.null_count:
+                found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+            return found
+        if column.null_count:
+            column = column.fill_null(False if type is Type.BOOL else 0)
+        return column.to_numpy(zero_copy_only=False)
+
+    def column(self, values: Any, nulls: Any, type: Type) -> Any:
+        """Return values of a program as an Arrow column."""
+        if type is Type.STRING:
+            texts = self.texts.texts(values)
+            return pc.if_else(pa.array(nulls == 0), texts, pa.scalar(None, pa.string())) if nulls.any() else texts
+        mask = nulls != 0 if nulls.any() else None
+        if type is Type.BOOL:
+            return pa.array(values != 0, mask=mask)
+        return pa.array(values, ARROW[type], mask=mask)
+
+    def _put_out(self, number: int, stream: str, columns: Mapping[str, ReadRows]) -> PutOut | None:
+        arrays, owner = self.arrays, f"h{number}"
+        count = self._count(number)
+        if not count:
+            return None
+        source = arrays[f"{owner}_source"][:count]
+        made = []
+        for place, type in enumerate(self.program.shape.schemas[stream].types):
+            origin = self.program.outputs[stream][place]
+            if origin is not None:
+                column, _ = columns[origin[0]].column(origin[1])
+                whole = count == len(column) and bool((source == numpy.arange(count)).all())
+                made.append(column if whole else column.take(pa.array(source)))
+            else:
+                name = f"{owner}_{place}"
+                made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
+        batch = pa.RecordBatch.from_arrays(made, list(map(str, range(len(made)))))
+        first = numpy.flatnonzero(arrays[f"{owner}_first"][:count])
+        return PutOut(
+            ReadRows(batch, lambda: None),
+            numpy.append(first, count),
+            arrays[f"{owner}_cause"][:count][first],
+            arrays[f"{owner}_number"][:count].copy(),
+            arrays[f"{owner}_ts"][:count].copy(),
+        )
+
+
+def _chunks(sources: Sequence[str], parts: Mapping[str, Given]) -> tuple[Any, Any, Any, Any]:
+    """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
+    total = sum(len(part.times) for part in parts.values())
+    begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
+    for stream, part in parts.items():
+        begins[part.ranks] = numpy.arange(len(part.times))
+        at[part.ranks] = part.times
+        which[part.ranks] = sources.index(stream)
+    return begins, begins + 1, at, which

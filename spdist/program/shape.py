@@ -1,0 +1,221 @@
+"""Which queries an app consists of, as far as they have a typed form: what a program is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spdist.language import ast
+from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.types import Schema, Type
+from spdist.operators.aggregates import aggregates_in
+from spdist.operators.feedback import circular_streams
+from spdist.program.expressions import NotTyped, dtype_of
+
+__all__ = ["Element", "Keyed", "Read", "Shape", "Sliding", "shape_of"]
+
+_WHOLE = (Type.INT, Type.LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A window that events leave one by one: after `length` others, or `span` ms."""
+
+    length: int = 0
+    span: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A query over one stream.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the app.
+    checked : CheckedQuery
+        The query.
+    stream : str
+        What it reads.
+    schema : Schema
+        The attributes of that.
+    filters : tuple of Expression
+        Conditions in front of the window.
+    window : Sliding, optional
+        Its window.
+    events : str
+        Which events are put out: ``current``, ``expired`` or ``all``.
+    """
+
+    number: int
+    checked: CheckedQuery
+    stream: str
+    schema: Schema
+    filters: tuple[ast.Expression, ...]
+    window: Sliding | None
+    events: str
+
+    @property
+    def puts_out_current(self) -> bool:
+        """Whether there are results for events that come."""
+        return self.events != "expired"
+
+    @property
+    def puts_out_expired(self) -> bool:
+        """Whether there are results for events that leave the window."""
+        return self.events != "current"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A partition: its place among the partitions, the attribute that is the key of each stream, and its queries."""
+
+    number: int
+    keys: Mapping[str, int]
+    text: bool
+    queries: tuple[Read, ...]
+
+
+Element = Read | Keyed
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a program is written from.
+
+    Parameters
+    ----------
+    elements : tuple of Read or Keyed
+        In the order of the app.
+    schemas : mapping of str to Schema
+        The attributes of all streams but inner ones.
+    sources : tuple of str
+        The streams that queries read and none writes, sorted by the app's text.
+    """
+
+    elements: tuple[Element, ...]
+    schemas: Mapping[str, Schema]
+    sources: tuple[str, ...]
+
+    @property
+    def queries(self) -> tuple[Read, ...]:
+        """All queries, in the order of the app."""
+        return tuple(q for one in self.elements for q in (one.queries if isinstance(one, Keyed) else (one,)))
+
+
+def shape_of(checked: CheckedApp) -> Shape:
+    """Return the queries of an app as a program has them.
+
+    Raises
+    ------
+    NotTyped
+        Something of the app has no typed form (yet).
+    """
+    _no_stores(checked)
+    elements: list[Element] = []
+    schemas = checked.streams
+    count = keyed = 0
+    for element in checked.elements:
+        inside = element.queries if isinstance(element, CheckedPartition) else (element,)
+        reads = tuple(_read(query, count + place) for place, query in enumerate(inside))
+        count += len(reads)
+        if isinstance(element, CheckedPartition):
+            elements.append(_keyed(element, keyed, reads, schemas))
+            keyed += 1
+        else:
+            elements.extend(reads)
+    shape = Shape(tuple(elements), schemas, ())
+    written = {query.checked.target for query in shape.queries}
+    read = dict.fromkeys(query.stream for query in shape.queries)
+    if circular_streams(checked):
+        raise NotTyped("streams that read what they have written themselves")
+    return Shape(shape.elements, schemas, tuple(stream for stream in read if stream not in written))
+
+
+def _no_stores(checked: CheckedApp) -> None:
+    for what, found in (
+        ("a table", checked.tables),
+        ("a named window", checked.windows),
+        ("an aggregation", checked.aggregations),
+        ("a function in a script", checked.scripts),
+    ):
+        if found:
+            raise NotTyped(f"{what} ('{next(iter(found))}')")
+    for definition in checked.app.definitions:
+        if isinstance(definition, ast.TriggerDefinition):
+            raise NotTyped(f"a trigger ('{definition.name}')", definition.span)
+    if any(id.startswith("!") for id in checked.streams):
+        raise NotTyped("a fault stream")
+
+
+def _read(checked: CheckedQuery, number: int) -> Read:
+    query, given = checked.query, checked.query.input
+    if not isinstance(given, ast.SingleInput):
+        raise NotTyped("a join" if isinstance(given, ast.JoinInput) else "a pattern", query.span)
+    select = query.select
+    for what, there in (
+        ("order by", select.order_by),
+        ("limit", select.limit or select.offset),
+        ("a rate limit", query.rate),
+        ("what is behind a window", given.after and given.window),
+        ("group by without an aggregator", select.group_by and not _aggregates(select)),
+    ):
+        if there:
+            raise NotTyped(what, query.span)
+    if not isinstance(query.output, ast.InsertInto):
+        raise NotTyped("an output that is not 'insert into'", query.span)
+    source = checked.scope.sources[0]
+    if source.kind != "stream":
+        raise NotTyped("what is not read from a stream", given.span)
+    handlers = (*given.before, *given.after)
+    filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
+    if len(filters) < len(handlers):
+        raise NotTyped("a stream function", given.span)
+    for type in checked.output.types:
+        dtype_of(type, query.span)
+    window, events = _window(given), query.output.events or "current"
+    if events != "current" and (window is None or window.span):
+        raise NotTyped(f"the {events} events of what is no window of length", query.span)
+    return Read(number, checked, source.stream_id, source.schema, filters, window, events)
+
+
+def _aggregates(select: ast.Selection) -> bool:
+    return any(aggregates_in(item.expression) for item in select.items)
+
+
+def _window(given: ast.SingleInput) -> Sliding | None:
+    window = given.window
+    if window is None:
+        return None
+    value = window.args[0] if len(window.args) == 1 else None
+    number = (
+        value.milliseconds
+        if isinstance(value, ast.TimeLiteral)
+        else value.value
+        if isinstance(value, ast.Literal) and value.type in _WHOLE
+        else None
+    )
+    if isinstance(number, int) and number > 0 and window.id == "length":
+        return Sliding(length=number)
+    if isinstance(number, int) and number > 0 and window.id == "time":
+        return Sliding(span=number)
+    raise NotTyped(f"the window {window.id}", window.span)
+
+
+def _keyed(element: CheckedPartition, number: int, reads: tuple[Read, ...], schemas: Mapping[str, Schema]) -> Keyed:
+    span = element.partition.span
+    keys: dict[str, int] = {}
+    if element.partition.annotations:
+        raise NotTyped("a partition with an annotation", span)
+    for stream, key in element.keys.items():
+        place = schemas[stream].index(key.value.name) if isinstance(key.value, ast.Variable) else None
+        if place is None:
+            raise NotTyped("a partition key that is no attribute", span)
+        keys[stream] = place
+    types = {schemas[stream].types[place] for stream, place in keys.items()}
+    text = types == {Type.STRING}
+    if not text and not types <= set(_WHOLE):
+        raise NotTyped("a partition key that is neither text nor a whole number", span)
+    if any(read.stream not in keys and read.stream not in element.inner for read in reads):
+        raise NotTyped("a stream without a key in a partition", span)
+    return Keyed(number, keys, text, reads)

@@ -1,0 +1,289 @@
+"""The state of a program as that of the operators, and back: snapshots have one format, whoever runs the app.
+
+The state of a query is what `spdist.operators.query.SingleStreamQuery.snapshot` returns: totals by the key of their
+group, what the window keeps, and nothing for rate limits and stream processors, of which a program has none. Of a row
+in a window only the attributes are there that the query reads when it leaves; the others are null.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.language.types import Type
+from spdist.mapping.read_rows import ARROW
+from spdist.operators.base import Arrival
+from spdist.program.parts import Aggregate, QueryText
+from spdist.program.running import Running
+from spdist.program.shape import Read
+
+__all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
+
+_NEVER = -(2**63)
+
+
+def load_keys(running: Running, number: int, keys: Sequence[str], text: bool) -> Any:
+    """Give the keys of a partition their numbers, and return those."""
+    name = f"p{number}"
+    running.reserve(f"keys {number}", len(keys))
+    words = running.texts.numbers(pa.array(keys, pa.string())) if text else numpy.array([int(k) for k in keys])
+    return _numbers(running, name, words.astype(numpy.int64).reshape(-1, 1))
+
+
+def stored_keys(running: Running, number: int, text: bool) -> list[str]:
+    """Return the keys of a partition, by number."""
+    count = int(running.arrays[f"p{number}_meta"][0])
+    words = running.arrays[f"p{number}_keys"][:count]
+    return running.texts.texts(words).to_pylist() if text else [str(word) for word in words.tolist()]
+
+
+def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
+    if query.read.window is not None:
+        held = [(number, _events(query, state[1])) for number, state in states]
+        _load_window(running, query, held)
+    if query.aggregates:
+        for number, state in states:
+            _load_totals(running, query, number, state[0])
+
+
+def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return the states of a query: of so many keys of its partition, by number; or one."""
+    totals = _stored_totals(running, query, count)
+    windows = _stored_windows(running, query, count)
+    return [[totals[number], windows[number], None, []] for number in range(count)]
+
+
+def fresh_query(read: Read) -> Any:
+    """Return the state of a query that has seen nothing."""
+    window = None if read.window is None else _timed(read.window.span, deque()) if read.window.span else deque()
+    return [[{}, [], {}], window, None, []]
+
+
+def held_rows(running: Running) -> int:
+    """Return how many events the windows hold, and for how many groups there are totals."""
+    arrays, held = running.arrays, 0
+    for query in running.program.queries:
+        if query.read.window is not None:
+            held += int(arrays[f"{query.name}_size"].sum())
+        if query.aggregates and query.grouped:
+            held += int(arrays[f"{query.name}_k_meta"][2])
+    return held
+
+
+# Windows.
+
+
+def _events(query: QueryText, window: Any) -> Sequence[Arrival]:
+    assert query.read.window is not None
+    held: Sequence[Arrival] = window[0] if query.read.window.span else window
+    return held
+
+
+def _load_window(running: Running, query: QueryText, held: Sequence[tuple[int, Sequence[Arrival]]]) -> None:
+    prefix, arrays, types = query.name, running.arrays, query.read.schema.types
+    total = sum(len(events) for _, events in held)
+    running.reserve(f"nodes {prefix}", total)
+    if query.read.checked.query.select.group_by:
+        running.reserve(f"groups {prefix}", total)
+    arrays = running.arrays
+    arrays[f"{prefix}_free"][:] = (-1, total)
+    rows = [row for _, events in held for _, row in events]
+    arrays[f"{prefix}_ts"][:total] = [timestamp for _, events in held for timestamp, _ in events]
+    arrays[f"{prefix}_next"][:total] = numpy.arange(1, total + 1)
+    begin = 0
+    instances = numpy.zeros(total, numpy.int64)
+    for number, events in held:
+        end = begin + len(events)
+        if end > begin:
+            arrays[f"{prefix}_head"][number], arrays[f"{prefix}_tail"][number] = begin, end - 1
+            arrays[f"{prefix}_size"][number] = end - begin
+            arrays[f"{prefix}_next"][end - 1] = -1
+            instances[begin:end] = number
+        begin = end
+    columns: dict[int, tuple[Any, Any]] = {}
+    for place in query.kept:
+        column = pa.array([row[place] for row in rows], ARROW[types[place]])
+        values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
+        columns[place] = values, nulls
+        if f"{prefix}_w_{place}" in arrays:
+            arrays[f"{prefix}_w_{place}"][:total] = values
+            arrays[f"{prefix}_w_{place}_n"][:total] = nulls
+    if f"{prefix}_g" not in arrays or not total:
+        return
+    groups = instances
+    if query.grouped:
+        words = [] if query.keyed is None else [instances]
+        bits = numpy.zeros(total, numpy.int64)
+        for bit, place in enumerate(query.grouped):
+            values, nulls = columns[place]
+            words.append(numpy.where(nulls, 0, values).astype(numpy.int64))
+            if types[place] is not Type.STRING:
+                bits += nulls.astype(numpy.int64) << bit
+        groups = _numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
+        held_by = numpy.bincount(groups, minlength=len(arrays[f"{prefix}_held"]))
+        arrays[f"{prefix}_held"][:] = held_by
+    arrays[f"{prefix}_g"][:total] = groups
+
+
+def _stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
+    window, prefix, arrays = query.read.window, query.name, running.arrays
+    if window is None:
+        return [None] * count
+    order = numpy.empty(int(arrays[f"{prefix}_size"][:count].sum()), numpy.int64)
+    ends = numpy.zeros(count + 1, numpy.int64)
+    kernels = running.compiled.kernels
+    kernels.walk(arrays[f"{prefix}_head"], arrays[f"{prefix}_next"], count, order, ends)
+    nothing = [None] * len(order)
+    types = query.read.schema.types
+    columns: list[Iterable[Any]] = [nothing] * len(types)
+    for place in query.kept:
+        name = f"{prefix}_w_{place}"
+        if name in arrays:
+            columns[place] = running.column(arrays[name][order], arrays[f"{name}_n"][order], types[place]).to_pylist()
+    events = list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
+    bounds = ends.tolist()
+    held = [deque(events[begin:end]) for begin, end in pairwise(bounds)]
+    return [_timed(window.span, own) for own in held] if window.span else held
+
+
+def _timed(span: int, held: deque[Arrival]) -> list[Any]:
+    """Return the state of a time window: what it holds, the latest timestamp, and the wake-ups asked for."""
+    due: list[int] = []
+    latest = _NEVER
+    for timestamp, _ in held:
+        if timestamp > latest:
+            latest = timestamp
+            due.append(timestamp + span)
+    return [held, latest, due]
+
+
+# Totals.
+
+
+def _load_totals(running: Running, query: QueryText, number: int, state: Any) -> None:
+    groups, totals, _ = state
+    if not query.grouped:
+        if totals:
+            _unpack(running, query.aggregates, number, totals)
+        return
+    if not groups:
+        return
+    running.reserve(f"groups {query.name}", len(groups))
+    words = _words(running, query, number, list(groups))
+    for group, slots in zip(_numbers(running, f"{query.name}_k", words).tolist(), groups.values(), strict=True):
+        _unpack(running, query.aggregates, group, slots)
+
+
+def _words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
+    """Return the words of the keys of groups; a key is a value, or a tuple of several."""
+    parts = [keys] if len(query.grouped) == 1 else list(zip(*keys, strict=True))
+    words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
+    bits = numpy.zeros(len(keys), numpy.int64)
+    for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
+        type = query.read.schema.types[place]
+        column = pa.array(values, ARROW[type])
+        words.append(numpy.asarray(running.numbers(column, type)).astype(numpy.int64))
+        if type is not Type.STRING:
+            bits += column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64) << bit
+    return numpy.stack([*words, bits], axis=1)
+
+
+def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return groups, totals and those of ``having`` for each key of the partition."""
+    states: list[Any] = [[{}, [], {}] for _ in range(count)]
+    if not query.aggregates:
+        return states
+    if not query.grouped:
+        for number, slots in enumerate(_packed(running, query.aggregates, numpy.arange(count))):
+            states[number][1] = slots
+        return states
+    name = f"{query.name}_k"
+    slots_of = running.arrays[f"{name}_slots"]
+    numbers = numpy.sort(slots_of[slots_of >= 0])
+    width = running.program.arrays.tables[name].width
+    words = running.arrays[f"{name}_keys"].reshape(-1, width)[numbers]
+    first = 0 if query.keyed is None else 1
+    bits = words[:, width - 1]
+    parts = []
+    for bit, place in enumerate(query.grouped):
+        type, values = query.read.schema.types[place], words[:, first + bit]
+        nulls = (bits >> bit) & 1
+        parts.append(running.column(values, nulls, type).to_pylist())
+    keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+    instances = words[:, 0].tolist() if first else [0] * len(keys)
+    for instance, key, slots in zip(instances, keys, _packed(running, query.aggregates, numbers), strict=True):
+        states[instance][0][key] = slots
+    return states
+
+
+def _unpack(running: Running, aggregates: Sequence[Aggregate], group: int, slots: Sequence[Any]) -> None:
+    """Write the slots of a group, as the operators have them, into the arrays."""
+    at = 0
+    for aggregate in aggregates:
+        width = aggregate.form.kept
+        kept = list(slots[at : at + width])
+        at += width
+        if aggregate.form.candidates:
+            _load_candidates(running, aggregate, group, kept[0])
+            continue
+        for name, value in zip(aggregate.slots, aggregate.form.unpack(kept), strict=True):
+            running.arrays[name][group] = value
+
+
+def _packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> list[list[Any]]:
+    """Return the slots of groups, as the operators have them."""
+    slots: list[list[Any]] = [[] for _ in range(len(numbers))]
+    for aggregate in aggregates:
+        if aggregate.form.candidates:
+            for own, values in zip(slots, _candidates(running, aggregate, numbers), strict=True):
+                own.append(values)
+            continue
+        columns = [running.arrays[name][numbers].tolist() for name in aggregate.slots]
+        for own, kept in zip(slots, zip(*columns, strict=True), strict=True):
+            own += aggregate.form.pack(list(kept))
+    return slots
+
+
+def _load_candidates(running: Running, aggregate: Aggregate, group: int, values: Iterable[Any]) -> None:
+    arrays, name = running.arrays, aggregate.candidates
+    before = -1
+    for value in values:
+        node = int(arrays[f"{name}_free"][1])
+        arrays[f"{name}_free"][1] += 1
+        arrays[f"{name}_value"][node] = value
+        arrays[f"{name}_before"][node], arrays[f"{name}_after"][node] = before, -1
+        arrays[f"{name}_ends" if before < 0 else f"{name}_after"][2 * group if before < 0 else before] = node
+        before = node
+    arrays[f"{name}_ends"][2 * group + 1] = before
+
+
+def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
+    arrays, name = running.arrays, aggregate.candidates
+    nodes = int(arrays[f"{name}_free"][1])
+    order = numpy.empty(nodes, numpy.int64)
+    ends = numpy.zeros(len(numbers) + 1, numpy.int64)
+    first = arrays[f"{name}_ends"][2 * numbers]
+    running.compiled.kernels.walk(first, arrays[f"{name}_after"], len(numbers), order, ends)
+    bounds = ends.tolist()
+    values = arrays[f"{name}_value"][order[: bounds[-1]]].tolist()
+    return [deque(values[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def _numbers(running: Running, table: str, words: Any) -> Any:
+    """Return the numbers of keys; new ones get one."""
+    arrays = running.arrays
+    found = numpy.empty(len(words), numpy.int64)
+    running.compiled.kernels.find_all(
+        *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
+        numpy.ascontiguousarray(words).reshape(-1),
+        words.shape[1],
+        numpy.empty(words.shape[1], numpy.int64),
+        found,
+    )
+    return found

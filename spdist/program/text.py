@@ -1,0 +1,277 @@
+"""The text of a program: one loop over chunks, and in it the queries, depth first in the order of the app.
+
+What a query puts out for a chunk stands in its buffers; whoever reads that follows in the text as a block of its own,
+so that an event has been through all of them before the next one is looked at, as in Siddhi. A query that can be
+reached on two ways stands in the text twice, over the same arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spdist.language.types import Type
+from spdist.program.arrays import Arrays
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
+from spdist.program.parts import NULL_TEXT, Block, Origin, Program, QueryText, indent
+from spdist.program.query_text import QueryWriter
+from spdist.program.shape import Keyed, Read, Shape
+
+__all__ = ["written"]
+
+#: How many blocks a text may have: streams that meet again and again multiply them.
+_MOST_BLOCKS = 200
+_KERNELS = (
+    "candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, loop, release, "
+    "remainder, remainder_real, remove_long, wrap32"
+)
+#: Attributes, by the prefix of the arrays that have them, or by stream.
+_Attributes = set[tuple[str, int]]
+
+
+def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
+    """Return the program of an app.
+
+    The text is written again until it is known which attributes are read further down: only those are computed.
+
+    Parameters
+    ----------
+    shape : Shape
+        The app's queries.
+    put_out : tuple of str
+        The streams whose events somebody outside gets.
+
+    Raises
+    ------
+    NotTyped
+        Something in it has no typed form (yet).
+    """
+    needed: _Attributes = set()
+    computed: _Attributes = set()
+    while True:
+        writer = Writer(shape, put_out, frozenset(needed), frozenset(computed))
+        program = writer.program()
+        if writer.needs <= needed and writer.computed <= computed:
+            return program
+        needed |= writer.needs
+        computed |= writer.computed
+
+
+class Writer:
+    """Writes the text once.
+
+    Parameters
+    ----------
+    shape, put_out
+        As for `written`.
+    needed : frozenset
+        The attributes that are read.
+    computed : frozenset
+        The attributes of streams put out that are not, on every way, the same attribute of a source.
+
+    State
+    -----
+    `needs` and `computed`, as they were found this time; `arrays`, and the names and texts given out.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        put_out: tuple[str, ...],
+        needed: frozenset[tuple[str, int]],
+        computed: frozenset[tuple[str, int]],
+    ) -> None:
+        self.needed = needed
+        self.needs: _Attributes = set()
+        self.computed: _Attributes = set()
+        self.arrays = Arrays()
+        self._shape = shape
+        self._put_out = put_out
+        self._known_computed = computed
+        self._texts: dict[str, int] = {NULL_TEXT: 0}
+        self._names = 0
+        self._blocks = 0
+        self._origins: dict[tuple[str, int], Origin | None] = {}
+        self._most: dict[str, int] = {}
+        self._queries: dict[int, QueryText] = {}
+
+    def program(self) -> Program:
+        """Return the program."""
+        self.arrays.declare("marks", NUMBER, "1")
+        body: list[str] = []
+        for number, stream in enumerate(self._shape.sources):
+            types = tuple(self._shape.schemas[stream].types)
+            owner, room = f"i{number}", f"input {number}"
+            self.arrays.declare(f"{owner}_ts", NUMBER, room)
+            origins = tuple((stream, place) for place in range(len(types)))
+            block = Block(stream, owner, types, "begin", "end", "", origins, room)
+            body += [f"if which[c] == {number}:", *indent(self.readers(block, None, ""))]
+        if self._blocks > _MOST_BLOCKS:
+            raise NotTyped("streams that meet again too often")
+        queries = tuple(self._queries[number] for number in sorted(self._queries))
+        inputs = {
+            stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
+            for number, stream in enumerate(self._shape.sources)
+        }
+        source = self._source(body, queries)
+        return Program(
+            source, self.arrays, self._shape, queries, inputs, self._outputs(), self._most, tuple(self._texts)
+        )
+
+    def _source(self, body: list[str], queries: tuple[QueryText, ...]) -> str:
+        expires = [line for query in queries for line in self._expires(query)]
+        parameters = ", ".join(self.arrays.declared)
+        lines = [
+            f"from spdist.program.kernels import ({_KERNELS})",
+            "",
+            "",
+            "@loop",
+            f"def run(begins, ends, at, which, now, {parameters}):",
+            "    for c in range(len(begins)):",
+            "        begin, end, number = begins[c], ends[c], 0",
+            "        if at[c] > now:",
+            "            now = at[c]",
+            *indent(indent(body)),
+            "    return now",
+            "",
+            "",
+            "@loop",
+            f"def expire(now, {parameters}):",
+            *indent(expires),
+            "    return now",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _outputs(self) -> dict[str, tuple[Origin | None, ...]]:
+        """Return of the attributes that are put out which attribute of a source each is."""
+        found = {}
+        for stream in self._put_out:
+            places = range(len(self._shape.schemas[stream]))
+            origins = (self._origins.get((stream, place)) for place in places)
+            found[stream] = tuple(
+                None if (stream, place) in self._known_computed else origin
+                for place, origin in zip(places, origins, strict=True)
+            )
+        return found
+
+    # What the parts of the text ask for.
+
+    def name(self) -> str:
+        """Return a name of the text's own."""
+        self._names += 1
+        return f"t{self._names}"
+
+    def text_number(self, text: str) -> int:
+        """Return the number of a text of the app."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    def attribute(self, owner: str, place: int, type: Type, room: str) -> tuple[str, str]:
+        """Return the arrays of the values of an attribute, and of whether each is null; it is read from now on."""
+        self.needs.add((owner, place))
+        name = self.arrays.declare(f"{owner}_{place}", dtype_of(type), room)
+        return name, self.arrays.declare(f"{name}_n", FLAG, room)
+
+    def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:
+        """Return the blocks of all who read a stream, in the order of the app; then of who gets it outside.
+
+        Parameters
+        ----------
+        block : Block
+            The events.
+        keyed, key : Keyed, str
+            The partition that they come from, and source of the number of their key in it.
+        """
+        self._blocks += 1
+        if self._blocks > _MOST_BLOCKS:
+            return []
+        self._most["chunk"] = max(self._most.get("chunk", 1), block.most)
+        lines: list[str] = []
+        if keyed is not None and block.stream.startswith("#"):
+            for read in keyed.queries:
+                if read.stream == block.stream:
+                    lines += self._query(read, keyed, block, key)
+            return lines
+        for element in self._shape.elements:
+            if isinstance(element, Keyed):
+                if any(read.stream == block.stream for read in element.queries):
+                    lines += self._partition(element, block)
+            elif element.stream == block.stream:
+                lines += self._query(element, None, block, "")
+        return [*lines, *(self._output(block) if block.stream in self._put_out else [])]
+
+    # Blocks.
+
+    def _query(self, read: Read, keyed: Keyed | None, block: Block, key: str) -> list[str]:
+        query = self._queries.setdefault(read.number, QueryText(read, keyed))
+        self._count(f"nodes {query.name}", block)
+        self._count(f"groups {query.name}", block)
+        return QueryWriter(self, query, block, key).lines()
+
+    def _count(self, room: str, block: Block) -> None:
+        """Take note that the events of a block use places of a room."""
+        self._most[room] = self._most.get(room, 0) + block.most
+
+    def _expires(self, query: QueryText) -> list[str]:
+        """Return what lets events leave the windows of a query."""
+        block = Block(query.read.stream, "", tuple(query.read.schema.types), "", "", "", (), "")
+        return QueryWriter(self, query, block, "key" if query.keyed is not None else "").expires()
+
+    def _partition(self, keyed: Keyed, block: Block) -> list[str]:
+        """Return the blocks of a partition's queries: of runs of one key, one after the other."""
+        place = keyed.keys[block.stream]
+        values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
+        table = self.arrays.table(f"p{keyed.number}", 1, f"keys {keyed.number}")
+        self._count(f"keys {keyed.number}", block)
+        self.arrays.declare("word1", NUMBER, "1")
+        first, end, key = self.name(), self.name(), self.name()
+        run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
+        lines: list[str] = []
+        for read in keyed.queries:
+            if read.stream == block.stream:
+                lines += self._query(read, keyed, run, key)
+        return [
+            f"{first} = {block.begin}",
+            f"while {first} < {block.end}:",
+            f"    if {nulls}[{first}] != 0:",
+            f"        {first} += 1",
+            "        continue",
+            f"    word1[0] = {values}[{first}]",
+            f"    {key} = find({table}, word1, 1)",
+            f"    {end} = {first} + 1",
+            f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {values}[{end}] == {values}[{first}]):",
+            f"        {end} += 1",
+            *indent(lines),
+            f"    {first} = {end}",
+        ]
+
+    def _output(self, block: Block) -> list[str]:
+        """Return what hands the events of a chunk out."""
+        if not block.source:
+            raise NotTyped(f"the stream {block.stream}, which is read and handed out")
+        number, event = self._put_out.index(block.stream), self.name()
+        owner, room = f"h{number}", f"output {number}"
+        self._count(room, block)
+        count = self.arrays.declare(f"{owner}_count", NUMBER, "1")
+        stores = {
+            "cause": (NUMBER, "c"),
+            "number": (NUMBER, "number"),
+            "first": (FLAG, f"{event} == {block.begin}"),
+            "ts": (NUMBER, f"{block.timestamp}[{event}]"),
+            "source": (NUMBER, f"{block.source}[{event}]"),
+        }
+        for attribute, type in enumerate(block.types):
+            origin, shown = block.origins[attribute], (block.stream, attribute)
+            if origin is None or self._origins.setdefault(shown, origin) != origin:
+                self.computed.add(shown)
+            if shown in self._known_computed:
+                values, nulls = self.attribute(block.owner, attribute, type, block.room)
+                stores[str(attribute)] = dtype_of(type), f"{values}[{event}]"
+                stores[f"{attribute}_n"] = FLAG, f"{nulls}[{event}]"
+        for name, (dtype, _) in stores.items():
+            self.arrays.declare(f"{owner}_{name}", dtype, room)
+        return [
+            f"for {event} in range({block.begin}, {block.end}):",
+            f"    k = {count}[0]",
+            *(f"    {owner}_{name}[k] = {text}" for name, (_, text) in stores.items()),
+            f"    {count}[0] = k + 1",
+            "    number += 1",
+        ]

@@ -1,0 +1,122 @@
+"""The window of a query in a program: a queue of nodes for each key of the partition, in one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from spdist.language.types import Type
+from spdist.program.arrays import Arrays
+from spdist.program.expressions import NUMBER, Value
+from spdist.program.group_text import GroupWriter
+from spdist.program.parts import QueryText, indent
+from spdist.program.shape import Sliding
+
+__all__ = ["WindowWriter"]
+
+
+class _Whole(Protocol):
+    arrays: Arrays
+
+    def attribute(self, owner: str, place: int, type: Type, room: str) -> tuple[str, str]: ...
+
+
+class WindowWriter:
+    """Writes what happens in a window that events leave one by one, oldest first; the event's node is ``d``.
+
+    Parameters
+    ----------
+    whole : Writer
+        The text.
+    query : QueryText
+        The query; it is told which attributes are kept.
+    window : Sliding
+        The window.
+    key : str
+        Source of the number of the partition's key.
+    groups : GroupWriter
+        The totals, which events that leave are taken off.
+    """
+
+    def __init__(self, whole: _Whole, query: QueryText, window: Sliding, key: str, groups: GroupWriter) -> None:
+        self._whole = whole
+        self._query = query
+        self._window = window
+        self._key = key
+        self._groups = groups
+        self._prefix = query.name
+        self._nodes = f"nodes {query.name}"
+        query.kept = query.shown if query.read.puts_out_expired else groups.attributes()
+
+    def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
+        """Return what lets the events leave that the new one drives out, and the new one enter.
+
+        Parameters
+        ----------
+        read : callable
+            From an attribute's place to its value in the event.
+        timestamp : str
+            Source of the event's timestamp.
+        leaving : list of str
+            What is done for an event that leaves, once it is off the totals.
+        """
+        arrays, prefix, key = self._whole.arrays, self._prefix, self._key
+        for name in ("head", "tail"):
+            arrays.declare(f"{prefix}_{name}", NUMBER, self._query.instances, "-1")
+        arrays.declare(f"{prefix}_size", NUMBER, self._query.instances)
+        arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
+        arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
+        arrays.free_list(f"{prefix}_free")
+        kept = []
+        for place in self._query.kept:
+            value = read(place)
+            values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
+            kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
+        return [
+            *self.leaves(leaving),
+            f"d = {prefix}_free[0]",
+            "if d >= 0:",
+            f"    {prefix}_free[0] = {prefix}_next[d]",
+            "else:",
+            f"    d = {prefix}_free[1]",
+            f"    {prefix}_free[1] = d + 1",
+            f"{prefix}_next[d] = -1",
+            f"{prefix}_ts[d] = {timestamp}",
+            f"if {prefix}_tail[{key}] < 0:",
+            f"    {prefix}_head[{key}] = d",
+            "else:",
+            f"    {prefix}_next[{prefix}_tail[{key}]] = d",
+            f"{prefix}_tail[{key}] = d",
+            f"{prefix}_size[{key}] += 1",
+            *kept,
+        ]
+
+    def leaves(self, leaving: list[str]) -> list[str]:
+        """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
+        window, prefix, key = self._window, self._prefix, self._key
+        full = f"if {prefix}_size[{key}] >= {window.length}:"
+        due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
+        return [
+            due if window.span else full,
+            f"    d = {prefix}_head[{key}]",
+            f"    {prefix}_head[{key}] = {prefix}_next[d]",
+            f"    if {prefix}_head[{key}] < 0:",
+            f"        {prefix}_tail[{key}] = -1",
+            f"    {prefix}_size[{key}] -= 1",
+            *indent(self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)),
+            f"    {prefix}_next[d] = {prefix}_free[0]",
+            f"    {prefix}_free[0] = d",
+        ]
+
+    def remembers(self) -> list[str]:
+        """Return what notes the group of the event that has entered."""
+        if not self._groups.aggregated:
+            return []
+        group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
+        return [f"{group}[d] = {self._groups.number}", *self._groups.holds()]
+
+    def kept(self, place: int) -> Value:
+        """Return the value of an attribute of the event of node ``d``."""
+        type = self._query.read.schema.types[place]
+        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        return Value(f"{values}[d]", f"{nulls}[d] != 0", type)

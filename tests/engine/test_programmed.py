@@ -1,0 +1,183 @@
+"""Who runs an app: its operators until its program is there, then that; and they again where it cannot go on."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy
+import pytest
+
+from spdist.engine import programmed
+from spdist.operators.junction import StreamPart
+from spdist.program import forgetting
+from spdist.program.compiler import Compiled, interpreted
+from spdist.program.expressions import NotTyped
+from spdist.program.parts import Program
+from spdist.program.shape import shape_of
+from spdist.program.text import written
+from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.test_program_laws import Watched, alike, checked_app
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar")
+
+AVERAGES = f"""{STREAM}
+from S#window.length(2) select sym, avg(price) as a group by sym insert into Mid;
+from Mid[a > 0.0] select * insert into Out;"""
+
+
+def row(sym: str, price: Any) -> tuple[Any, ...]:
+    return (sym, "k", price, 0.5, 1, 2, True)
+
+
+def started(text: str) -> tuple[Watched, Watched]:
+    """The same app twice, run by its operators and by its program."""
+    plain, other = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
+    for one in (plain, other):
+        one.begin()
+        one.app.start(START_MS)
+    return plain, other
+
+
+class _Later:
+    """A program that is compiled when somebody says so."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.started = 0
+        self.done: Compiled | None = None
+
+    def start(self) -> None:
+        self.started += 1
+
+    def ready(self) -> Compiled | None:
+        return self.done
+
+
+def test_an_app_is_compiled_once_it_has_processed_enough_and_goes_on_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(programmed, "Compiling", _Later)
+    monkeypatch.setattr(programmed, "WORTH_WHILE", 6)
+    plain, other = Watched(checked_app(AVERAGES)), Watched(checked_app(AVERAGES), interpreted)
+    time, starts, active = START_MS, [], []
+    for one in (plain, other):
+        one.app.start(time)
+    own = other.app.programmed
+    assert own is not None
+    for step in range(6):
+        events = [(time + n, row("ab"[(step + n) % 2], float(n))) for n in range(3)]
+        time += 3
+        plain.run(events)
+        other.app.takes_parts(("S",))
+        if not own.active:
+            times = iter([timestamp for timestamp, _ in events])
+            other.app.deliver_each("S", times, [one for _, one in events], (), lambda move: move)
+        else:
+            other.run(events)
+        compiling = own.compile()
+        assert isinstance(compiling, _Later)
+        starts.append(compiling.started)
+        active.append(own.active)
+        if step == 3:
+            compiling.done = interpreted(compiling.program)
+    assert starts[:3] == [0, 0, 1], "the third batch is the first one that finds six events processed"
+    assert active == [False, False, False, False, True, True]
+    assert other.chunks == plain.chunks
+
+
+def test_a_value_of_another_type_brings_the_operators_back(caplog: pytest.LogCaptureFixture) -> None:
+    plain, other = started(AVERAGES)
+    events = [(START_MS + n, row("a", price)) for n, price in enumerate([1.0, 2.0, 3, 4.0])]
+    for one in (plain, other):
+        for event in events:
+            one.chunk([event])
+    assert other.chunks == plain.chunks
+    own = other.app.programmed
+    assert own is not None
+    assert (own.active, own.reason) == (False, "a value is not of its type")
+    assert "the compiled program is not used any more: a value is not of its type" in caplog.text
+    assert not own.begins(), "it is not used again"
+
+
+def test_so_does_a_run_that_has_one() -> None:
+    plain, other = started(AVERAGES)
+    events = [(START_MS + n, row("a", price)) for n, price in enumerate([1.0, 2, 3.0])]
+    plain.run(events)
+    times = numpy.array([timestamp for timestamp, _ in events])
+    part = StreamPart(times, numpy.arange(3), [one for _, one in events])
+    assert other.app.takes_parts(("S",))
+    assert not other.app.deliver_parts({"S": part}), "nothing has changed"
+    other.app.deliver_each("S", iter(times.tolist()), part.rows, (), lambda move: move)
+    assert other.chunks == plain.chunks
+
+
+def test_what_is_fed_between_two_queries_brings_the_operators_back() -> None:
+    plain, other = started(AVERAGES)
+    for one in (plain, other):
+        one.chunk([(START_MS, row("a", 1.0))])
+        one.app.deliver("Mid", [(START_MS, ("b", 7.0))])
+        one.chunk([(START_MS, row("a", 2.0))])
+    assert other.chunks == plain.chunks
+    assert other.app.programmed is not None
+    assert other.app.programmed.reason == "the stream Mid is fed from outside"
+
+
+def test_it_holds_what_the_windows_hold() -> None:
+    plain, other = started(f"{STREAM} from S#window.time(10) select sym, sum(total) as t insert into Out;")
+    events = [(START_MS + n, row("a", 1.0)) for n in range(25)]
+    for one in (plain, other):
+        one.run(events)
+    assert other.app.held_rows() == plain.app.held_rows() == 10
+
+
+def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "_FEW", 4)
+    text = f"""{STREAM}
+    from S#window.length(3) select sym, kind, count() as n, max(price) as p group by sym, kind insert into Out;
+    partition with (sym of S) begin
+    from S#window.time(50) select kind, avg(rate) as r group by kind insert into Out2; end;"""
+    assert alike(checked_app(text), Random(5), interpreted, steps=60) > 300
+    app = Watched(
+        checked_app(f"{STREAM} from S#window.length(3) select count() as n group by sym insert into Out;"), interpreted
+    )
+    app.begin()
+    app.app.start(START_MS)
+    for number in range(200):
+        app.chunk([(START_MS + number, row(f"text {number}", 1.0))])
+    assert app.app.programmed is not None
+    assert app.app.programmed.texts < 20
+
+
+@pytest.mark.parametrize(
+    ("queries", "reason"),
+    [
+        ("define table T (a string); from S select sym as a insert into T;", "a table ('T')"),
+        ("from S select sym order by sym insert into Out;", "order by"),
+        ("from S#window.sort(3, price) select sym insert into Out;", "the window sort"),
+        ("from S#window.time(5) select sym insert all events into Out;", "of current events"),
+        ("from S select distinctCount(sym) as n insert into Out;", "the aggregator distinctCount()"),
+        ("from S select math:abs(price) as p insert into Out;", "the function math:abs()"),
+        ("from S as a join S as b on a.sym == b.sym select a.sym insert into Out;", "a join"),
+        ("from every a=S -> b=S select a.sym insert into Out;", "a pattern"),
+        ("from S select sym output last every 3 events insert into Out;", "a rate limit"),
+        ("from S select price, sum(total) as t group by price insert into Out;", "a group by a real number"),
+        ("from S select ok and sum(total) > 3 as t insert into Out;", "an aggregator that is asked for some events"),
+        ("from S select sym insert into Mid; from Mid select sym insert into Out; from Out select sym insert into Mid;",
+         "streams that read what they have written themselves"),
+    ],
+)  # fmt: skip
+def test_what_has_no_typed_form_is_named(queries: str, reason: str) -> None:
+    with pytest.raises(NotTyped) as found:
+        written(shape_of(checked_app(f"{STREAM} {queries}")), ("Out",))
+    assert reason in found.value.reason
+
+
+def test_without_numba_the_operators_run_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programmed, "is_available", lambda: False)
+    app = Watched(checked_app(AVERAGES), interpreted)
+    app.app.start(START_MS)
+    app.app.takes_parts(("S",))
+    own = app.app.programmed
+    assert own is not None
+    assert (own.active, own.reason) == (False, "numba is not installed")

@@ -1,0 +1,35 @@
+"""Programs that are there as soon as they are written: executed by Python, not compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from spdist.engine import programmed
+from spdist.program import forgetting
+from spdist.program.compiler import Compiled, interpreted
+from spdist.program.parts import Program
+
+__all__ = ["programs"]
+
+
+class _AtOnce:
+    """Stands for `spdist.program.compiler.Compiling`."""
+
+    def __init__(self, program: Program) -> None:
+        self._compiled = interpreted(program)
+
+    def ready(self) -> Compiled:
+        return self._compiled
+
+
+@contextmanager
+def programs(there: bool = True) -> Iterator[None]:
+    """All apps are run by their programs, where they have one; or none is."""
+    with (
+        patch.object(programmed, "Compiling", _AtOnce),
+        patch.object(programmed, "is_available", lambda: there),
+        patch.object(forgetting, "_FEW", 4),
+    ):
+        yield

@@ -1,0 +1,118 @@
+"""Random apps that have a typed form, and events for them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+STREAM = "define stream S (sym string, kind string, price double, rate float, volume int, total long, ok bool);"
+START_MS = 1_000_000
+
+_NUMBERS = ("price", "rate", "volume", "total")
+_AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever")
+
+
+def drawn_app(random: Random) -> str:
+    """Return the text of an app of one to four queries, which write the streams Out and Out2."""
+    made = [STREAM]
+    for number in range(random.randint(1, 2)):
+        made.append(_chain(random, f"Q{number}", random.choice(("Out", "Out2"))))
+    if random.random() < 0.4:
+        queries = [_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
+        made.append(f"partition with ({random.choice(('sym', 'kind', 'total'))} of S) begin {' '.join(queries)} end;")
+    return "\n".join(made)
+
+
+def drawn_events(random: Random, count: int, start_ms: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return timestamps and rows, in order of time, that come after `start_ms`."""
+    events, time = [], start_ms
+    for _ in range(count):
+        time += random.choice((0, 0, 1, 5, 60, 700))
+        row = (
+            random.choice(("a", "b", "null", "", "länger als acht Zeichen", None)),
+            random.choice(("x", "y", None)),
+            random.choice((None, 0.0, -0.0, 1.5, -2.25, 1e300, 0.1, 7.0)),
+            random.choice((None, 0.5, 0.1, -3.0, 16777217.0)),
+            random.choice((None, 0, 1, -1, 5, 2**31 - 1, -(2**31))),
+            random.choice((None, 0, 3, -7, 2**53 + 1, 2**63 - 1, -(2**63))),
+            random.choice((None, True, False)),
+        )
+        events.append((time, row))
+    return events
+
+
+def _chain(random: Random, name: str, target: str) -> str:
+    if random.random() < 0.5:
+        return _query(random, "S", target)
+    # The second one may be reached on two ways.
+    first = [_query(random, "S", name, shaped=True) for _ in range(random.choice((1, 1, 2)))]
+    return f"{' '.join(first)} {_query(random, name, target, shaped=True)}"
+
+
+def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
+    """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
+    filter = f"[{_condition(random)}]" if random.random() < 0.5 else ""
+    window = random.choice(
+        ("", f"#window.length({random.randint(1, 4)})", f"#window.time({random.choice((1, 50, 900))})")
+    )
+    events = random.choice(("", "", "all events ", "expired events ")) if "length" in window else ""
+    if shaped and random.random() < 0.5:
+        return f"from {stream}{filter}{window} select * insert {events}into {target};"
+    if shaped:
+        items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
+        if random.random() < 0.5:
+            items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
+        return f"from {stream}{filter}{window} select {', '.join(items)} insert {events}into {target};"
+    items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
+    items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
+    aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count") for one in items)
+    group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total")) if aggregated else ""
+    having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
+    grouped = f" group by {group}" if group else ""
+    # Each query has attributes of its own, so each writes a stream of its own.
+    own = target if keyed else f"{target}{random.randrange(10**6)}"
+    return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert {events}into {own};"
+
+
+def _aggregate(random: Random) -> str:
+    if random.random() < 0.2:
+        return "count()"
+    text = f"{random.choice(_AGGREGATORS)}({_number_value(random)})"
+    return f"{text} {random.choice('+-*/')} 2" if random.random() < 0.2 else text
+
+
+def _number_value(random: Random, depth: int = 1) -> str:
+    if depth and random.random() < 0.4:
+        return f"({_number_value(random, 0)} {random.choice('+-*/%')} {_number_value(random, 0)})"
+    return random.choice((*_NUMBERS, *_NUMBERS, "2", "3L", "0.5", "1.5f", "0"))
+
+
+def _value(random: Random) -> str:
+    return random.choice(
+        (
+            "sym",
+            "kind",
+            "ok",
+            "price",
+            "volume",
+            _number_value(random, 1),
+            f"ifThenElse({_condition(random)}, volume, 7)",
+            "coalesce(sym, kind)",
+            "eventTimestamp()",
+        )
+    )
+
+
+def _condition(random: Random, depth: int = 1) -> str:
+    if depth and random.random() < 0.4:
+        return f"({_condition(random, 0)} {random.choice(('and', 'or'))} {_condition(random, 0)})"
+    return random.choice(
+        (
+            f"{_number_value(random)} {random.choice(('<', '<=', '>', '>=', '==', '!='))} {_number_value(random)}",
+            f"sym {random.choice(('==', '!='))} {random.choice((repr('a'), 'kind'))}",
+            "ok",
+            "not ok",
+            "price is null",
+            "ok == true",
+        )
+    )

@@ -1,0 +1,106 @@
+"""A compiled program: made by a process beside, kept on disk, and loaded from there; the app never waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from spdist.program.compiler import Compiled, Compiling
+from spdist.program.parts import Program
+from spdist.program.shape import shape_of
+from spdist.program.text import written
+from tests.program.drawn_apps import STREAM
+from tests.program.test_program_laws import alike, checked_app
+
+#: Of everything that programs have something: windows, groups, totals of all kinds, a chain, two readers, a partition.
+APP = f"""{STREAM}
+from S[price > -1.0e9]#window.length(3)
+select sym, kind, avg(price) as a, max(rate) as b, sum(total) as c, count() as d group by sym, kind insert into Mid;
+from Mid[not (a is null)] select sym, a * 2.0 as a, c % 7 as c, d insert into Out1;
+from Mid#window.time(900) select kind, stdDev(b) as b, min(c) as c group by kind having b is null or b >= 0.0
+insert into Out2;
+partition with (sym of S) begin
+from S#window.time(60) select sym, sum(volume) as v, maxForever(rate) as r, ok insert into #I;
+from #I[v > 0 or ok] select sym, v + 1 as v, ifThenElse(ok, r, 0.5f) as r insert into Out3;
+end;
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("programs")
+
+
+@pytest.fixture(autouse=True)
+def cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPDIST_PROGRAM_CACHE", str(cache))
+
+
+def compiled(program: Program) -> Compiled:
+    return Compiling(program).wait()
+
+
+def test_a_compiled_program_does_the_same_as_the_operators() -> None:
+    for seed in range(6):
+        assert alike(checked_app(APP), Random(seed), compiled, steps=40) > 100
+
+
+def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:
+    made: list[Program] = []
+
+    def noted(program: Program) -> Compiled:
+        made.append(program)
+        return compiled(program)
+
+    alike(checked_app(APP), Random(1), noted, steps=1)
+    before = sorted(cache.rglob("*"))
+    again = Compiling(made[0])
+    assert again.is_done
+    again.start()
+    assert again.wait().run is compiled(made[0]).run
+    assert sorted(cache.rglob("*")) == before
+
+
+PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))
+
+
+def test_what_cannot_be_compiled_is_never_there() -> None:
+    compiling = Compiling(replace(PLAIN, source="def run(): wrong(\n"))
+    with pytest.raises(RuntimeError, match="cannot be compiled"):
+        compiling.wait()
+    assert compiling.ready() is None
+
+
+def test_where_nothing_can_be_written_the_operators_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("SPDIST_PROGRAM_CACHE", str(tmp_path / "a file" / "programs"))
+    compiling = Compiling(PLAIN)
+    compiling.start()
+    assert compiling.ready() is None
+    assert "SPDIST_PROGRAM_CACHE names another directory" in caplog.text
+
+
+def test_before_a_program_is_there_numba_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPDIST_PROGRAM_CACHE", str(tmp_path))
+    code = f"""
+import sys
+from tests.program.test_program_laws import Watched, checked_app
+from tests.program.drawn_apps import drawn_events
+from random import Random
+app = Watched(checked_app({APP!r}))
+app.app.compiles()
+app.app.start(0)
+app.chunk(drawn_events(Random(1), 5, 0))
+assert app.app.programmed.compile() is not None
+assert app.app.takes_parts(("S",)) is not None
+print("numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr

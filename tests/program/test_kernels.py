@@ -1,0 +1,114 @@
+"""What programs call: the same as Python's own for tables and lists, and as Java for numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spdist.functions import numbers
+from spdist.functions.aggregators import _remove_from_long
+from spdist.program import kernels
+from spdist.program.texts import TextTable
+
+_INTS = st.integers(-(2**31), 2**31 - 1)
+_LONGS = st.sampled_from([0, 1, -1, 2**52, -(2**52), 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
+_REALS = st.floats()
+
+
+def same(left: Any, right: Any) -> bool:
+    return bool(left == right) or (math.isnan(left) and math.isnan(right))
+
+
+@given(_INTS, _INTS)
+def test_int_arithmetic_is_that_of_java(left: int, right: int) -> None:
+    assert kernels.wrap32(numpy.int64(left * right)) == numbers.wrap32(left * right)
+    assert kernels.wrap32(numpy.int64(left + right)) == numbers.wrap32(left + right)
+    if right:
+        assert kernels.wrap32(kernels.divide(left, right)) == numbers.wrap32(numbers.divide_integers(left, right))
+        assert kernels.remainder(left, right) == numbers.remainder_integers(left, right)
+
+
+@given(_LONGS, _LONGS)
+def test_long_arithmetic_is_that_of_java(left: int, right: int) -> None:
+    if right:
+        quotient = kernels.divide(numpy.int64(left), numpy.int64(right))
+        assert quotient == numbers.wrap64(numbers.divide_integers(left, right))
+        assert kernels.remainder(numpy.int64(left), numpy.int64(right)) == numbers.remainder_integers(left, right)
+    exact = -(2**52) < left - right < 2**52 and -(2**52) < right < 2**52
+    assert kernels.remove_long(numpy.int64(left), numpy.int64(right)) == (
+        left - right if exact else _remove_from_long(left, right)
+    )
+
+
+@given(_REALS, _REALS)
+def test_reals_are_those_of_java(left: float, right: float) -> None:
+    assert same(kernels.f32(left), numbers.float32(left))
+    if right:
+        assert same(kernels.remainder_real(left, right), numbers.remainder_reals(left, right))
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(-2, 2), st.booleans()), max_size=120))
+def test_a_table_of_keys_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
+    slots, keys = numpy.full(512, -1), numpy.zeros(2 * 256, numpy.int64)
+    meta, after, word = numpy.array([0, -1, 0, 7]), numpy.zeros(256, numpy.int64), numpy.zeros(2, numpy.int64)
+    known: dict[tuple[int, int], int] = {}
+    for first, second, leaves in steps:
+        word[:] = first, second
+        found = kernels.find(slots, keys, meta, after, word, 2)
+        assert found == known.setdefault((first, second), found)
+        if leaves:
+            kernels.release(slots, keys, meta, after, known.pop((first, second)), 2)
+            assert kernels.known(slots, keys, meta, word, 2) == -1
+        assert len(set(known.values())) == len(known) == meta[2]
+    for key, number in known.items():
+        word[:] = key
+        assert kernels.known(slots, keys, meta, word, 2) == number
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=80), st.booleans())
+def test_the_best_candidate_is_the_best_of_those_that_have_not_left(
+    steps: list[tuple[int, int, bool]], least: bool
+) -> None:
+    ends, free = numpy.full(6, -1), numpy.array([-1, 0])
+    before, after, values = numpy.zeros(100, int), numpy.zeros(100, int), numpy.zeros(100, int)
+    queues: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for group, value, leaves in steps:
+        if leaves and queues[group]:
+            # In the order in which they came, as from a window.
+            kernels.candidate_leaves(ends, before, after, values, free, group, queues[group].pop(0))
+        else:
+            queues[group].append(value)
+            kernels.candidate_enters(ends, before, after, values, free, group, value, least)
+        for number, queue in queues.items():
+            first = ends[2 * number]
+            assert (first < 0) == (not queue)
+            if queue:
+                assert values[first] == (min(queue) if least else max(queue))
+
+
+_TEXTS = st.text(max_size=12) | st.sampled_from(["", "a" * 300, "null", "ä", "𝄞"])
+
+
+@given(st.lists(st.lists(_TEXTS | st.none(), max_size=30), max_size=8), st.integers(0, 3))
+def test_texts_have_numbers_of_their_own(columns: list[list[str | None]], skipped: int) -> None:
+    table = TextTable(kernels, ("first", "second"))
+    known = {"first": 0, "second": 1}
+    for column in columns:
+        found = table.numbers(pa.array(column, pa.string()).slice(skipped))
+        for text, number in zip(column[skipped:], found.tolist(), strict=True):
+            if text is not None:
+                assert known.setdefault(text, number) == number
+                assert table.number(text) == number
+    assert len(set(known.values())) == len(known) <= len(table)
+    assert table.texts(numpy.array(list(known.values()))).to_pylist() == list(known)
+    kept = dict(list(known.items())[::2]) | {"second": 1}
+    fresh = table.keep(numpy.array(sorted(kept.values())))
+    for text, number in kept.items():
+        assert table.text(int(fresh[number])) == text
+        assert table.number(text) == fresh[number]
+    assert len(table) <= len(kept) + 1

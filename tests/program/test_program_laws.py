@@ -1,0 +1,141 @@
+"""Whatever runs an app, its operators or its program: the results are the same, and so is the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import numpy
+import pytest
+
+from spdist.engine.hosted import HostedApp
+from spdist.extension import catalog
+from spdist.language.checked import CheckedApp
+from spdist.language.checker import check
+from spdist.language.parser import parse
+from spdist.operators.base import Arrival
+from spdist.operators.junction import StreamPart
+from spdist.program.compiler import Compiled, interpreted
+from spdist.program.parts import Program
+from tests.program.drawn_apps import START_MS, drawn_app, drawn_events
+
+# Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar")
+
+#: A stream, and what is put out to it as one chunk.
+Chunk = tuple[str, list[Arrival]]
+
+
+class Watched:
+    """An app between topics, with what it puts out; one with a program is run by that."""
+
+    def __init__(self, checked: CheckedApp, compiled: Callable[[Program], Compiled] | None = None) -> None:
+        self.app = HostedApp(checked, delivers=False)
+        self.chunks: list[Chunk] = []
+        self._compiled = compiled
+        self._picked: list[tuple[int, int, Chunk]] = []
+        self._stamps: Sequence[int] = ()
+        for stream in checked.streams:
+            if stream.startswith("Out"):
+                self._subscribe(stream)
+        if compiled is not None:
+            self.app.compiles()
+
+    def _subscribe(self, stream: str) -> None:
+        def one(timestamp: int, row: Any) -> None:
+            self.chunks.append((stream, [(timestamp, row)]))
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            self.chunks.append((stream, list(arrivals)))
+
+        def pick(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None) -> None:
+            made, ends = list(rows), bounds.tolist()
+            for cause, begin, end in zip(causes.tolist(), ends, ends[1:], strict=False):
+                times = [self._stamps[cause]] * (end - begin) if stamps is None else stamps[begin:end].tolist()
+                chunk = list(zip(times, made[begin:end], strict=True))
+                self._picked.append((cause, int(numbers[begin]), (stream, chunk)))
+
+        self.app.subscribe_each(stream, one, many, pick)
+
+    def begin(self) -> None:
+        """Let the program run the app, where there is to be one."""
+        if self._compiled is not None:
+            programmed = self.app.programmed
+            assert programmed is not None
+            assert programmed.compile() is not None, programmed.reason
+            assert programmed.program is not None
+            programmed.begin(self._compiled(programmed.program))
+
+    def run(self, events: Sequence[Arrival]) -> None:
+        """Deliver events as a run."""
+        if self._compiled is None:
+            for event in events:
+                self.chunk([event])
+            return
+        times = numpy.array([timestamp for timestamp, _ in events])
+        self._stamps = times.tolist()
+        part = StreamPart(times, numpy.arange(len(times)), [row for _, row in events])
+        assert self.app.takes_parts(("S",))
+        assert self.app.deliver_parts({"S": part})
+        self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[:2])]
+        self._picked.clear()
+
+    def chunk(self, events: Sequence[Arrival]) -> None:
+        """Deliver events as one chunk."""
+        self.app.advance(events[-1][0])
+        self.app.deliver("S", events)
+
+
+def checked_app(text: str) -> CheckedApp:
+    return check(parse(text), catalog(False), text)
+
+
+def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Compiled], steps: int) -> int:
+    """Check that an app does the same with and without its program; returns how many events came out."""
+    plain, programmed = Watched(checked), Watched(checked, compiled)
+    apps = [plain, programmed]
+    for one in apps:
+        one.begin()
+        one.app.start(START_MS)
+    time = START_MS
+    for _ in range(steps):
+        how = random.choice(("run", "run", "chunk", "single", "stored"))
+        events = drawn_events(random, random.choice((1, 3, 12)), time)
+        time = events[-1][0]
+        if how == "stored":
+            for one in apps:
+                one.app.advance(time)
+            states = [one.app.snapshot() for one in apps]
+            fresh = [Watched(checked), Watched(checked, compiled)]
+            # Each goes on from what the other one had.
+            for one, state, before in zip(fresh, reversed(states), apps, strict=True):
+                one.app.restore(state)
+                one.begin()
+                one.chunks = before.chunks
+            apps = fresh
+            continue
+        for one in apps:
+            if how == "run":
+                one.run(events)
+            elif how == "chunk":
+                one.chunk(events)
+            else:
+                for event in events:
+                    one.chunk([event])
+        # Not a number equals nothing, and 0.0 equals -0.0.
+        assert repr(apps[0].chunks) == repr(apps[1].chunks), (how, events)
+    return len(apps[0].chunks)
+
+
+@pytest.mark.parametrize("group", range(8))
+def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
+    out = 0
+    for seed in range(25 * group, 25 * group + 25):
+        random = Random(seed)
+        text = drawn_app(random)
+        try:
+            out += alike(checked_app(text), random, interpreted, steps=12)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{text}") from error
+    assert out > 500
