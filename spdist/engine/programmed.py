@@ -14,7 +14,7 @@ from spdist.engine.home import Home
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
-from spdist.program.compiler import Compiled, Compiling, is_available
+from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.expressions import NotTyped
 from spdist.program.forgetting import forget_texts
 from spdist.program.parts import Program
@@ -26,9 +26,6 @@ from spdist.program.text import written
 __all__ = ["Programmed"]
 
 log = logging.getLogger(__name__)
-
-#: An app is compiled when it has processed so many events: compiling takes some seconds of a core.
-WORTH_WHILE = 20_000
 
 
 class Programmed:
@@ -54,6 +51,7 @@ class Programmed:
         self._checked = checked
         #: Why there is no program; empty where there is, or nobody has asked yet.
         self.reason = ""
+        self._after = compile_after()
         self._compiling: Compiling | None = None
         self._seen = 0
         self._running: Running | None = None
@@ -68,6 +66,8 @@ class Programmed:
             try:
                 if not is_available():
                     raise NotTyped("numba is not installed")
+                if self._after is None:
+                    raise NotTyped("SPDIST_COMPILE_AFTER says never")
                 self._shape = shape_of(self._checked)
                 self.program = self._written()
                 self._compiling = Compiling(self.program)
@@ -112,7 +112,7 @@ class Programmed:
                     self.begin(compiled)
                 except (UnicodeEncodeError, OverflowError, TypeError):
                     self.reason = "the state has a value that is not of its type"
-            elif compiling is not None and self._seen >= WORTH_WHILE:
+            elif compiling is not None and self._after is not None and self._seen >= self._after:
                 compiling.start()
         return self._running is not None
 

@@ -24,12 +24,30 @@ from typing import Any
 
 from spdist.program.parts import Program
 
-__all__ = ["Compiled", "Compiling", "interpreted", "is_available"]
+__all__ = ["Compiled", "Compiling", "compile_after", "interpreted", "is_available"]
 
 log = logging.getLogger(__name__)
 
 #: A folder for compiled programs; by default the user's cache.
 _FOLDER = "SPDIST_PROGRAM_CACHE"
+#: How many events an app must have processed to be compiled.
+_AFTER = "SPDIST_COMPILE_AFTER"
+_EVENTS = 20_000
+
+
+def compile_after() -> int | None:
+    """Return how many events an app has processed when it is compiled, which takes some seconds of a core; None: never.
+
+    ``SPDIST_COMPILE_AFTER`` says it.
+    """
+    given = os.environ.get(_AFTER)
+    if given == "never":
+        return None
+    if given is not None and given.isdecimal():
+        return int(given)
+    if given is not None:
+        log.warning("%s is a number of events, or never; not %r", _AFTER, given)
+    return _EVENTS
 
 
 def is_available() -> bool:

@@ -175,7 +175,7 @@ def _read(checked: CheckedQuery, number: int) -> Read:
         dtype_of(type, query.span)
     window, events = _window(given), query.output.events or "current"
     if events != "current" and (window is None or window.span):
-        raise NotTyped(f"the {events} events of what is no window of length", query.span)
+        raise NotTyped(f"'insert {events} events' without a window of length", query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
 
 

@@ -11,7 +11,7 @@ import pytest
 from spdist.engine import programmed
 from spdist.operators.junction import StreamPart
 from spdist.program import forgetting
-from spdist.program.compiler import Compiled, interpreted
+from spdist.program.compiler import Compiled, compile_after, interpreted
 from spdist.program.expressions import NotTyped
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
@@ -19,7 +19,7 @@ from spdist.program.text import written
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_program_laws import Watched, alike, checked_app
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar")
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 AVERAGES = f"""{STREAM}
 from S#window.length(2) select sym, avg(price) as a group by sym insert into Mid;
@@ -58,7 +58,7 @@ def test_an_app_is_compiled_once_it_has_processed_enough_and_goes_on_where_it_wa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(programmed, "Compiling", _Later)
-    monkeypatch.setattr(programmed, "WORTH_WHILE", 6)
+    monkeypatch.setenv("SPDIST_COMPILE_AFTER", "6")
     plain, other = Watched(checked_app(AVERAGES)), Watched(checked_app(AVERAGES), interpreted)
     time, starts, active = START_MS, [], []
     for one in (plain, other):
@@ -84,6 +84,29 @@ def test_an_app_is_compiled_once_it_has_processed_enough_and_goes_on_where_it_wa
     assert starts[:3] == [0, 0, 1], "the third batch is the first one that finds six events processed"
     assert active == [False, False, False, False, True, True]
     assert other.chunks == plain.chunks
+
+
+@pytest.mark.parametrize(
+    ("given", "after"), [(None, 20_000), ("0", 0), ("7", 7), ("never", None), ("-1", 20_000), ("soon", 20_000)]
+)
+def test_the_environment_says_when_an_app_is_compiled(
+    given: str | None, after: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("SPDIST_COMPILE_AFTER", raising=False)
+    if given is not None:
+        monkeypatch.setenv("SPDIST_COMPILE_AFTER", given)
+    assert compile_after() == after
+    assert ("SPDIST_COMPILE_AFTER is a number of events, or never" in caplog.text) == (given in ("-1", "soon"))
+
+
+def test_where_it_says_never_no_program_runs_an_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPDIST_COMPILE_AFTER", "never")
+    app = Watched(checked_app(AVERAGES), interpreted)
+    app.app.start(START_MS)
+    app.app.takes_parts(("S",))
+    own = app.app.programmed
+    assert own is not None
+    assert (own.active, own.reason) == (False, "SPDIST_COMPILE_AFTER says never")
 
 
 def test_a_value_of_another_type_brings_the_operators_back(caplog: pytest.LogCaptureFixture) -> None:
@@ -155,7 +178,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         ("define table T (a string); from S select sym as a insert into T;", "a table ('T')"),
         ("from S select sym order by sym insert into Out;", "order by"),
         ("from S#window.sort(3, price) select sym insert into Out;", "the window sort"),
-        ("from S#window.time(5) select sym insert all events into Out;", "of current events"),
+        ("from S#window.time(5) select sym insert all events into Out;", "'insert all events' without"),
         ("from S select distinctCount(sym) as n insert into Out;", "the aggregator distinctCount()"),
         ("from S select math:abs(price) as p insert into Out;", "the function math:abs()"),
         ("from S as a join S as b on a.sym == b.sym select a.sym insert into Out;", "a join"),

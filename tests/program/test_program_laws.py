@@ -21,7 +21,7 @@ from spdist.program.parts import Program
 from tests.program.drawn_apps import START_MS, drawn_app, drawn_events
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar")
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 #: A stream, and what is put out to it as one chunk.
 Chunk = tuple[str, list[Arrival]]
