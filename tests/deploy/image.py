@@ -6,33 +6,35 @@ this machine. Tried are a server that hosts an app over a restart, and two manag
 compose and helm, whose probes are compose's. Each line is a thing that was tried, and how long it took.
 
 ``CONTAINERS`` in the environment names another program in place of podman, with arguments if need be, and
-``CONTAINER_OPTIONS`` what a container needs besides on this machine.
+``CONTAINER_OPTIONS`` and ``BUILD_OPTIONS`` what `run` and `build` need besides on this machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import unquote
 
 import yaml
+from sqlalchemy import make_url
 
 import spdist
 from spdist.cluster.client import ClusterClient
 from spdist.errors import SpdistError
 from spdist.services.kafka import KafkaBroker
-from spdist.services.process import free_ports
+from spdist.services.process import HOST, free_ports
 from tests.cluster.databases import SERVERS, environment
 from tests.faults.failovers import wait_for
 
@@ -45,9 +47,9 @@ CLOSED = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileg
 NODES = ("server", "manager-1", "manager-2", "worker-1")
 APP = (
     "@app:name('Boiler') define stream Readings (id string, t double); "
-    "@info(name='hot') @dist(execGroup='hot') from Readings[t > 90.0] select id, t insert into Hot; "
     "@sink(type='embedded', topic='Boiler.Counts') define stream Counts (id string, n long); "
-    "@info(name='count') @dist(execGroup='count') from Hot select id, count() as n group by id insert into Counts;"
+    "@dist(execGroup='hot') from Readings[t > 90.0] select id, t insert into Hot; "
+    "@dist(execGroup='count') from Hot select id, count() as n group by id insert into Counts;"
 )
 
 
@@ -69,6 +71,10 @@ class Containers:
             raise SystemExit(f"{shlex.join(arguments[:3])} …: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
+    def succeeds(self, *arguments: str) -> bool:
+        """Return whether the container program ends with exit code 0."""
+        return not subprocess.run([*self._command, *arguments], capture_output=True, check=False).returncode
+
     def volume(self, name: str) -> str:
         """Return the name of a volume of this run."""
         self._volumes.add(found := f"{self._run}-{name}")
@@ -78,11 +84,10 @@ class Containers:
         """Run a command of the image to its end; return what it prints."""
         return self("run", "--rm", "--tmpfs", "/tmp", *self._options, *options, self._image, *arguments, check=check)
 
-    def start(self, name: str, *arguments: str, options: Sequence[str], variables: dict[str, str]) -> str:
+    def start(self, name: str, *arguments: str, options: Sequence[str]) -> str:
         """Start a container that goes on; return its name."""
         self._names.add(found := f"{self._run}-{name}")
-        given = [part for key, value in variables.items() for part in ("-e", f"{key}={value}")]
-        self("run", "-d", "--name", found, "--tmpfs", "/tmp", *self._options, *options, *given, self._image, *arguments)
+        self("run", "-d", "--name", found, "--tmpfs", "/tmp", *self._options, *options, self._image, *arguments)
         return found
 
     def stop(self, name: str) -> None:
@@ -129,7 +134,8 @@ def build(containers: Containers, image: str, base: str) -> None:
     with tempfile.TemporaryDirectory(prefix="spdist-image-") as context:
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", context], input=archive, check=True)
-        told = ["--build-arg", f"BASE={base}"] if base else []
+        told = shlex.split(os.environ.get("BUILD_OPTIONS", ""))
+        told += ["--build-arg", f"BASE={base}"] if base else []
         file = f"{context}/deploy/container/Containerfile"
         containers("build", *told, "--file", file, "--tag", image, context)
 
@@ -143,11 +149,6 @@ def look(containers: Containers) -> None:
         probe = "for d in / /opt/spdist /etc; do touch $d/x && exit 1; done; touch ~/x /tmp/x /var/lib/spdist-shared/x"
         shared = ["-v", f"{containers.volume('look')}:/var/lib/spdist-shared"]
         containers.once("-c", probe, options=[*shell, *shared])
-    with tried("doctor finds nothing missing"):
-        given = ["-v", f"{ROOT / 'conf'}:/etc/spdist:ro", "-e", "SPDIST_PASSWORD=x"]
-        for name in ("TRANSPORTS__LOG__DIRECTORY", "STATE__LOCATION"):
-            given += ["-e", f"SPDIST__{name}=/var/lib/spdist/x"]
-        assert "failed" not in (told := containers.once("doctor", "--conf", "/etc/spdist/server", options=given)), told
 
 
 class Cluster:
@@ -173,27 +174,29 @@ class Cluster:
             self._containers.once("/tls/server/ca.crt", options=["-v", f"{self._tls}:/tls", "--entrypoint", "cat"])
         )
 
-    def start(self, node: str, role: str, settings: Path, **variables: str) -> str:
-        """Start a node, and wait until compose's probe says that it is well."""
+    def options(self, node: str, settings: Path, **variables: str) -> list[str]:
+        """Return what the container of a node is given: its settings, certificates and volumes, and its environment."""
         port = str(self._ports[node])
         known = self.passwords | {"SPDIST_NODE_ID": node, "SPDIST_HOST": "localhost", "SPDIST_PORT": port, **variables}
         known |= {"SPDIST_TLS": f"/run/spdist/tls/{node}", "SPDIST_HEALTH": f"https://localhost:{port}/health"}
-        options = ["-v", f"{self._tls}:/run/spdist/tls:ro", "-v", f"{settings}:/etc/spdist/{role}.yaml:ro"]
-        for volume, place in (("shared", "/var/lib/spdist-shared"), (node, "/var/lib/spdist")):
-            options += ["-v", f"{self._containers.volume(volume)}:{place}"]
-        if socket := re.search(r"[?&]host=([^&]+)", variables.get("SPDIST_DATABASE_URL", "")):
-            options += ["-v", f"{unquote(socket[1])}:{unquote(socket[1])}"]
-        command = [role, "--conf", f"/etc/spdist/{role}.yaml"]
-        name = self._containers.start(node, *command, options=options, variables=known)
+        mounts = {self._tls: "/run/spdist/tls:ro", str(settings): f"/etc/spdist/{settings.name}:ro"}
+        mounts |= {self._containers.volume("shared"): "/var/lib/spdist-shared"}
+        mounts |= {self._containers.volume(node): "/var/lib/spdist"}
+        given = [("-v", f"{source}:{place}") for source, place in mounts.items()]
+        given += [("-e", f"{key}={value}") for key, value in known.items()]
+        return [part for one in given for part in one]
+
+    def start(self, node: str, settings: Path, **variables: str) -> str:
+        """Start a node, and wait until compose's probe says that it is well."""
+        command = [settings.stem, "--conf", f"/etc/spdist/{settings.name}"]
+        name = self._containers.start(node, *command, options=self.options(node, settings, **variables))
         compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))
         probe = compose["x-manager"]["healthcheck"]["test"][1:]
 
         def well() -> bool:
-            told = self._containers("exec", name, *probe, check=False)
-            running = self._containers("inspect", "--format", "{{.State.Running}}", name).strip()
-            if running != "true":
+            if self._containers("inspect", "--format", "{{.State.Running}}", name).strip() != "true":
                 raise SystemExit(f"{node} has ended\n{self._containers('logs', name)[-3000:]}")
-            return "Error" not in told and "Traceback" not in told
+            return self._containers.succeeds("exec", name, *probe)
 
         wait_for(well, f"{node} is well", 120)
         return name
@@ -217,11 +220,21 @@ def feed(client: ClusterClient, count: int) -> None:
     wait_for(counted, f"the count {count} comes out", 180)
 
 
+def reported(client: ClusterClient) -> bool:
+    """Return whether a manager leads, and knows a worker."""
+    with contextlib.suppress(SpdistError):
+        return bool(client.nodes()["workers"])
+    return False
+
+
 def try_server(containers: Containers, cluster: Cluster) -> None:
     """Host an app on a server, and start it again over the same volume."""
-    settings = DEPLOY / "container" / "server.yaml"
+    settings, small = DEPLOY / "container" / "server.yaml", {"SPDIST_CORES": "1", "SPDIST_DRIVER_MEMORY": "512m"}
+    with tried("doctor finds nothing missing"):
+        given = cluster.options("server", settings, **small)
+        containers.once("doctor", "--conf", "/etc/spdist/server.yaml", options=given)
     with tried("a server starts, and its probe says that it is well"):
-        name = cluster.start("server", "server", settings, SPDIST_CORES="1", SPDIST_DRIVER_MEMORY="512m")
+        name = cluster.start("server", settings, **small)
     with tried("it hosts an app"):
         client = cluster.client("server")
         client.deploy(APP).wait(timeout_s=180)
@@ -231,34 +244,69 @@ def try_server(containers: Containers, cluster: Cluster) -> None:
         containers.stop(name)
     with tried("another one goes on from its volume"):
         containers("rm", name)
-        name = cluster.start("server", "server", settings, SPDIST_CORES="1", SPDIST_DRIVER_MEMORY="512m")
+        name = cluster.start("server", settings, **small)
+        wait_for(lambda: "Boiler" in client.apps(), "its directory is read", 60)
         client.deployment("Boiler").wait(timeout_s=180)
         feed(client, 2)
         containers.stop(name)
 
 
+@contextmanager
+def on_a_port(path: str) -> Iterator[int]:
+    """Let a server that listens on a socket of its user's alone be reached on a port of this machine."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while part := await reader.read(65536):
+                writer.write(part)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, forth = await asyncio.open_unix_connection(path)
+        await asyncio.gather(pump(reader, forth), pump(back, writer))
+
+    async def serving() -> None:
+        over = asyncio.Event()
+        server = await asyncio.start_server(serve, HOST, 0)
+        known.set_result((server.sockets[0].getsockname()[1], asyncio.get_running_loop(), over))
+        await over.wait()
+
+    known: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+    thread = threading.Thread(target=lambda: asyncio.run(serving()), daemon=True)
+    thread.start()
+    port, loop, over = known.result()
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+
+
 def try_cluster(containers: Containers, cluster: Cluster, home: Path) -> None:
     """Run managers over PostgreSQL and a worker over Kafka, with the settings of compose and helm."""
     files = DEPLOY / "helm" / "spdist" / "files"
-    database = environment(SERVERS.database("postgresql", home))
-    with KafkaBroker(home / "kafka") as kafka:
+    there = make_url(SERVERS.database("postgresql", home))
+    with on_a_port(f"{there.query['host']}/.s.PGSQL.5432") as port, KafkaBroker(home / "kafka") as kafka:
+        reached = there.set(host=HOST, port=port, query={})
+        database = environment(reached.render_as_string(hide_password=False))
         shared = {"SPDIST_KAFKA": kafka.url}
         with tried("two managers meet in PostgreSQL, and their probes say that they are well"):
             for node in ("manager-1", "manager-2"):
-                cluster.start(node, "manager", files / "manager.yaml", **shared, **database)
+                cluster.start(node, files / "manager.yaml", **shared, **database)
         with tried("a worker reports to them, and runs an app of two groups over Kafka"):
             managers = ",".join(cluster.url(node) for node in ("manager-1", "manager-2"))
             known = {"SPDIST_MANAGERS": managers, "SPDIST_STATE": "/var/lib/spdist-shared/state", "SPDIST_CORES": "1"}
-            worker = cluster.start("worker-1", "worker", files / "worker.yaml", **shared, **known)
+            worker = cluster.start("worker-1", files / "worker.yaml", **shared, **known)
             client = cluster.client("manager-1", "manager-2")
-            wait_for(lambda: client.nodes()["workers"], "the worker in the list of the leader", 60)
+            wait_for(lambda: reported(client), "the worker in the list of the leader", 120)
             client.deploy(APP).wait(timeout_s=180)
             feed(client, 1)
         print(f"    {containers.used(worker)}")
         with tried(f"the worker ends within {STOP_S} s, and another one goes on"):
             containers.stop(worker)
             containers("rm", worker)
-            cluster.start("worker-1", "worker", files / "worker.yaml", **shared, **known)
+            cluster.start("worker-1", files / "worker.yaml", **shared, **known)
             feed(client, 2)
 
 
@@ -267,6 +315,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--image", default="localhost/spdist", help="its name")
     parser.add_argument("--base", default="", help="BASE of the Containerfile, in place of Docker Hub's Python")
+    parser.add_argument("--only", choices=("server", "cluster"), help="try the nodes of one kind")
     parser.add_argument("--built", action="store_true", help="try the image that is there")
     chosen = parser.parse_args()
     options = shlex.split(os.environ.get("CONTAINER_OPTIONS", ""))
@@ -281,9 +330,11 @@ def main() -> None:
         cluster = Cluster(containers, home)
         with tried("certificates are made in it"):
             cluster.make_certificates()
-        try_server(containers, cluster)
-        stack.callback(SERVERS.stop)
-        try_cluster(containers, cluster, home)
+        if chosen.only != "cluster":
+            try_server(containers, cluster)
+        if chosen.only != "server":
+            stack.callback(SERVERS.stop)
+            try_cluster(containers, cluster, home)
 
 
 if __name__ == "__main__":
