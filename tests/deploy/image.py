@@ -69,7 +69,14 @@ class Containers:
         done = subprocess.run([*self._command, *arguments], capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise SystemExit(f"{shlex.join(arguments[:3])} …: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout + done.stderr
+        return done.stdout
+
+    def log(self, name: str) -> str:
+        """Return the end of what a container has said."""
+        done = subprocess.run(
+            [*self._command, "logs", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        return done.stdout[-3000:]
 
     def succeeds(self, *arguments: str) -> bool:
         """Return whether the container program ends with exit code 0."""
@@ -95,7 +102,7 @@ class Containers:
         self("stop", "--time", str(STOP_S), name)
         (code,) = self("inspect", "--format", "{{.State.ExitCode}}", name).split()
         if code != "0":
-            raise SystemExit(f"{name} ended with exit code {code}\n{self('logs', name)[-3000:]}")
+            raise SystemExit(f"{name} ended with exit code {code}\n{self.log(name)}")
 
     def used(self, name: str) -> str:
         """Return what a running container has written where."""
@@ -167,8 +174,9 @@ class Cluster:
 
     def make_certificates(self) -> None:
         """Have certificates made as the first service of compose does."""
+        rights = ["--cap-add=CHOWN", "--cap-add=DAC_OVERRIDE", "--cap-add=FOWNER"]
         script = f"{DEPLOY / 'compose' / 'certificates.sh'}:/etc/spdist/certificates.sh:ro"
-        options = ["--user", "0", "--cap-add", "CHOWN,DAC_OVERRIDE,FOWNER", "-v", f"{self._tls}:/tls", "-v", script]
+        options = ["--user", "0", *rights, "-v", f"{self._tls}:/tls", "-v", script]
         self._containers.once("/etc/spdist/certificates.sh", *NODES, options=[*options, "--entrypoint", "bash"])
         self.ca.write_text(
             self._containers.once("/tls/server/ca.crt", options=["-v", f"{self._tls}:/tls", "--entrypoint", "cat"])
@@ -195,7 +203,7 @@ class Cluster:
 
         def well() -> bool:
             if self._containers("inspect", "--format", "{{.State.Running}}", name).strip() != "true":
-                raise SystemExit(f"{node} has ended\n{self._containers('logs', name)[-3000:]}")
+                raise SystemExit(f"{node} has ended\n{self._containers.log(name)}")
             return self._containers.succeeds("exec", name, *probe)
 
         wait_for(well, f"{node} is well", 120)
