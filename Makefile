@@ -16,7 +16,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases ha chaos deployments executors fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
+.PHONY: help setup demo test lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -70,6 +70,9 @@ deployments: java .venv/.installed ## kill and stop servers of each deployment w
 
 executors: java .venv/.installed ## kill executors of a Spark standalone master in networks of their own (Linux, root)
 	@$(VENV) -m tests.faults.executors
+
+image: java .venv/.installed ## build the container image (podman or docker; BASE= another base) and try it: a server, a cluster
+	@$(VENV) -m tests.deploy.image $(if $(BASE),--base "$(BASE)")
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz

@@ -35,6 +35,7 @@ from spdist.commands.recorded import or_recorded
 from spdist.commands.schedule import schedule_app
 from spdist.commands.tls import tls_app
 from spdist.commands.users import user_app
+from spdist.commands.version import version
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
 from spdist.look import bytes_text
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from spdist.runtime.group_status import GroupStatus
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
+app.callback()(version)
 apps.add_to(app)
 events.add_to(app)
 app.add_typer(config_app, name="config")

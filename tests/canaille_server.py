@@ -35,7 +35,7 @@ def add_users(users: dict[str, list[str]]) -> None:
             user_name=name,
             family_name=name,
             formatted_name=name,
-            emails=[f"{name}@x.test"],
+            emails=[f"{name}@example.org"],
             password=f"{name}-secret",
         )
         Backend.instance.save(user)
@@ -71,28 +71,30 @@ def main() -> None:
 
     def recorded(environ: Any, start: Any) -> Any:
         asked.append(environ["PATH_INFO"])
+        environ["HTTP_HOST"] = host  # over TLS, too: it sends requests to another name away
         return app(environ, start)
 
-    def started(port: int) -> Any:
-        server = make_server("127.0.0.1", port, recorded, threaded=True, request_handler=Quiet)
+    def started(port: int, certificate: tuple[str, str] | None = None) -> Any:
+        server = make_server("127.0.0.1", port, recorded, threaded=True, request_handler=Quiet, ssl_context=certificate)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return server
 
     server = started(0)
-    url = f"http://127.0.0.1:{server.server_port}"
+    host = f"127.0.0.1:{server.server_port}"
     app = canaille.create_app(
         {
             "SECRET_KEY": "of the tests",
-            "SERVER_NAME": url.removeprefix("http://"),
+            "SERVER_NAME": host,
             "PREFERRED_URL_SCHEME": "http",
             "WTF_CSRF_ENABLED": False,
             "CANAILLE": {"DATABASE": "memory", "JAVASCRIPT": False, "LOGGING": {"version": 1}},
             "CANAILLE_OIDC": {"ACTIVE_JWKS": [key.as_dict(private=True)]},
+            "CANAILLE_SCIM": {"ENABLE_SERVER": True},
         }
     )
     with app.app_context():
         add_users(json.loads(sys.argv[1]))
-    print(json.dumps({"url": url, "key": key.as_dict(private=True)}), flush=True)
+    print(json.dumps({"url": f"http://{host}", "key": key.as_dict(private=True)}), flush=True)
     for line in sys.stdin:  # ends with the tests
         what = json.loads(line)
         with app.app_context():
@@ -103,7 +105,8 @@ def main() -> None:
             server.server_close()
         elif what.get("stop") is False:
             server = started(server.server_port)
-        print(json.dumps(asked), flush=True)
+        other = started(0, tuple(what["certificate"])).server_port if "certificate" in what else None
+        print(json.dumps({"asked": asked, "port": other}), flush=True)
 
 
 main()

@@ -22,10 +22,13 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from spdist.services.maven import cache_directory
+from spdist.transports.tls import Certificate
 
-_PACKAGES = ["canaille[front,oidc]==0.3.6", "flask>=3.1,<4", "werkzeug>=3.1,<4"]
+#: The models of SCIM are those that this canaille was written for: it fails with newer ones.
+_PACKAGES = ["canaille[front,oidc,scim]==0.3.6", "scim2-models>=0.6.12,<0.7", "flask>=3.1,<4", "werkzeug>=3.1,<4"]
 #: Who is known: name → groups. Passwords are ``<name>-secret``.
 USERS = {"ada": ["stream-admins", "tennis"], "vic": ["stream-viewers"], "nell": ["tennis"]}
+_SCIM = "urn:ietf:params:scim"
 CLIENT, SECRET, PUBLIC = "spdist", "secret-of-spdist/+", "spdist-cli"
 
 
@@ -99,19 +102,55 @@ class IdentityProvider:
 
     def asked(self) -> list[str]:
         """The paths of all requests so far."""
-        return self._tell({})
+        found: list[str] = self._tell({})["asked"]
+        return found
 
-    def _tell(self, what: dict[str, Any]) -> list[str]:
+    def over_tls(self, certificate: Certificate) -> str:
+        """Where the same provider answers with a certificate; it goes on calling itself `url`."""
+        told = self._tell({"certificate": [str(certificate.file), str(certificate.key_file)]})
+        return f"https://127.0.0.1:{told['port']}"
+
+    def _tell(self, what: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{json.dumps(what)}\n")
         self._process.stdin.flush()
-        answer: list[str] = json.loads(self._process.stdout.readline())
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
+    # ------------------------------------------------------------------------------------------------------------- SCIM
+    @property
+    def scim_url(self) -> str:
+        return f"{self.url}/scim/v2"
+
+    def scim(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """What somebody does who looks after users: one request of SCIM 2.0, as `CLIENT`."""
+        head = {"Authorization": f"Bearer {self.opaque_token('openid')}"}
+        answer = httpx.request(method, f"{self.scim_url}{path}", json=body, headers=head, trust_env=False, timeout=60)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def add_user(self, name: str) -> None:
+        """Make a user known who can log in."""
+        named = {"userName": name, "name": {"formatted": name, "familyName": name}, "active": True}
+        self.scim(
+            "POST", "/Users", {"schemas": [f"{_SCIM}:schemas:core:2.0:User"], "password": f"{name}-secret", **named}
+        )
+
+    def add_group(self, name: str, *members: str) -> None:
+        """Make a group of users."""
+        listed = [{"value": one, "$ref": f"{self.scim_url}/Users/{one}"} for one in members]
+        schemas = [f"{_SCIM}:schemas:core:2.0:Group"]
+        self.scim("POST", "/Groups", {"schemas": schemas, "displayName": name, "members": listed})
+
+    def change(self, what: str, attribute: str, value: Any) -> None:
+        """Replace an attribute of a user or of a group, such as ``Users/ann``."""
+        operation = {"op": "replace", "path": attribute, "value": value}
+        self.scim("PATCH", f"/{what}", {"schemas": [f"{_SCIM}:api:messages:2.0:PatchOp"], "Operations": [operation]})
+
     # ----------------------------------------------------------------------------------------------------------- tokens
-    def token(self, user: str) -> str:
-        """A token that the provider gives to a user: a signed JWT with the groups."""
-        form = {"grant_type": "password", "username": user, "password": f"{user}-secret", "scope": "openid groups"}
+    def token(self, user: str, scope: str = "openid groups") -> str:
+        """A token that the provider gives to a user: a signed JWT, with the groups if its scope has them."""
+        form = {"grant_type": "password", "username": user, "password": f"{user}-secret", "scope": scope}
         return str(self._ask("token", form)["access_token"])
 
     def opaque_token(self, scope: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import spdist
 from spdist.__main__ import app
 from spdist.services.process import free_port
 from spdist.transports.log import LogTransport
@@ -50,6 +51,11 @@ def bad(tmp_path: Path) -> str:
     file = tmp_path / "bad.siddhi"
     file.write_text(BAD)
     return str(file)
+
+
+def test_the_version_is_told() -> None:
+    done = run("--version")
+    assert (done.exit_code, done.output) == (0, f"spdist {spdist.__version__}\n")
 
 
 def test_check_lists_streams_and_queries(good: str) -> None:

@@ -138,7 +138,7 @@ def test_make_alone_lists_the_commands(elsewhere: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^  make ([\w-]+)", done.stdout, flags=re.MULTILINE) == [
         "help", "setup", "demo", "test", "lint", "faults", "updates", "failovers", "takeovers", "databases", "ha",
-        "chaos", "deployments", "executors", "fuzz", "chaos-sim", "bench", "bench-payloads", "bench-engine",
+        "chaos", "deployments", "executors", "image", "fuzz", "chaos-sim", "bench", "bench-payloads", "bench-engine",
         "bench-latency", "bench-kafka", "bench-groups", "bench-frames", "bench-cluster",
         "tables", "ledger", "clean",
     ]  # fmt: skip

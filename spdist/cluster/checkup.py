@@ -205,18 +205,22 @@ def _certificate(config: Config, now: datetime) -> Iterator[Finding]:
 
 
 def _provider(config: Config) -> Iterator[Finding]:
-    """See whether the identity provider answers as itself, and has keys that check signatures."""
+    """See whether the identity provider answers as itself, has keys that check signatures, and lets users be found."""
     from spdist.cluster.identity import access_of
     from spdist.cluster.provider import Provider, ProviderAway
 
     with closing(Provider(access_of(config.auth))) as provider:
         try:
             keys, asked = len(provider.keys().keys), provider.endpoints().introspection
+            if config.auth.scim_url:
+                provider.user(config.auth.client_id)  # whether it is one: that it can be asked is what counts
         except ProviderAway as away:
             hint = "until it answers, only users of this node's settings are let in"
             yield Finding("identity provider", Level.WARNING, str(away), hint)
             return
     told = f"{config.auth.issued_by} has {keys} key{'s' * (keys != 1)}"
+    if config.auth.scim_url:
+        told += f", and {config.auth.scim_url} lists users"
     if not asked and config.auth.introspection == "always":
         hint = "set auth.configs.properties.introspection: opaque, or introspectionUrl"
         yield Finding("identity provider", Level.FAILED, f"{told}, and cannot be asked about tokens", hint)

@@ -26,7 +26,6 @@ __all__ = [
     "is_jwt",
     "key_set",
     "roles_of",
-    "scim_groups",
     "shown_name",
     "signed",
 ]
@@ -219,25 +218,6 @@ def identified(claims: Json, rules: Rules, now_s: float, *, asked: bool = False)
 def roles_of(groups: Iterable[str], rules: Rules) -> frozenset[str]:
     """Return the roles of who is in these groups."""
     return frozenset(role for name in groups if (role := rules.groups.get(name)))
-
-
-def scim_groups(found: Json, username: str) -> list[str]:
-    """Return the groups of a user as SCIM 2.0 (RFC 7643) lists the users of that name.
-
-    Raises
-    ------
-    RefusedToken
-        The user is not active.
-    """
-    resources = found.get("Resources")
-    for one in resources if isinstance(resources, list) else ():
-        if isinstance(one, dict) and one.get("userName") == username:
-            if one.get("active", True) is not True:
-                raise RefusedToken("the identity provider says that this user is not active")
-            listed = one.get("groups")
-            groups = [group for group in listed if isinstance(group, dict)] if isinstance(listed, list) else []
-            return _names([group.get("display") for group in groups])
-    return []
 
 
 def _told(error: JoseError, rules: Rules) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt, roles_of, scim_groups
+from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt, roles_of
 from spdist.cluster.provider import Provider, ProviderAccess
 from spdist.config.external import External
 
@@ -184,8 +184,12 @@ class Identity:
                 raise RefusedToken("the token was logged out")
         found = self._look(token)
         if not found.roles and self.settings.scim_url:
-            groups = scim_groups(self.provider.user(found.username), found.username)
-            found = replace(found, roles=roles_of(groups, self._rules))
+            user = self.provider.user(found.username)
+            if user is None:
+                raise RefusedToken(f"the identity provider lists no user {found.username}")
+            if not user.active:
+                raise RefusedToken("the identity provider says that this user is not active")
+            found = replace(found, roles=roles_of(user.groups, self._rules))
         with self._lock:
             if not self._known.keep(token, found, self._clock()):  # while it was being looked at
                 raise RefusedToken("the token was logged out")

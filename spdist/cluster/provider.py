@@ -5,7 +5,6 @@ What its answers mean is decided elsewhere (`spdist.cluster.claims`). Calls bloc
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import threading
@@ -14,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from authlib.oauth2.client import OAuth2Client
 
 from spdist.cluster.claims import Keys, RefusedToken, UnknownKey, key_set, signed
+from spdist.cluster.scim import ACCEPT, ListedUser, read_page, told_by, users_query
 from spdist.config import Secret
 from spdist.config.external import is_safe_url
 from spdist.transports.tls import client_context, refusal_hint
@@ -37,6 +37,8 @@ _FRESH_S, _LONGEST_S = 900.0, 7200.0
 _LOOK_S = 30.0
 #: After a call without an answer none is made for so long, s: everybody would wait for it.
 _PAUSE_S = 3.0
+#: Of users that are looked up where the provider does not filter.
+_MOST_PAGES = 100
 #: Errors of RFC 6749 that say nothing of a user: the settings of this client are wrong.
 _OUR_FAULT = frozenset({"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"})
 
@@ -274,16 +276,37 @@ class Provider:
             if answer.status_code >= 400:
                 raise self._away(f"it ends no token for this client: it answers {answer.status_code}")
 
-    def user(self, name: str) -> Json:
-        """Return the users of that name, with their groups, as SCIM 2.0 lists them (RFC 7644)."""
-        other = self.access.looking_as
-        # A filter's texts are JSON's.
-        query = {"filter": f"userName eq {json.dumps(name)}", "attributes": "userName,groups,active"}
-        url = f"{self.access.scim_url.rstrip('/')}/Users?{urlencode(query)}"
-        if other:
-            return self._json(self._send("GET", url, auth=httpx.BasicAuth(other[0], other[1].reveal())))
-        own = self.own_token()["access_token"]
-        return self._json(self._send("GET", url, headers={"Authorization": f"Bearer {own}"}))
+    def user(self, name: str) -> ListedUser | None:
+        """Return the user of that name as SCIM 2.0 lists it (RFC 7644); None where it lists no such user."""
+        other, headers = self.access.looking_as, {"Accept": ACCEPT}
+        auth = httpx.BasicAuth(other[0], other[1].reveal()) if other else httpx.Auth()
+        if other is None:
+            headers["Authorization"] = f"Bearer {self.own_token()['access_token']}"
+        url, start, filtered = f"{self.access.scim_url.rstrip('/')}/Users", 1, True
+        for _ in range(_MOST_PAGES):
+            query = users_query(name, start, filtered=filtered)
+            answer = self._send("GET", f"{url}?{query}", auth=auth, headers=headers)
+            if filtered and _refuses_filters(answer):
+                filtered = False
+                continue
+            try:
+                page = read_page(self._listing(answer), name, start)
+            except ValueError as error:
+                raise self._away(f"{url}: {error}") from error
+            if page.user is not None or page.next is None:
+                return page.user
+            start = page.next
+        raise self._away(f"{url} has more than {_MOST_PAGES} pages of users, and does not find one by a filter")
+
+    def _listing(self, answer: httpx.Response) -> Json:
+        """Return what SCIM answers; an error is not the user's fault, but one of this node's settings, or of it."""
+        if answer.status_code in (401, 403):
+            who = "idpUsername and idpPassword are" if self.access.looking_as else f"client {self.access.client_id} is"
+            _, detail = told_by(_body_of(answer))
+            said = f" ({detail})" if detail else ""
+            url = answer.request.url.copy_with(query=None)
+            raise self._away(f"{url} answers {answer.status_code}{said}: {who} not allowed to look up users")
+        return self._json(answer)
 
     # ---------------------------------------------------------------------------------------------------------- logins
     def login_url(self, redirect_uri: str, state: str, verifier: str, nonce: str) -> str:
@@ -375,10 +398,7 @@ class Provider:
             raise self._unreachable(error) from error
 
     def _json(self, answer: httpx.Response) -> Json:
-        try:
-            body = answer.json() if answer.status_code == 200 else None
-        except ValueError:
-            body = None
+        body = _body_of(answer) if answer.status_code == 200 else None
         if not isinstance(body, dict):
             raise self._away(
                 f"{answer.request.url.copy_with(query=None)} answers {answer.status_code}, and no JSON object"
@@ -390,7 +410,8 @@ class Provider:
             raise ProviderAway(self._why_away)
 
     def _unreachable(self, error: httpx.HTTPError) -> ProviderAway:
-        hint = refusal_hint(error) if self.access.issuer.startswith("https:") else ""
+        # Of a connection without TLS the text could be anything.
+        hint = refusal_hint(error) if error.request.url.scheme == "https" else ""
         away = self._away((str(error) or type(error).__name__) + (f" ({hint})" if hint else ""))
         self._away_until_s, self._why_away = self._clock() + _PAUSE_S, str(away)
         return away
@@ -399,3 +420,16 @@ class Provider:
         told = f"the identity provider {self.access.issuer} cannot be used: {why}"
         _log.warning("%s", told)
         return ProviderAway(told)
+
+
+def _body_of(answer: httpx.Response) -> Any:
+    """Return the JSON of an answer; None where it has none."""
+    try:
+        return answer.json()
+    except ValueError:
+        return None
+
+
+def _refuses_filters(answer: httpx.Response) -> bool:
+    """Return whether a server says that it cannot filter (RFC 7644, 3.4.2.2 and 3.12)."""
+    return answer.status_code == 501 or (answer.status_code == 400 and told_by(_body_of(answer))[0] == "invalidFilter")

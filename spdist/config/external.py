@@ -74,7 +74,7 @@ class External:
     client's secret where tokens are asked about, as WSO2's server wants it.
 
     Where a token grants no role, the groups of its user are looked up by SCIM 2.0 at `idpBaseUrl`, as `idpUsername`, or
-    with a token of this client's own.
+    with a token of this client's own; a user whom it does not list, or says is not active, is refused.
 
     With `node_grant` ``client_credentials`` this node shows others a token of its client, asked for with `node_scope`,
     and no password.

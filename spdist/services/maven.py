@@ -1,7 +1,8 @@
 """Jars by their Maven coordinates, fetched once by the Ivy that pyspark ships and kept in the user's cache directory.
 
 A set of coordinates has a directory of its own, which appears whole or not at all; once it is there nothing is asked of
-any network. ``SPDIST_IVY_SETTINGS`` may name an Ivy settings file, for a mirror or a proxy.
+any network. ``SPDIST_IVY_SETTINGS`` may name an Ivy settings file, for a mirror or a proxy; ``SPDIST_JARS`` a directory
+with sets that were fetched for others, such as those of an image, which is only read.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def cache_directory() -> Path:
 
 def cached_jars(name: str, coordinates: Sequence[Coordinate]) -> list[Path]:
     """Return the jars of a set where it was fetched before, else an empty list."""
-    return sorted(_directory(name, coordinates).glob("*.jar"))
+    own = _directory(name, coordinates)
+    given = os.environ.get("SPDIST_JARS")
+    places = [Path(given) / own.name, own] if given else [own]
+    return next((found for one in places if (found := sorted(one.glob("*.jar")))), [])
 
 
 def jars(name: str, coordinates: Sequence[Coordinate]) -> list[Path]:

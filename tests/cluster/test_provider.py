@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,16 +12,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import pytest
-from joserfc import jwt
-from joserfc.jwk import RSAKey
 
 from spdist.cluster.checkup import Level, check_node
 from spdist.cluster.claims import Keys, RefusedToken
-from spdist.cluster.identity import Identity
 from spdist.cluster.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
+from spdist.cluster.scim import ListedUser
 from spdist.config import Secret, load_config
-from spdist.config.external import MappedRole
-from spdist.config.sections import Auth
 from spdist.transports.tls import Certificate, server_context
 from tests.transports.certificates import authority
 
@@ -185,37 +180,48 @@ def test_keys_are_kept_while_the_provider_is_away_but_not_for_ever(words: Words)
         provider.keys()
 
 
-def test_groups_are_looked_up_where_a_token_has_none(words: Words) -> None:
-    key = RSAKey.generate_key(2048, auto_kid=True)
+def test_users_are_looked_up_as_the_server_can(words: Words) -> None:
+    """What canaille's SCIM cannot: filters, and refusing them in words; pages; names with passwords."""
     url = words.serve()
-    words.answers["/keys"] = (200, {"keys": [key.as_dict(private=False)]})
     words.answers["/token"] = (200, {"access_token": "own"})
+    access = ProviderAccess(url, "sp", Secret("s"), scim_url=f"{url}/scim2/")
+    asked = {"attributes": "userName,groups,active"}
 
-    def listed(name: str, **more: Any) -> None:
-        query = {"filter": f'userName eq "{name}"', "attributes": "userName,groups,active"}
-        user = {"userName": name, "groups": [{"display": "ops", "value": "1"}, {"value": "2"}, "x"], **more}
-        others = {"userName": f"{name}2", "groups": [{"display": "kings"}]}
-        words.answers[f"/scim2/Users?{urlencode(query)}"] = (200, {"Resources": [others, user]})
+    def answer(status: int, body: Any, **query: str) -> None:
+        words.answers[f"/scim2/Users?{urlencode(query)}"] = (status, body)
 
-    def token(**claims: Any) -> str:
-        good = {"iss": url, "aud": "sp", "exp": int(time.time()) + 60}
-        return jwt.encode({"alg": "RS256", "kid": key.kid}, good | claims, key)
+    def user(name: str, *groups: str) -> dict[str, Any]:
+        return {"userName": name, "groups": [{"display": one} for one in groups]}
 
-    mapping = (MappedRole("developer", "ops"), MappedRole("viewer", "staff"), MappedRole("admin", "kings"))
-    auth = Auth(issuer=url, client_id="sp", client_secret=Secret("s"), role_mapping=mapping, scim_url=f"{url}/scim2")
-    identity = Identity(auth, "admin")
-    listed("ann")
-    assert identity.verify(token(sub="ann")).roles == {"developer"}
+    answer(200, {"totalResults": 1, "Resources": [user("ann", "ops")]}, filter='userName eq "ann"', **asked)
+    assert Provider(access).user("ann") == ListedUser(True, ("ops",))
     assert words.asked[-1][1] == "Bearer own"
-    assert identity.verify(token(sub="ann", groups=["staff"])).roles == {"viewer"}, "the token's own count"
-    listed("bob", active=False)
-    with pytest.raises(RefusedToken, match="not active"):
-        identity.verify(token(sub="bob"))
-    with pytest.raises(ProviderAway, match="answers 404"):
-        identity.verify(token(sub='eve" or userName ne "'))
-    assert "userName+eq+%22eve%5C%22+or" in words.asked[-1][0], "a name cannot end the text of the filter"
-    named = Identity(replace(auth, scim_username="admin", scim_password=Secret("pw")), "admin")
-    assert named.verify(token(sub="ann")).roles == {"developer"} and words.asked[-1][1] == "Basic YWRtaW46cHc="
+    named = replace(access, looking_as=("admin", Secret("pw")))
+    assert Provider(named).user("ann") == ListedUser(True, ("ops",))
+    assert words.asked[-1][1] == "Basic YWRtaW46cHc="
+    answer(200, {"totalResults": 0}, filter='userName eq "eve\\" or userName ne \\""', **asked)
+    assert Provider(named).user('eve" or userName ne "') is None, "a name cannot end the text of the filter"
+    error = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"], "status": "400", "scimType": "invalidFilter"}
+    answer(400, error, filter='userName eq "bob"', **asked)
+    answer(200, {"totalResults": 3, "itemsPerPage": 2, "Resources": [user("ann"), user("bob2", "kings")]}, **asked)
+    answer(200, {"totalResults": 3, "startIndex": 3, "Resources": [user("bob", "staff")]}, **asked, startIndex="3")
+    assert Provider(named).user("bob") == ListedUser(True, ("staff",))
+    answer(400, {**error, "scimType": "invalidSyntax"}, filter='userName eq "bob"', **asked)
+    with pytest.raises(ProviderAway, match="/scim2/Users answers 400"):
+        Provider(named).user("bob")
+    answer(501, {}, filter='userName eq "zoe"', **asked)
+    answer(200, {"totalResults": 9, "Resources": [user("ann")]}, **asked)
+    for start in range(2, 10):
+        answer(200, {"totalResults": 9, "Resources": [user(f"u{start}")]}, **asked, startIndex=str(start))
+    assert Provider(named).user("zoe") is None, "the last page was read"
+    for start in range(2, 110):
+        answer(200, {"totalResults": 200, "Resources": [user(f"u{start}")]}, **asked, startIndex=str(start))
+    answer(200, {"totalResults": 200, "Resources": [user("ann")]}, **asked)
+    with pytest.raises(ProviderAway, match="more than 100 pages of users"):
+        Provider(named).user("zoe")
+    answer(403, {"detail": "not for you"}, filter='userName eq "ann"', **asked)
+    with pytest.raises(ProviderAway, match=r"answers 403 \(not for you\): client sp is not allowed"):
+        Provider(access).user("ann")
 
 
 def test_the_check_up_of_a_node_sees_the_provider(words: Words, tmp_path: Path) -> None:

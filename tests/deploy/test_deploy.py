@@ -86,9 +86,8 @@ def test_the_image_has_all_that_makes_the_wheel_and_runs_as_nobody_special() -> 
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"}
     assert {"spdist", "widgets", "labextension", "notebooks", "conf", "pyproject.toml", "README.md", "LICENSE"} <= sent
     assert 'packages = ["spdist"]' in project  # and widgets, which spdist/panels links to
-    extras = re.search(r"\.whl\)\[([a-z,-]+)\]", text)
-    assert extras
-    assert {*extras.group(1).split(",")} <= tomllib.loads(project)["project"]["optional-dependencies"].keys()
+    extras = {*re.findall(r"extras\['([a-z-]+)'\]", text)}
+    assert "compiled" in extras <= tomllib.loads(project)["project"]["optional-dependencies"].keys()
 
 
 # -------------------------------------------------------------------------------------------------------------- compose
@@ -206,6 +205,21 @@ def tls(tmp_path: Path) -> Iterator[Path]:
         keys = [(tmp_path / "tls" / name / "tls.key").read_bytes() for name in ("manager-1", "worker-1")]
     assert keys[0] != keys[1]
     yield tmp_path / "tls"
+
+
+def test_a_server_keeps_all_that_it_writes_in_its_volume(tls: Path) -> None:
+    file = DEPLOY / "container" / "server.yaml"
+    given = {"SPDIST_PASSWORD": "of-people", "SPDIST_TLS": str(tls / "worker-1")}
+    assert load_config(file, role="server", environment=given).is_server
+    places = re.findall(r": (/\S+)", file.read_text(encoding="utf-8"))
+    assert len(places) == 4 and {Path(one).parent for one in places} == {Path("/var/lib/spdist")}
+
+
+def test_volumes_are_where_the_image_lets_its_user_write(compose: dict[str, Any]) -> None:
+    text = (DEPLOY / "container" / "Containerfile").read_text(encoding="utf-8")
+    made = set(re.findall(r"(/\S+)", text.partition("install -d -o 10001 -g 0 -m 0775")[2].partition("\n")[0]))
+    volumes = [one for service in compose["services"].values() for one in service["volumes"]]
+    assert {one.split(":")[1] for one in volumes if one.startswith("state:")} == {"/var/lib/spdist-shared"} <= made
 
 
 @pytest.mark.services

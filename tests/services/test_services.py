@@ -213,6 +213,17 @@ def test_jars_are_fetched_once_and_kept(repository: Path, monkeypatch: pytest.Mo
     assert jars("things", wanted) == found
 
 
+def test_jars_that_came_along_are_only_read(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wanted, other = [Coordinate("org.example", "thing", "1.0")], [Coordinate("org.example", "thing", "1.0", False)]
+    (brought,) = jars("things", wanted)
+    monkeypatch.setenv("SPDIST_JARS", str(brought.parent.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    assert jars("things", wanted) == [brought]
+    assert not (tmp_path / "own").exists(), "nothing was fetched"
+    (fetched,) = jars("things", other)
+    assert fetched.is_relative_to(tmp_path / "own"), "what did not come along is kept in the cache as ever"
+
+
 def test_what_cannot_be_fetched_is_named_with_what_to_do(repository: Path) -> None:
     wanted = [Coordinate("org.example", "thing", "1.0"), Coordinate("org.example", "other", "2.0")]
     with pytest.raises(EngineError, match=r"jars of things could not be fetched.*other;2.0") as caught:
