@@ -39,6 +39,7 @@ from spdist.transports.inlet import Chunk, Inlet
 from spdist.transports.logins import Logins
 from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
+from spdist.transports.whole_files import write_whole
 
 if TYPE_CHECKING:
     from spdist.config.sections import Auth
@@ -480,7 +481,4 @@ class Position:
         self._write(value)
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        from spdist.transports.outlet_file import replace_file
-
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self._path, json.dumps({**value, _OWNER: self._owner}).encode())
+        write_whole(self._path, json.dumps({**value, _OWNER: self._owner}).encode())
