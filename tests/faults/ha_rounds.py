@@ -49,8 +49,10 @@ from tests.faults.ways_in import WAYS_IN, IslandPlaces
 from tests.faults.ways_out import WAYS_OUT
 
 SERVERS = ("server-1", "server-2")
-#: How long a fault that heals lasts, s.
+#: How long a fault that heals lasts at least, s.
 LASTS_S = 8.0
+#: And at most, where events do not come through while it lasts, s.
+LONGEST_S = 30.0
 PACE_S = 0.1
 _LOOK_S = 0.1
 SETTINGS = """\
@@ -279,14 +281,15 @@ class Rounds:
             "database away": self.database_away,
         }
 
-    def newest_s(self) -> float:
-        """Return since when some source has led to nothing at some sink."""
-        return min(at[-1] for tally in self.tallies.values() for at in tally.at.values())
+    def quiet(self, since_s: float) -> list[str]:
+        """Return which sources have led to nothing at which sinks since then."""
+        all_of_them = [(sink, *one) for sink, tally in self.tallies.items() for one in tally.at.items()]
+        return [f"{source} at {sink}" for sink, source, at in all_of_them if at[-1] < since_s]
 
     def calm(self) -> bool:
         """Whether events come through, and another server could take over: its Spark is up."""
         healthy = sorted(str(self.healths.of(name)) for name in SERVERS) == ["200", "503"]
-        return healthy and time.monotonic() - self.newest_s() < 2 and all(map(self._ready, SERVERS))
+        return healthy and not self.quiet(time.monotonic() - 2) and all(map(self._ready, SERVERS))
 
     def _ready(self, name: str) -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -309,7 +312,11 @@ class Rounds:
             else:
                 wait_for(lambda: self.healths.active() not in (None, active), "the other server is active", 120)
                 over_s = time.monotonic() - began_s
-                wait_for(lambda: self.newest_s() > began_s + 1, "events come through", 120)
+                # A file is locked while it is written to: who stands still then holds up the other.
+                try:
+                    wait_for(lambda: not self.quiet(began_s + 1), "events come through", LONGEST_S)
+                except SystemExit as late:
+                    print(f"   {late}: {', '.join(self.quiet(began_s + 1))}", flush=True)
                 threading.Event().wait(max(0.0, LASTS_S - (time.monotonic() - began_s)))
         if over_s is None:
             began_s = time.monotonic()  # the database is back
