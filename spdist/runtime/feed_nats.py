@@ -29,7 +29,7 @@ class NatsFeeder(Looping):
 
     Messages of a JetStream are appended in the order of the stream, and none is left out: what was given to a reader
     that was killed or stands still the server would send again only later, behind others, and then readers of the topic
-    would take it for known. So that is looked up in the stream. It does not matter who appends, or how often. With
+    would drop it as known. So that is looked up in the stream. It does not matter who appends, or how often. With
     ``queue.group.name`` several readers share the messages: each comes to one of them, in no order, and a second time
     where a reader fails before the server knows that it has it.
 
@@ -57,7 +57,7 @@ class NatsFeeder(Looping):
 
     @property
     def problem(self) -> str | None:
-        """Why nothing comes in at the moment, or who takes a part of it."""
+        """Why nothing comes in at the moment, or that others get a part of it."""
         since_s = self._gaps_since_s
         if self._problem or since_s is None or time.monotonic() - since_s < _OTHERS_S:
             return self._problem

@@ -243,7 +243,7 @@ class Rounds:
         return follow_topic(*place, lambda row: (row[0], row[1]), self.tallies["embedded"])
 
     def fed(self) -> dict[str, int]:
-        """Return how many numbers have been taken, by source."""
+        """Return how many numbers somebody has, by source."""
         return {source: sender.fed for source, sender in self.senders.items()}
 
     def _finish(self) -> None:

@@ -58,7 +58,7 @@ class NumberSender:
 
     State
     -----
-    ``fed``: how many numbers have been taken.
+    ``fed``: how many numbers somebody has.
     """
 
     def __init__(self, send: Callable[[int], bool], pace_s: float) -> None:

@@ -63,7 +63,7 @@ class WayIn:
 
 
 def _over_http(where: IslandPlaces) -> WayIn:
-    """As a client behind a load balancer: whoever takes it, under the same number until somebody has."""
+    """As a client behind a load balancer: to one server after the other, under the same number until one has it."""
     client, targets = httpx.Client(timeout=1.0), [*where.addresses]
 
     def send(number: int) -> bool:

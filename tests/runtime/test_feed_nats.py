@@ -127,10 +127,10 @@ def test_what_another_reader_was_given_keeps_its_place(
     one.feeders.start()
     # Soon: the server gives them to others only when it has waited for half a minute.
     becomes(one.rows, [("a", 1), ("b", 2), ("c", 3)])
-    taken: list[Any] = []
-    while len(taken) < 3:
+    stolen: list[Any] = []
+    while len(stolen) < 3:
         asyncio.run(publish(server, "d", "e"))
-        taken += other.fetch(pulled, 1, 0.5)
+        stolen += other.fetch(pulled, 1, 0.5)
     asyncio.run(publish(server, "f"))
     becomes(lambda: one.rows()[-1][0], "f")
     rows = one.rows()
@@ -175,7 +175,7 @@ def test_readers_of_a_queue_group_share_the_messages_of_a_stream(
     becomes(lambda: sorted(n for one in both for _, n in one.rows()), [*range(1, 51)])
 
 
-def test_readers_that_take_each_others_messages_are_told(
+def test_that_others_read_the_subscription_is_told(
     server: str,
     other: NatsLink,
     tmp_path: Path,

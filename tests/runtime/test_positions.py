@@ -46,7 +46,7 @@ def test_who_was_replaced_saves_no_more(file: Path) -> None:
     assert Position(file).load() == {"offset": 2}
 
 
-def test_who_stood_still_while_it_saved_takes_nothing_from_its_successor(
+def test_who_stood_still_while_it_saved_leaves_its_successors_in_place(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = Position(file), Position(file)
