@@ -53,7 +53,9 @@ SERVERS = ("server-1", "server-2")
 LASTS_S = 8.0
 #: And at most, where events do not come through while it lasts, s.
 LONGEST_S = 30.0
-PACE_S = 0.1
+#: Events come through where each source has led to something at each sink within so many seconds.
+CALM_S = 5.0
+PACE_S = 0.2
 _LOOK_S = 0.1
 SETTINGS = """\
 wso2.carbon: {{id: {name}}}
@@ -140,12 +142,13 @@ class Healths:
 
     def _look(self, island: Island, node: Node) -> None:
         island.enter(node.name)
-        while not self._end.wait(_LOOK_S):
-            asked_s, status = time.monotonic(), None
-            with contextlib.suppress(httpx.HTTPError):
-                status = httpx.get(f"{node.url}/health", timeout=0.5).status_code
-            with self._lock:
-                self._note(node.name, Said(asked_s, time.monotonic(), status))
+        with httpx.Client(timeout=0.5) as http:
+            while not self._end.wait(_LOOK_S):
+                asked_s, status = time.monotonic(), None
+                with contextlib.suppress(httpx.HTTPError):
+                    status = http.get(f"{node.url}/health").status_code
+                with self._lock:
+                    self._note(node.name, Said(asked_s, time.monotonic(), status))
 
     def _note(self, name: str, now: Said) -> None:
         """Count where another server said that it was active, between two times that this one did."""
@@ -289,7 +292,16 @@ class Rounds:
     def calm(self) -> bool:
         """Whether events come through, and another server could take over: its Spark is up."""
         healthy = sorted(str(self.healths.of(name)) for name in SERVERS) == ["200", "503"]
-        return healthy and not self.quiet(time.monotonic() - 2) and all(map(self._ready, SERVERS))
+        return healthy and not self.quiet(time.monotonic() - CALM_S) and all(map(self._ready, SERVERS))
+
+    def wait_until_calm(self) -> None:
+        """Wait for that; SystemExit says what does not come through, with the ends of the servers' logs."""
+        try:
+            wait_for(self.calm, "both servers are there, and events come through", 240)
+        except SystemExit as late:
+            logs = "\n".join(f"{name}: {self.nodes[name].log_end()}" for name in SERVERS)
+            quiet = ", ".join(self.quiet(time.monotonic() - CALM_S)) or "nothing is quiet"
+            raise SystemExit(f"{late}: {quiet}\n{logs}") from None
 
     def _ready(self, name: str) -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -299,7 +311,7 @@ class Rounds:
 
     def round(self, fault: str) -> list[Measured]:
         """Let one thing go wrong, wait until all is well again, and say what it took."""
-        wait_for(self.calm, "one server is active, the other ready, and events come through", 240)
+        self.wait_until_calm()
         threading.Event().wait(random.uniform(0, 1))
         active = self.healths.active()
         assert active is not None
@@ -322,7 +334,7 @@ class Rounds:
             began_s = time.monotonic()  # the database is back
             wait_for(self.healths.active, "one server is active again", 120)
             over_s = time.monotonic() - began_s
-        wait_for(self.calm, "both servers are there, and events come through", 240)
+        self.wait_until_calm()
         spans = {source: range(fed[source], count) for source, count in self.fed().items()}
         with contextlib.suppress(SystemExit):
             wait_until_through(self.tallies.values(), spans, 60)

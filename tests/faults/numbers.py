@@ -135,7 +135,7 @@ def follow_topic(
                     tally.repeated += skip
                     tally.note([result(row) for *_, row in payload.decode(record.value).part(skip, record.count)])
 
-    return Turning(look, 0.05)
+    return Turning(look, 0.1)
 
 
 def wait_until_through(tallies: Iterable[Tally], spans: Mapping[str, range], timeout_s: float) -> None:
