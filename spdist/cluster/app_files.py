@@ -12,6 +12,7 @@ from spdist.cluster.deployed import Deployed
 from spdist.cluster.own_leader import OwnLeader
 from spdist.errors import ClusterError, ConflictError, SiddhiAppError, SpdistError
 from spdist.planning.topology import Assignment
+from spdist.planning.whole import whole_topology
 
 __all__ = ["AppFiles"]
 
@@ -127,6 +128,11 @@ class AppFiles:
         replace : bool
             Whether an app of that name may be there already.
 
+        Returns
+        -------
+        Deployed
+            With what becomes of the elements, where an app of that name was running.
+
         Raises
         ------
         SiddhiAppError
@@ -143,13 +149,17 @@ class AppFiles:
             if there and not replace:
                 hint = "use PUT to replace it, or undeploy it first"
                 raise ConflictError(f"an app {name} is deployed already", hint=hint)
+            # Of what runs: the file may hold a text that is wrong.
+            with self._lock:
+                runs = self._leader.running(name)
+            change = None if runs is None else whole_topology(runs).diff(whole_topology(assignment))
             try:
                 self._known[name] = self._directory.write(name, text)
             except OSError as error:
                 raise ClusterError(f"app {name} cannot be kept in {self._directory.path}: {error.strerror}") from error
             with self._lock:
                 self._leader.deploy(text, assignment)
-        return Deployed(name, created=not there)
+        return Deployed(name, created=not there, change=change)
 
     def _is_there(self, name: str) -> bool:
         """Tell whether there is an app, or a file of one that has not been read yet."""

@@ -20,7 +20,7 @@ class Deployed:
     created : bool
         False if it replaced one.
     change : TopologyChange, optional
-        Then, on a manager: what becomes of the groups, elements and topics that were running.
+        Then: what becomes of the groups, elements and topics that were running; None where none ran.
     """
 
     name: str

@@ -77,6 +77,11 @@ class OwnLeader:
             raise NotFoundError(f"there is no app {name}")
         return self._apps[name]
 
+    def running(self, name: str) -> Assignment | None:
+        """Return what is to run of an app; None where there is none, or no text of it was ever right."""
+        app = self._apps.get(name)
+        return None if app is None or app.instance is None else app.instance.assignment
+
     # --------------------------------------------------------------------------------------------------------- requests
     def deploy(self, text: str, assignment: Assignment) -> None:
         """Let an app run, in place of the one of its name; the same one anew is forgiven its failures."""

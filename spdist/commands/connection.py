@@ -143,7 +143,6 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
         with explained():
             upstream = Upstream(_managers(shared.pop("url")), **shared)
-            _certificate(upstream.cert_file, upstream.key_file)
             with _rightly_given():
                 upstream.client("", "").close()
             command(upstream, **own)
@@ -161,8 +160,11 @@ def _client(
 ) -> ClusterClient:
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.stored_login import Credential, credential
+    from spdist.transports.tls import Certificate
 
-    certificate, managers = _certificate(cert_file, key_file), _managers(url)
+    managers = _managers(url)
+    with _rightly_given():  # before a password is asked for
+        certificate = Certificate.named(cert_file, key_file)
     own = read_text(password_file, "--password-file").strip("\r\n") if password_file is not None else None
     shown = credential(managers, user, own) or Credential(user, _password(user))
     with _rightly_given():
@@ -178,12 +180,6 @@ def _client(
 
 def _managers(url: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in url.split(","))
-
-
-def _certificate(cert_file: Path | None, key_file: Path | None) -> Path | tuple[Path, Path] | None:
-    if key_file is not None and cert_file is None:
-        raise typer.BadParameter("a key is of a certificate: give --cert-file, too", param_hint="--key-file")
-    return cert_file if cert_file is None or key_file is None else (cert_file, key_file)
 
 
 @contextmanager

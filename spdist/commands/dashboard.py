@@ -47,7 +47,7 @@ def dashboard(
 
     if tls_key_file is not None and tls_cert_file is None:
         raise typer.BadParameter("a key is of a certificate: give --tls-cert-file, too", param_hint="--tls-key-file")
-    certificate = None if tls_cert_file is None else Certificate(tls_cert_file, tls_key_file)
+    certificate = Certificate.named(tls_cert_file, tls_key_file)
     settings = DashboardSettings(upstream, host, port, certificate, idle * 60)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("tornado").setLevel(logging.ERROR)  # else it tells of each request that is refused, three times

@@ -12,6 +12,7 @@ from spdist.cluster.calling import Caller
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.wire_errors import read_error
 from spdist.errors import ClusterError, ClusterUnreachableError, SpdistError, UnauthorizedError
+from spdist.transports.tls import Certificate
 
 __all__ = ["Upstream"]
 
@@ -59,11 +60,10 @@ class Upstream:
         ClusterError
             One of the managers is no address.
         TransportError
-            A file cannot be used.
+            A file cannot be used, or a key has no certificate.
         """
-        return ClusterClient(
-            self.managers, username, password, trust_file=self.trust_file, certificate=self._certificate
-        )
+        certificate = Certificate.named(self.cert_file, self.key_file)
+        return ClusterClient(self.managers, username, password, trust_file=self.trust_file, certificate=certificate)
 
     def check(self) -> None:
         """Check that a manager answers; nobody has to log in for that.
@@ -100,13 +100,10 @@ class Upstream:
             raise _problem(reply)
         return True
 
-    @property
-    def _certificate(self) -> Path | tuple[Path, Path] | None:
-        return self.cert_file if self.cert_file is None or self.key_file is None else (self.cert_file, self.key_file)
-
     def _ask(self, username: str, password: str, path: str, **params: str) -> Reply:
         """Return the answer of the first manager that has one."""
-        caller = Caller(username, password, trust_file=self.trust_file, certificate=self._certificate)
+        certificate = Certificate.named(self.cert_file, self.key_file)
+        caller = Caller(username, password, trust_file=self.trust_file, certificate=certificate)
         silent = []
         try:
             for url in self.managers:

@@ -25,7 +25,7 @@ from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.transports.connector import SparkSourceOptions
 from spdist.transports.options import Options
-from spdist.transports.outlet_file import replace_file
+from spdist.transports.whole_files import write_whole
 
 __all__ = ["ConnectorBatch", "ConnectorSource"]
 
@@ -227,8 +227,7 @@ def _save(file: Path, number: int, schema: Schema, table: pa.Table, at: int) -> 
     noted = table.replace_schema_metadata(told)
     with pa.ipc.new_stream(sink, noted.schema) as writer:
         writer.write_table(noted)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(file, sink.getvalue().to_pybytes())
+    write_whole(file, sink.getvalue().to_pybytes())
 
 
 def _first_line(error: object) -> str:

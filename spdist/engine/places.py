@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.errors import ConfigError, StateError
+from spdist.transports.whole_files import new_file, write_whole
 
 __all__ = [
     "ObjectPlace",
@@ -150,7 +151,7 @@ def create_file(place: Place, content: bytes) -> bool:
         except (FileExistsError, AlreadyExistsError):
             return False
         return True
-    with _written(place, content) as temporary:
+    with new_file(place, content) as temporary:
         try:
             os.link(temporary, place)
         except FileExistsError:
@@ -170,8 +171,7 @@ def replace_file(place: Place, content: bytes, *, durable: bool = True) -> None:
         with _errors(place):
             obstore.put(_bucket(place.root), place.key, content, use_multipart=False)
         return
-    with _written(place, content, durable) as temporary:
-        temporary.replace(place)
+    write_whole(place, content, durable=durable)
 
 
 def copy_file(source: Place, target: Place) -> None:
@@ -269,23 +269,6 @@ def check_fence(place: Place) -> None:
     finally:
         with contextlib.suppress(OSError):
             trial.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _written(path: Path, content: bytes, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary file in the directory of `path` with this content; it is deleted unless it was moved."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,8 @@ from spdist.config.allowed import NotAllowed
 from spdist.errors import TransportError
 from spdist.functions.java_matching import found_in
 from spdist.functions.java_pattern import Match, java_pattern
-from spdist.runtime.feeders import Door, Looping, Position, now_ms
+from spdist.runtime.feeders import Door, Looping, now_ms
+from spdist.runtime.positions import Position
 from spdist.transports.options import Options
 
 __all__ = ["FileFeeder"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -12,10 +13,12 @@ from spdist.runtime.feeders import Door, Looping, now_ms
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 
-__all__ = ["NatsFeeder"]
+__all__ = ["NatsFeeder", "in_line"]
 
 _MOST = 500
 _WAIT_S = 0.5
+#: So long others may be given messages before that is told: who stood still ends sooner.
+_OTHERS_S = 10.0
 
 
 class NatsFeeder(Looping):
@@ -23,6 +26,12 @@ class NatsFeeder(Looping):
 
     Without JetStream a message that nobody listens to is lost, as NATS means it. With it the server is told only after
     the append, and what it sends again is known by its place in the stream.
+
+    Messages of a JetStream are appended in the order of the stream, and none is left out: what was given to a reader
+    that was killed or stands still the server would send again only later, behind others, and then readers of the topic
+    would drop it as known. So that is looked up in the stream. It does not matter who appends, or how often. With
+    ``queue.group.name`` several readers share the messages: each comes to one of them, in no order, and a second time
+    where a reader fails before the server knows that it has it.
 
     Parameters
     ----------
@@ -42,22 +51,66 @@ class NatsFeeder(Looping):
         self._link: NatsLink | None = None
         self._pulled: Any = None
         self._got: queue.Queue[NatsMessage] = queue.Queue()
+        #: Up to which place in the stream all is appended, the last delivery, and whether all before the next is.
+        self._appended, self._delivery, self._in_line = 0, 0, False
+        self._gaps_since_s: float | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing comes in at the moment, or that others get a part of it."""
+        since_s = self._gaps_since_s
+        if self._problem or since_s is None or time.monotonic() - since_s < _OTHERS_S:
+            return self._problem
+        told = f"others read the durable subscription '{self._durable}' of '{self._subject}', too"
+        return f"{self._name}: {told}; give each a durable.name of its own, or all one queue.group.name to share it"
 
     def _turn(self) -> float:
         if self._link is None or not self._link.connected:
+            self._in_line = False
             self._connect()
         assert self._link is not None
-        messages = self._link.fetch(self._pulled, _MOST, _WAIT_S) if self._stream else self._taken()
-        now = now_ms()
         if not self._stream:
-            self._append(messages, now)
-            return 0.0
+            self._append(self._taken(), now_ms())
+        elif self._queue:
+            messages = self._link.fetch(self._pulled, _MOST, _WAIT_S)
+            self._append(messages, now_ms())
+            self._link.acknowledge(messages)
+        else:
+            if not self._in_line:
+                self._catch_up(self._link)
+            self._follow(self._link.fetch(self._pulled, _MOST, _WAIT_S), self._link)
+        return 0.0
+
+    def _follow(self, messages: Sequence[NatsMessage], link: NatsLink) -> None:
+        """Append messages, but nothing behind a gap before what is missing: that was given to another reader."""
+        if not messages:
+            return
+        self._in_line = False  # until all of this is done
+        here, self._delivery, whole = in_line(messages, self._delivery, self._appended)
+        self._append_new(here)
+        if whole:
+            self._gaps_since_s, self._in_line = None, True
+        else:
+            self._gaps_since_s = self._gaps_since_s or time.monotonic()
+            self._catch_up(link)
+        link.acknowledge([one for one in messages if one.sequence <= self._appended])
+
+    def _catch_up(self, link: NatsLink) -> None:
+        """Append what readers were given and have not acknowledged, as the stream has it."""
+        given = link.given(self._pulled)
+        self._appended = max(self._appended, given.floor)
+        while messages := link.stored(self._pulled, self._appended, given.sequence, _MOST):
+            self._append_new(messages)
+        self._appended = max(self._appended, given.sequence)
+        self._delivery, self._in_line = given.delivery, True
+
+    def _append_new(self, messages: Sequence[NatsMessage]) -> None:
+        """Append messages in the order of the stream, each under the number of its place."""
         if messages:
-            numbers = (one.sequence * NUMBERS_EACH for one in messages)
+            now, numbers = now_ms(), (one.sequence * NUMBERS_EACH for one in messages)
             parts = list(zip(self._read(messages, now), numbers, strict=True))
             self._door.inlet.append_numbered(parts, now, f"nats-{self._durable}")
-            self._link.acknowledge(messages)
-        return 0.0
+            self._appended = messages[-1].sequence
 
     def _append(self, messages: Sequence[NatsMessage], now: int) -> None:
         self._door.append(list(chain.from_iterable(self._read(messages, now))), now)
@@ -95,3 +148,37 @@ class NatsFeeder(Looping):
         """Yield what had come before the connection was closed."""
         while not self._got.empty():
             yield self._got.get_nowait()
+
+
+def in_line(messages: Sequence[NatsMessage], delivery: int, appended: int) -> tuple[list[NatsMessage], int, bool]:
+    """Return which messages are to be appended, up to the first gap between deliveries.
+
+    Parameters
+    ----------
+    messages : sequence of NatsMessage
+        As they came.
+    delivery : int
+        The last delivery before them.
+    appended : int
+        The place in the stream up to which all is appended.
+
+    Returns
+    -------
+    list of NatsMessage
+        In the order of the stream.
+    int
+        The last delivery of those that are in line.
+    bool
+        Whether all are.
+    """
+    new: list[NatsMessage] = []
+    for one in messages:
+        known = one.sequence <= appended
+        if one.delivery == delivery + 1:
+            delivery += 1
+            if not known:
+                new.append(one)
+                appended = one.sequence
+        elif not known or one.delivery > delivery:
+            return new, delivery, False
+    return new, delivery, True

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spdist.errors import EngineError, TransportError
-from spdist.runtime.feeders import Door, Looping, Position
+from spdist.runtime.feeders import Door, Looping
+from spdist.runtime.positions import Position
 from spdist.transports.connector import SparkSourceOptions
 
 if TYPE_CHECKING:

@@ -7,12 +7,10 @@ appended to the topic: only then a sender gets its answer, and a file's position
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import re
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from spdist.config.allowed import Allowed
-from spdist.errors import FencedError, MappingError, SpdistError, TransportError, UnsupportedFeatureError
+from spdist.errors import FencedError, MappingError, SpdistError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
 
 log = logging.getLogger(__name__)
-#: Who may write a position.
-_OWNER = "owner"
 
 
 def now_ms() -> int:
@@ -432,55 +428,3 @@ class Looping:
                 if failures == 1:
                     log.exception("%s; trying again every %g s", self._problem, pause)
             self._stopping.wait(pause)
-
-
-class Position:
-    """What a feeder must remember: JSON in a file that is replaced atomically, by the feeder that has loaded it last.
-
-    A process that stood still, while another one went on in its place, must not put its older position there.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._owner = uuid.uuid4().hex
-
-    def load(self) -> dict[str, Any] | None:
-        """Return what was saved last, and become its owner; None where nothing was.
-
-        Raises
-        ------
-        TransportError
-            It cannot be read, or written.
-        """
-        found = self._read()
-        if found is not None:
-            found.pop(_OWNER, None)
-            self._write(found)
-        return found
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            found: dict[str, Any] = json.loads(self._path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise TransportError(f"the position of a source cannot be read from {self._path}: {error}") from error
-        return found
-
-    def save(self, value: Mapping[str, Any]) -> None:
-        """Remember; on the disk when this returns. Raises FencedError where another feeder goes on from here."""
-        found = self._read()
-        if found is not None and found.get(_OWNER) != self._owner:
-            raise FencedError(f"another process goes on from {self._path}")
-        self._write(value)
-
-    def _write(self, value: Mapping[str, Any]) -> None:
-        from spdist.transports.outlet_file import replace_file
-
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self._path, json.dumps({**value, _OWNER: self._owner}).encode())

@@ -20,7 +20,8 @@ from spdist.errors import SpdistError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.planning.topology import Assignment
-from spdist.runtime.feeders import Looping, Position
+from spdist.runtime.feeders import Looping
+from spdist.runtime.positions import Position
 from spdist.transports.base import Repeats, Transport
 from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.options import options_of, written_in

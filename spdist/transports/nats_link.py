@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
 
 from spdist.errors import TransportError
 from spdist.transports.options import Options
 from spdist.transports.tls import Certificate, client_context
 
-__all__ = ["NatsLink", "NatsMessage", "NatsSettings"]
+__all__ = ["Given", "NatsLink", "NatsMessage", "NatsSettings"]
 
 T = TypeVar("T")
 #: Subject, payload, headers.
@@ -80,12 +81,46 @@ class NatsSettings:
 
 @dataclass(frozen=True, slots=True)
 class NatsMessage:
-    """A message that was received: `sequence` is its place in a JetStream, 0 where there is none."""
+    """A message that was received.
+
+    Parameters
+    ----------
+    data : bytes
+        The payload.
+    headers : mapping of str to str
+        Its headers.
+    sequence : int
+        Its place in a JetStream; 0 where there is none.
+    delivery : int
+        Which delivery of its durable subscription it is, counted from 1 without gaps; 0 where there is none.
+    raw : Any
+        What `NatsLink.acknowledge` needs; None where it was not delivered but looked up.
+    """
 
     data: bytes
     headers: Mapping[str, str]
     sequence: int
+    delivery: int
     raw: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What readers of a durable subscription were given until now, whoever they are.
+
+    Parameters
+    ----------
+    floor : int
+        The place in the stream up to which all is acknowledged.
+    sequence : int
+        The place of the last message that was given.
+    delivery : int
+        Which delivery that was.
+    """
+
+    floor: int
+    sequence: int
+    delivery: int
 
 
 class NatsLink:
@@ -154,6 +189,49 @@ class NatsLink:
                 return []
 
         return self._reached(some())
+
+    def given(self, subscription: Any) -> Given:
+        """Return what readers of a durable subscription were given until now; raises TransportError."""
+
+        async def ask() -> Given:
+            info = await subscription.consumer_info()
+            return Given(info.ack_floor.stream_seq, info.delivered.stream_seq, info.delivered.consumer_seq)
+
+        return self._reached(ask())
+
+    def stored(self, subscription: Any, after: int, until: int, most: int) -> list[NatsMessage]:
+        """Return messages of a durable subscription as its stream has them, whoever was given them; at most so many.
+
+        Parameters
+        ----------
+        subscription : Any
+            As `pull` returns it.
+        after, until : int
+            Places in the stream: of those behind the first, up to and with the second.
+        most : int
+            How many.
+
+        Raises
+        ------
+        TransportError
+            The server cannot be reached, or does not let this client look into the stream.
+        """
+
+        async def look() -> list[NatsMessage]:
+            info = await subscription.consumer_info()
+            stream, wanted = (await self._connected()).jetstream(), info.config
+            subjects, place = wanted.filter_subjects or [wanted.filter_subject or ">"], after
+            found: list[NatsMessage] = []
+            while place < until and len(found) < most:
+                each = [await _next(stream, info.stream_name, subject, place + 1) for subject in subjects]
+                message = min((one for one in each if one), key=lambda one: one.sequence, default=None)
+                if message is None or message.sequence > until:
+                    break
+                found.append(message)
+                place = message.sequence
+            return found
+
+        return self._reached(look())
 
     def acknowledge(self, messages: Sequence[NatsMessage]) -> None:
         """Tell JetStream that messages need not come again; returns when it knows."""
@@ -238,10 +316,19 @@ class NatsLink:
 
 def _message(message: Any) -> NatsMessage:
     try:
-        sequence = message.metadata.sequence.stream
+        place = message.metadata.sequence
     except NatsError:
-        sequence = 0
-    return NatsMessage(message.data, message.headers or {}, sequence, message)
+        return NatsMessage(message.data, message.headers or {}, 0, 0, message)
+    return NatsMessage(message.data, message.headers or {}, place.stream, place.consumer, message)
+
+
+async def _next(stream: JetStreamContext, name: str, subject: str, sequence: int) -> NatsMessage | None:
+    """Return the first message of a subject that is at a place of a stream or behind it; None where there is none."""
+    try:
+        found = await stream.get_msg(name, seq=sequence, subject=subject, next=True)
+    except nats.js.errors.NotFoundError:
+        return None
+    return NatsMessage(found.data or b"", found.headers or {}, found.seq or 0, 0, None)
 
 
 async def _quiet(_error: Exception) -> None:

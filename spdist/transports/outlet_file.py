@@ -24,6 +24,7 @@ from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.options import Options, local_path
 from spdist.transports.outlets import SendError
+from spdist.transports.whole_files import write_whole
 
 __all__ = ["FileOutlet"]
 
@@ -98,7 +99,7 @@ class FileOutlet:
     def _write_all(self, path: Path, own: list[Delivery]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not self._append:
-            replace_file(path, self._line(own[-1].payload))
+            write_whole(path, self._line(own[-1].payload))
             return
         for producer, part in groupby(own, key=lambda one: one.producer):
             self._write(path, producer, list(part))
@@ -188,16 +189,7 @@ class _Ledger:
 
     def _save(self) -> None:
         stored = {"format": _FORMAT, "next": self._next, "intent": self._intent}
-        replace_file(self._path, json.dumps(stored).encode())
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Give a file new contents, all at once and on the disk."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        file.write(data)
-        _to_disk(file)
-    new.replace(path)
+        write_whole(self._path, json.dumps(stored).encode())
 
 
 def _to_disk(file: IO[bytes]) -> None:

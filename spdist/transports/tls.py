@@ -74,6 +74,13 @@ class Certificate:
             return cls(Path(files[0]), Path(files[1]))
         return cls(Path(files))
 
+    @classmethod
+    def named(cls, file: Path | None, key_file: Path | None) -> Certificate | None:
+        """Return what two options name, None where neither does; TransportError where a key has no certificate."""
+        if file is None and key_file is not None:
+            raise TransportError(f"{key_file} is the key of a certificate, and there is none", hint="name that, too")
+        return None if file is None else cls(file, key_file)
+
     def __str__(self) -> str:
         return str(self.file) if self.key_file is None else f"{self.file} and {self.key_file}"
 

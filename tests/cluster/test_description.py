@@ -18,22 +18,26 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from spdist.cluster.api import manager_app, worker_app
+from spdist.cluster.api import manager_app, server_app, worker_app
 from spdist.cluster.api.description import describe
 from spdist.cluster.api.gate import new_app
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.manager import Manager
+from spdist.cluster.server_node import ServerNode
 from spdist.cluster.worker import Worker
 from spdist.errors import SpdistError
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
+from tests.cluster.test_server_node import server_config
 
 Json = dict[str, Any]
 Operation = schemathesis.schemas.APIOperation[Any, Any, Any, Any]
+Nodes = tuple[Manager, Worker, ServerNode]
 
 APP = """@app:name('Trades') define stream S (k string, v int); define table T (k string, v int);
 @info(name='keep') from S[v > 1] select k, v insert into T;
 partition with (k of S) begin from S select k, sum(v) as total insert into Totals; end;"""
-#: What is asked for by name: an app, an instance of its group, and what may not be a name.
+#: What is asked for by name: an app, which on a server is its one instance, an instance of its group, and what may not
+#: be a name.
 NAMES = ("Trades", "Trades-default-1", "revisions")
 TEXTS = st.one_of(
     st.sampled_from([APP, "@app:name('Trades') nonsense", "", "\x00"]),
@@ -66,26 +70,30 @@ DRAWS = settings(
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Manager, Worker]]:
-    """A manager that plans as it does for users, and a worker whose groups need no Spark; an app runs."""
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """A manager that plans as it does for users, a worker and a server whose groups need no Spark; an app runs."""
     home = tmp_path_factory.mktemp("home")
     manager = Manager(manager_config(home))
     manager.start()
     worker = Worker(worker_config(home, [manager.url]), launcher=FakeSpark())
+    server = ServerNode(server_config(tmp_path_factory.mktemp("server")), launcher=FakeSpark())
     try:
         worker.start()
-        with ClusterClient([manager.url], "admin", PASSWORD) as client:
-            client.deploy(APP).wait(timeout_s=30)
-        yield manager, worker
+        server.start()
+        for node in (manager, server):
+            with ClusterClient([node.url], "admin", PASSWORD) as client:
+                client.deploy(APP).wait(timeout_s=30)
+        yield manager, worker, server
     finally:
+        server.stop()
         worker.stop()
         manager.stop()
 
 
-@pytest.fixture(scope="module", params=["worker", "manager"])
-def app(request: pytest.FixtureRequest, nodes: tuple[Manager, Worker]) -> FastAPI:
-    manager, worker = nodes
-    return manager_app(manager) if request.param == "manager" else worker_app(worker)
+@pytest.fixture(scope="module", params=["worker", "manager", "server"])
+def app(request: pytest.FixtureRequest, nodes: Nodes) -> FastAPI:
+    manager, worker, server = nodes
+    return {"manager": manager_app(manager), "worker": worker_app(worker), "server": server_app(server)}[request.param]
 
 
 def operations(document: Json) -> Iterator[tuple[str, Json]]:
@@ -156,7 +164,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_the_page_shows_every_route_and_needs_nothing_from_outside(nodes: tuple[Manager, Worker]) -> None:
+def test_the_page_shows_every_route_and_needs_nothing_from_outside(nodes: Nodes) -> None:
     for node in nodes:
         with httpx.Client(base_url=node.url, auth=("admin", PASSWORD), trust_env=False) as http:
             document, answer = http.get("/openapi.json").json(), http.get("/docs")

@@ -226,7 +226,9 @@ def test_what_is_deployed_over_rest_is_a_file_and_there_after_a_restart(tmp_path
         assert (created.status_code, created.headers["location"]) == (201, "/siddhi-apps/Doubles")
         assert file.read_text() == text_of("Doubles")
         assert http.post("/siddhi-apps", content=text_of("Doubles"), headers=text).status_code == 409
-        assert http.put("/siddhi-apps", content=text_of("Doubles", 3), headers=text).status_code == 200
+        assert "change" not in created.json()
+        updated = http.put("/siddhi-apps", content=text_of("Doubles", 3), headers=text)
+        assert (updated.status_code, updated.json()["change"]["topics"]["keep"]) == (200, ["Doubles.S", "Doubles.T"])
         eventually(lambda: http.get("/siddhi-apps?isActive=true").json() == ["Doubles"], "it runs")
         assert http.get("/siddhi-apps/Doubles").json() == {"content": text_of("Doubles", 3)}
         assert http.get("/siddhi-apps/Doubles/status").json()["metrics"]["eventsIn"] == 20
@@ -260,6 +262,28 @@ def test_what_is_deployed_over_rest_is_a_file_and_there_after_a_restart(tmp_path
             assert client.read("Doubles", "S") == [(1, (7,)), (5, (1,)), (6, (2,))]
             app.undeploy()
             assert client.nodes()["workers"][0]["groups"] == []
+
+
+KEPT = (
+    "@app:name('Sums') define stream S (v int); @sink(type='embedded', topic='Sums.T') define stream T (v long); "
+    "@info(name='kept') from S#window.length(3) select sum(v) as v insert into T; "
+    "@info(name='other') from S#window.length({length}) select sum(v) as v insert into U;"
+)
+
+
+def test_an_update_tells_what_becomes_of_what_runs(tmp_path: Path, eventually: Eventually) -> None:
+    with running(tmp_path) as node, ClusterClient([node.url], "admin", PASSWORD) as client:
+        assert client.deploy(KEPT.format(length=4)).change is None
+        change = client.deploy(KEPT.format(length=5)).change
+        assert change is not None
+        outcomes = {one.label: one.outcome for one in change.elements["Sums"]}
+        assert outcomes == {"query 'kept'": "keeps", "query 'other'": "starts empty"}
+        # What runs is what counts, not what a file holds that is wrong.
+        (tmp_path / "apps/Sums.siddhi").write_text("@app:name('Sums') nonsense")
+        eventually(lambda: "the text before runs on" in node.app_status("Sums")["reason"], "the file was refused")
+        again = client.deploy(KEPT.format(length=5)).change
+        assert again is not None
+        assert not again
 
 
 def test_a_failed_app_is_started_again_and_says_why(tmp_path: Path, eventually: Eventually) -> None:

@@ -16,7 +16,6 @@ group; managers that led in one term. The exit status is 1 where one of the last
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
@@ -25,8 +24,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,24 +35,22 @@ import psutil
 from spdist.cluster.client import Caller, ClusterClient
 from spdist.cluster.streams import Streams
 from spdist.cluster.topics import stream_schema
-from spdist.engine.jars import kafka_jars
 from spdist.errors import SpdistError
-from spdist.services.kafka import BROKER_JARS
-from spdist.services.maven import jars
 from spdist.services.process import free_port
-from spdist.transports.base import Repeats
 from spdist.transports.kafka_options import KafkaSettings
 from spdist.transports.opening import TransportSettings, open_transport
-from spdist.transports.payload import Payload
 from tests.faults.failovers import wait_for
-from tests.faults.island import HOME, Island, enter_island
+from tests.faults.island import HOME, Island
 from tests.faults.island_nodes import Node, Observer, Postgres, island_broker
-from tests.faults.results import longest_silence_s
+from tests.faults.numbers import NumberSender, Tally, follow_topic
+from tests.faults.rounds import island_home, order_of, rounds_parser, spread
 
 MANAGERS, WORKERS = ("manager-1", "manager-2"), ("worker-1", "worker-2", "worker-3")
 #: How long a fault that heals lasts, s: longer than it takes to remove a worker.
 LASTS_S = 12.0
 PACE_S = 0.2
+#: All numbers are of one source.
+ALL = "fed"
 #: What no group can do without, or nobody knows where groups run.
 OF_ALL = frozenset({"database restarts", "database freezes", "broker restarts", "disk full"})
 #: How long restarted nodes may take to take part, and the load to be evened out, s.
@@ -111,54 +106,41 @@ spark: {{cores: 1, driverMemory: 512m, optimizeFor: start}}
 """
 
 
-class Flow:
-    """Feeds numbers, and reads what comes of them."""
+class Traffic:
+    """The numbers that are fed, and what comes of them."""
 
     def __init__(self, topics: TransportSettings, text: str) -> None:
         hasty = topics.with_patience(_PATIENCE_MS)
-        self._streams, self._transport = Streams(hasty), open_transport(hasty)
+        self._streams = Streams(hasty)
         self._feed = self._streams.feed(text, "Numbers", "chaos")
-        self._end, self._fed_all = threading.Event(), threading.Event()
-        self.fed, self.at = 0, [time.monotonic()]
-        self.seen: Counter[int] = Counter()
-        self.repeated = 0
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._read)]
-        for thread in self._threads:
-            thread.start()
+        self.results = Tally([ALL])
+        self._sender = NumberSender(self._send, PACE_S)
+        schema = stream_schema(APP.format(mark=0), "Sums")
+        self._following = follow_topic(
+            open_transport(hasty), "Flow.Sums", schema, lambda row: (ALL, row[0]), self.results
+        )
 
-    def _send(self) -> None:
-        while not self._fed_all.wait(PACE_S):
-            with contextlib.suppress(SpdistError):  # sent again, under the same numbers
-                self._feed.send([(int(time.time() * 1000), (self.fed,))])
-                self.fed += 1
+    def _send(self, number: int) -> bool:
+        with contextlib.suppress(SpdistError):  # sent again, under the same number
+            self._feed.send([(int(time.time() * 1000), (number,))])
+            return True
+        return False
 
-    def _read(self) -> None:
-        payload, offset, repeats = Payload(stream_schema(APP.format(mark=0), "Sums")), 0, Repeats()
-        while not self._end.wait(0.05):
-            try:
-                records = self._transport.read("Flow.Sums", 0, offset, 500)
-            except SpdistError:
-                continue
-            for record in records:
-                offset = record.offset + 1
-                if not record.count:
-                    continue
-                skip = repeats.fresh(record)
-                self.repeated += skip
-                for *_, row in payload.decode(record.value).part(skip, record.count):
-                    self.seen[row[0]] += 1
-                self.at.append(time.monotonic())
+    @property
+    def fed(self) -> int:
+        return self._sender.fed
+
+    def through(self, count: int) -> bool:
+        return self.results.has(ALL, range(count))
 
     def silence_s(self, since_s: float) -> float:
         """Return the longest time without a result that was not over at `since_s`."""
-        return longest_silence_s(self.at, since_s)
+        return self.results.silence_s(ALL, since_s)
 
     def stop(self) -> None:
-        self._fed_all.set()
-        self._threads[0].join()
-        wait_for(lambda: len(self.seen) >= self.fed, f"all {self.fed} events are through", 120)
-        self._end.set()
-        self._threads[1].join()
+        self._sender.stop()
+        wait_for(lambda: self.through(self.fed), f"all {self.fed} events are through", 120)
+        self._following.stop()
 
 
 @dataclass(slots=True)
@@ -349,7 +331,7 @@ class Chaos:
             "app updated": (self.updated, 1),
         }
 
-    def round(self, name: str, observer: Observer, flow: Flow) -> Measured:
+    def round(self, name: str, observer: Observer, traffic: Traffic) -> Measured:
         """Let one thing go wrong, wait until all is well again, and say what it took."""
         # What is moved to even out the load would count as the fault's. A worker where a group has failed gets none.
         with contextlib.suppress(SystemExit):
@@ -373,9 +355,9 @@ class Chaos:
             watch.back()
         wait_for(lambda: look() and watch.well, "all groups run", 180)
         wait_for(self._all_there, "all nodes are there", 180)
-        healed = flow.fed
-        wait_for(lambda: len(flow.seen) >= healed, "what was fed is through", 180)
-        return Measured(name, failover, watch.again_s, flow.silence_s(watch.began_s))
+        healed = traffic.fed
+        wait_for(lambda: traffic.through(healed), "what was fed is through", 180)
+        return Measured(name, failover, watch.again_s, traffic.silence_s(watch.began_s))
 
 
 class Watch:
@@ -419,65 +401,48 @@ class Watch:
 
 def main() -> None:
     """Run the rounds that the command line asks for, and print what they took."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", help="this fault; may be given again")
-    chosen = parser.parse_args()
-    kafka_jars()  # where there is a network
-    jars("kafka-broker", BROKER_JARS)
-    enter_island()
-    rng = random.Random(chosen.seed)
+    chosen = rounds_parser(__doc__, 30).parse_args()
     measured: list[Measured] = []
-    made = tempfile.TemporaryDirectory(prefix="spdist-chaos-", ignore_cleanup_errors=True)
-    with made as directory, Island() as island:
-        home = Path(directory)
-        home.chmod(0o755)  # PostgreSQL runs as another user
+    with island_home("chaos") as (home, island):
         chaos = Chaos(home, island)
         try:
             chaos.start()
             text = APP.format(mark=0)
             chaos.client.deploy(text).wait(timeout_s=240)
             observer = Observer(island, chaos.nodes, chaos.password)
-            flow = Flow(chaos.topics, text)
-            wait_for(lambda: len(flow.seen) > 20, "results come out", 120)
-            names = chosen.only or list(chaos.faults())
-            order = [name for _ in range(-(-chosen.rounds // len(names))) for name in rng.sample(names, len(names))]
-            for number, name in enumerate(order[: chosen.rounds], 1):
-                one = chaos.round(name, observer, flow)
+            traffic = Traffic(chaos.topics, text)
+            wait_for(lambda: traffic.through(20), "results come out", 120)
+            order = order_of(chosen.only or list(chaos.faults()), chosen.rounds, random.Random(chosen.seed))
+            for number, name in enumerate(order, 1):
+                one = chaos.round(name, observer, traffic)
                 measured.append(one)
                 print(f"{number:2} (load {os.getloadavg()[0]:.1f}) {one}", flush=True)
-            flow.stop()
+            traffic.stop()
             observer.stop()
         finally:
             chaos.stop()
             chaos.unmount()
-    report(measured, flow, observer)
+    report(measured, traffic, observer)
 
 
-def report(measured: list[Measured], flow: Flow, observer: Observer) -> None:
+def report(measured: list[Measured], traffic: Traffic, observer: Observer) -> None:
     """Print the table, and end with 1 where something went wrong that must not."""
     print(f"\n{'fault':30} {'rounds':>6} {'failover':>16} {'groups':>16} {'silence':>16}   (median, longest; s)")
     for name in dict.fromkeys(one.fault for one in measured):
         own = [one for one in measured if one.fault == name]
-        cells = (_cell([getattr(one, field) for one in own]) for field in ("failover", "groups", "silence"))
+        cells = (spread([getattr(one, field) for one in own]) for field in ("failover", "groups", "silence"))
         print(f"{name:30} {len(own):6} {' '.join(f'{cell:>16}' for cell in cells)}")
     for field in ("failover", "groups"):
         times = sorted(value for one in measured if (value := getattr(one, field)) is not None)
         if times:
             p99 = times[min(len(times) - 1, round(0.99 * len(times)))]
             print(f"{field}: p50 {statistics.median(times):.2f} s, p99 {p99:.2f} s, max {times[-1]:.2f} s")
-    lost = flow.fed - len(flow.seen)
-    doubled = sum(count - 1 for count in flow.seen.values())
+    results, fed = traffic.results, range(traffic.fed)
+    lost, doubled, repeated = len(results.lost(ALL, fed)), len(results.doubled(ALL, fed)), results.repeated
     shared = {term: names for term, names in observer.leaders.items() if len(names) > 1}
-    print(f"{flow.fed} events: {lost} lost, {doubled} doubled for readers, {flow.repeated} repeated in the topic")
+    print(f"{traffic.fed} events: {lost} lost, {doubled} doubled for readers, {repeated} repeated in the topic")
     print(f"moments with two owners: {sum(observer.double_owners.values())}; terms with two leaders: {len(shared)}")
-    sys.exit(bool(lost or doubled or flow.repeated or shared or observer.double_owners))
-
-
-def _cell(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{statistics.median(known):.2f} {max(known):6.2f}" if known else "-"
+    sys.exit(bool(lost or doubled or repeated or shared or observer.double_owners))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ class Machines:
             self.kill(node)
 
 
-class Flow:
+class Requests:
     """Sends numbers without an end, and looks at what comes out."""
 
     def __init__(self, url: str, out: Path) -> None:
@@ -158,7 +158,7 @@ class Flow:
 
 
 @contextlib.contextmanager
-def app_running(machines: Machines, home: Path) -> Iterator[Flow]:
+def app_running(machines: Machines, home: Path) -> Iterator[Requests]:
     (port,) = free_ports(1)
     (home / "app.siddhi").write_text(APP.format(home=HOME, port=port))
     command = [sys.executable, "-m", "spdist", "run", "app.siddhi", "--shards", "2"]
@@ -178,7 +178,7 @@ def app_running(machines: Machines, home: Path) -> Iterator[Flow]:
 
     try:
         wait_for(answers, "the source of the app answers", 120)
-        yield Flow(url, home / "spdist-data/files/sums.txt")
+        yield Requests(url, home / "spdist-data/files/sums.txt")
     finally:
         process.terminate()
         process.wait(60)

@@ -69,7 +69,7 @@ def shipped_times() -> dict[str, str]:
     }
 
 
-class Flow:
+class ClusterTraffic:
     """Feeds the app ten times a second, and notes when results come out."""
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -124,7 +124,7 @@ class Outcome:
     fences: int
 
 
-def kill(cluster: LocalCluster, flow: Flow, rng: random.Random) -> Outcome:
+def kill(cluster: LocalCluster, flow: ClusterTraffic, rng: random.Random) -> Outcome:
     """Kill the leader at any moment of its rounds, watch, and start it again."""
     threading.Event().wait(rng.uniform(0, 2))
     leader, fences = cluster.leader(), fenced(cluster)
@@ -162,7 +162,7 @@ def measure(kind: str, kills: int) -> list[Outcome]:
         cluster = LocalCluster(2, 2, home / "cluster", settings=given, start_timeout_s=300, quiet=True)
         ends.enter_context(cluster)
         cluster.deploy(FLOW).wait(timeout_s=300)
-        flow, rng = Flow(cluster), random.Random(kills)
+        flow, rng = ClusterTraffic(cluster), random.Random(kills)
         wait_for(lambda: flow.came > 20, "results come out", 120)
         for number in range(1, kills + 1):
             outcomes.append(one := kill(cluster, flow, rng))

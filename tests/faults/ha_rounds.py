@@ -1,68 +1,62 @@
 """Two servers of type ha, of which the active one fails again and again, while numbered events come in: ``make ha``.
 
-Each server is in a network namespace of its own, with PostgreSQL, a Kafka broker and a directory of apps and states
-that both see; the wall clock of the second one, as Python reads it, is a minute ahead. A sender posts numbered events
-to the HTTP source of the app at whichever server accepts them, until each is acknowledged, as a client behind a load
-balancer does. Each round one thing goes wrong: the active server is killed with all that it has started, or stands
-still; its link is cut; the database goes away. Then the round waits until events come through again and both servers
-are there. Printed for each kind of fault:
+Each server is in a network namespace of its own, with PostgreSQL, a Kafka broker, a NATS server and a directory of
+apps, states and files that both see; the wall clock of the second one, as Python reads it, is a minute ahead. Numbers
+come in by every kind of source, one app for each: over HTTP at whichever server accepts them, until each is
+acknowledged, as a client behind a load balancer does; in a Kafka topic; in a NATS stream; in a file that grows. What
+comes of them goes to a topic, to Kafka, over HTTP, and into a file. Each round one thing goes wrong: the active server
+is killed with all that it has started, or stands still; its link is cut; the database goes away. Then the round waits
+until events come through again and both servers are there. Printed for each kind of fault:
 
 * over: from the fault until the other server is active; of a database, from when it is back until one is,
-* silence: how long at most no result came out, of which 1.1 to 2 s pass until the row of the active server has expired,
-* events lost, and doubled for readers of the topic.
+* by source, silence: how long at most no result came out at one of the sinks, of which 1.1 to 2 s pass until the row of
+  the active server has expired,
+* by source, events lost, and doubled, at one of the sinks: what comes again under its id is none, as receivers drop it.
 
-And in the end: moments in which both servers were active. The exit status is 1 where anything was lost or doubled, or
-both were active.
+And in the end by sink: lost, doubled, and what came again under its id; and moments in which both servers were active.
+The exit status is 1 where anything was lost or doubled, or both were active.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
 import secrets
 import signal
-import statistics
 import sys
-import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from spdist.cluster.topics import stream_schemas
-from spdist.engine.jars import kafka_jars
-from spdist.errors import SpdistError
-from spdist.services.kafka import BROKER_JARS
-from spdist.services.maven import jars
+from spdist.look import table_text
+from spdist.services.nats import NatsServer
 from spdist.services.process import free_port
-from spdist.transports.base import Repeats
 from spdist.transports.kafka_options import KafkaSettings
 from spdist.transports.opening import TransportSettings, open_transport
-from spdist.transports.payload import Payload
 from tests.faults.failovers import ROOT, wait_for
-from tests.faults.island import HOME, Island, enter_island
+from tests.faults.island import HOME, Island
 from tests.faults.island_nodes import Node, Postgres, island_broker
-from tests.faults.results import longest_silence_s
+from tests.faults.numbers import NumberSender, Tally, Turning, follow_topic, wait_until_through
+from tests.faults.rounds import island_home, order_of, rounds_parser, spread
+from tests.faults.ways_in import WAYS_IN, IslandPlaces
+from tests.faults.ways_out import WAYS_OUT
 
 SERVERS = ("server-1", "server-2")
-SOURCE = 8280
-#: How long a fault that heals lasts, s.
+#: How long a fault that heals lasts at least, s.
 LASTS_S = 8.0
-PACE_S = 0.05
+#: And at most, where events do not come through while it lasts, s.
+LONGEST_S = 30.0
+#: Events come through where each source has led to something at each sink within so many seconds.
+CALM_S = 5.0
+PACE_S = 0.2
 _LOOK_S = 0.1
-APP = f"""\
-@app:name('Flow')
-@source(type='http', receiver.url='http://0.0.0.0:{SOURCE}/in', drop.repeats='true', @map(type='json'))
-define stream Numbers (n long);
-@sink(type='embedded', topic='Flow.Sums') define stream Sums (n long, number long);
-from Numbers#window.length(3) select n, count() as number insert into Sums;
-"""
 SETTINGS = """\
 wso2.carbon: {{id: {name}}}
 wso2.transport.http:
@@ -82,9 +76,10 @@ wso2.datasources:
       definition: {{configuration: {{jdbcUrl: "jdbc:postgresql://{home}:{postgresql}/postgres", username: postgres}}}}
 wso2.artifact.deployment: {{directory: {directory}/apps}}
 state.persistence: {{config: {{location: {directory}/state}}}}
+siddhi.files: {{directories: {directory}/files}}
 transports:
   default: kafka
-  kafka: {{bootstrapServers: "{home}:{kafka}"}}
+  kafka: {{bootstrapServers: "{kafka}"}}
   log: {{directory: {directory}/topics}}
 spark: {{cores: 1, driverMemory: 512m, optimizeFor: start}}
 """
@@ -107,61 +102,23 @@ def clock_ahead(home: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
 
 
-class Flow:
-    """Posts numbers to the source wherever it takes them, and reads what comes of them."""
+def app_text(source: str, options: str, sinks: dict[str, str]) -> str:
+    """Return the app of one kind of source, given its options and those of the sinks; what comes out has a state."""
+    name = app_of(source)
+    outward = "\n".join(f"@sink(type='{kind}', {own})" for kind, own in sinks.items())
+    return f"""\
+@app:name('{name}')
+@source(type='{source}', {options}, @map(type='json')) define stream Numbers (n long);
+@sink(type='embedded', topic='{name}.Sums')
+{outward}
+define stream Sums (source string, n long, number long);
+from Numbers#window.length(3) select '{source}' as source, n, count() as number insert into Sums;
+"""
 
-    def __init__(self, topics: TransportSettings, addresses: list[str]) -> None:
-        self._transport, self._addresses = open_transport(topics.with_patience(2_000)), addresses
-        self._end, self._fed_all = threading.Event(), threading.Event()
-        self.fed, self.at = 0, [time.monotonic()]
-        self.seen: Counter[int] = Counter()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._read)]
-        for thread in self._threads:
-            thread.start()
 
-    def _send(self) -> None:
-        target = 0
-        with httpx.Client(timeout=httpx.Timeout(1.0)) as http:
-            while not self._fed_all.wait(PACE_S):
-                url = f"http://{self._addresses[target]}:{SOURCE}/in"
-                headers = {"spdist-id": f"sender:{self.fed}"}
-                with contextlib.suppress(httpx.HTTPError):
-                    if http.post(url, json={"event": {"n": self.fed}}, headers=headers).status_code == 200:
-                        self.fed += 1
-                        continue
-                target = (target + 1) % len(self._addresses)
-
-    def _read(self) -> None:
-        payload, offset, repeats = Payload(stream_schemas(APP)["Sums"]), 0, Repeats()
-        while not self._end.wait(_LOOK_S / 2):
-            try:
-                records = self._transport.read("ha.Flow.Sums", 0, offset, 500)
-            except SpdistError:
-                continue
-            for record in records:
-                offset = record.offset + 1
-                if record.count:
-                    skip = repeats.fresh(record)
-                    for *_, row in payload.decode(record.value).part(skip, record.count):
-                        self.seen[row[0]] += 1
-                    self.at.append(time.monotonic())
-
-    def silence_s(self, since_s: float) -> float:
-        """Return the longest time without a result that was not over at `since_s`."""
-        return longest_silence_s(self.at, since_s)
-
-    def wrong(self, before: int, fed: int) -> tuple[int, int]:
-        """Return how many of the events from one number to another were lost, and how many doubled."""
-        counts = [self.seen[number] for number in range(before, fed)]
-        return sum(not count for count in counts), sum(count - 1 for count in counts if count > 1)
-
-    def stop(self) -> None:
-        self._fed_all.set()
-        self._threads[0].join()
-        with contextlib.suppress(SystemExit):
-            wait_for(lambda: len(self.seen) >= self.fed, "all events are through", 120)
-        self._end.set()
-        self._threads[1].join()
+def app_of(source: str) -> str:
+    """Return the name of the app of one kind of source."""
+    return f"From_{source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +142,13 @@ class Healths:
 
     def _look(self, island: Island, node: Node) -> None:
         island.enter(node.name)
-        while not self._end.wait(_LOOK_S):
-            asked_s, status = time.monotonic(), None
-            with contextlib.suppress(httpx.HTTPError):
-                status = httpx.get(f"{node.url}/health", timeout=0.5).status_code
-            with self._lock:
-                self._note(node.name, Said(asked_s, time.monotonic(), status))
+        with httpx.Client(timeout=0.5) as http:
+            while not self._end.wait(_LOOK_S):
+                asked_s, status = time.monotonic(), None
+                with contextlib.suppress(httpx.HTTPError):
+                    status = http.get(f"{node.url}/health").status_code
+                with self._lock:
+                    self._note(node.name, Said(asked_s, time.monotonic(), status))
 
     def _note(self, name: str, now: Said) -> None:
         """Count where another server said that it was active, between two times that this one did."""
@@ -216,9 +174,10 @@ class Healths:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one round led to; times in s."""
+    """What one round led to for one source; times in s."""
 
     fault: str
+    source: str
     over: float
     silence: float
     lost: int
@@ -226,39 +185,77 @@ class Measured:
 
 
 class Rounds:
-    """The two servers, and what can happen to them."""
+    """The two servers, what goes in and comes out, and what can happen to them."""
 
-    def __init__(self, home: Path, island: Island) -> None:
+    def __init__(self, home: Path, island: Island, sources: Sequence[str], ends: contextlib.ExitStack) -> None:
         self.island = island
         for name in SERVERS:
             island.add(name)
         self.database = Postgres(home)
-        self.broker = island_broker(home / "kafka", free_port())
-        (home / "apps").mkdir()
-        (home / "apps/Flow.siddhi").write_text(APP, encoding="utf-8")
-        environment = {"SPDIST_PASSWORD": secrets.token_urlsafe(16)}
-        ahead = clock_ahead(home)
-        self.nodes = {
-            name: Node(name, island, home, {**environment, **(ahead if name == SERVERS[1] else {})}) for name in SERVERS
-        }
-        for name in SERVERS:
-            given = {"name": name, "address": island.addresses[name], "home": HOME, "directory": home}
-            ports = {"kafka": self.broker.port, "postgresql": self.database.port}
-            (home / f"{name}.yaml").write_text(SETTINGS.format(**given, **ports), encoding="utf-8")
-        self.topics = TransportSettings("kafka", str(home / "topics"), KafkaSettings(f"{HOME}:{self.broker.port}"))
+        ends.callback(self.database.stop)
+        self.where = self._around(home, ends)
+        ways_in = {kind: WAYS_IN[kind](self.where) for kind in sources}
+        self.tallies = {sink: Tally(sources) for sink in ("embedded", *WAYS_OUT)}
+        ways_out = {kind: way(self.where, self.tallies[kind]) for kind, way in WAYS_OUT.items()}
+        outward = {kind: way.options for kind, way in ways_out.items()}
+        texts = {kind: app_text(kind, way.options, outward) for kind, way in ways_in.items()}
+        self.nodes = self._nodes(home, texts)
         for node in self.nodes.values():
+            ends.callback(node.kill)
             node.start()
         self.healths = Healths(island, self.nodes)
-        self.flow = Flow(self.topics, [island.addresses[name] for name in SERVERS])
+        ends.callback(self.healths.stop)
+        following = [self._follow(home, kind, text) for kind, text in texts.items()]
+        for one in (*ways_in.values(), *ways_out.values(), *following):
+            ends.callback(one.stop)
+        self.senders = {kind: NumberSender(way.send, PACE_S) for kind, way in ways_in.items()}
+        ends.callback(self._finish)
 
-    def stop(self) -> None:
-        self.flow.stop()
-        self.healths.stop()
+    def _around(self, home: Path, ends: contextlib.ExitStack) -> IslandPlaces:
+        """Start what the servers use."""
+        for name in ("apps", "files"):
+            (home / name).mkdir()
+        broker = island_broker(home / "kafka", free_port())
+        ends.callback(broker.stop)
+        nats = NatsServer(home / "nats", settings='host: "0.0.0.0"')
+        ends.callback(nats.stop)
+        nats.start()
+        return IslandPlaces(
+            addresses=tuple(self.island.addresses[name] for name in SERVERS),
+            kafka=f"{HOME}:{broker.port}",
+            nats=f"nats://{HOME}:{nats.port}",
+            http=f"http://{HOME}:{free_port()}",
+            files=home / "files",
+        )
+
+    def _nodes(self, home: Path, texts: dict[str, str]) -> dict[str, Node]:
+        """Return the servers, not yet started, with the apps in their directory."""
+        for source, text in texts.items():
+            (home / "apps" / f"{app_of(source)}.siddhi").write_text(text, encoding="utf-8")
+        environment = {"SPDIST_PASSWORD": secrets.token_urlsafe(16)}
+        places = {"home": HOME, "directory": home, "kafka": self.where.kafka, "postgresql": self.database.port}
+        for name in SERVERS:
+            settings = SETTINGS.format(name=name, address=self.island.addresses[name], **places)
+            (home / f"{name}.yaml").write_text(settings, encoding="utf-8")
+        more = {SERVERS[1]: clock_ahead(home)}
+        return {name: Node(name, self.island, home, {**environment, **more.get(name, {})}) for name in SERVERS}
+
+    def _follow(self, home: Path, source: str, text: str) -> Turning:
+        topics = TransportSettings("kafka", str(home / "topics"), KafkaSettings(self.where.kafka)).with_patience(2_000)
+        place = open_transport(topics), f"ha.{app_of(source)}.Sums", stream_schemas(text)["Sums"]
+        return follow_topic(*place, lambda row: (row[0], row[1]), self.tallies["embedded"])
+
+    def fed(self) -> dict[str, int]:
+        """Return how many numbers somebody has, by source."""
+        return {source: sender.fed for source, sender in self.senders.items()}
+
+    def _finish(self) -> None:
+        for sender in self.senders.values():
+            sender.stop()
         for node in self.nodes.values():
             node.signal(signal.SIGCONT)
-            node.kill()
-        self.broker.stop()
-        self.database.stop()
+        with contextlib.suppress(SystemExit):
+            wait_until_through(self.tallies.values(), {source: range(fed) for source, fed in self.fed().items()}, 120)
 
     # ---------------------------------------------------------------------------------------------------------- faults
     @contextlib.contextmanager
@@ -287,10 +284,24 @@ class Rounds:
             "database away": self.database_away,
         }
 
+    def quiet(self, since_s: float) -> list[str]:
+        """Return which sources have led to nothing at which sinks since then."""
+        all_of_them = [(sink, *one) for sink, tally in self.tallies.items() for one in tally.at.items()]
+        return [f"{source} at {sink}" for sink, source, at in all_of_them if at[-1] < since_s]
+
     def calm(self) -> bool:
         """Whether events come through, and another server could take over: its Spark is up."""
         healthy = sorted(str(self.healths.of(name)) for name in SERVERS) == ["200", "503"]
-        return healthy and time.monotonic() - self.flow.at[-1] < 1 and all(map(self._ready, SERVERS))
+        return healthy and not self.quiet(time.monotonic() - CALM_S) and all(map(self._ready, SERVERS))
+
+    def wait_until_calm(self) -> None:
+        """Wait for that; SystemExit says what does not come through, with the ends of the servers' logs."""
+        try:
+            wait_for(self.calm, "both servers are there, and events come through", 240)
+        except SystemExit as late:
+            logs = "\n".join(f"{name}: {self.nodes[name].log_end()}" for name in SERVERS)
+            quiet = ", ".join(self.quiet(time.monotonic() - CALM_S)) or "nothing is quiet"
+            raise SystemExit(f"{late}: {quiet}\n{logs}") from None
 
     def _ready(self, name: str) -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -298,13 +309,13 @@ class Rounds:
             return bool(httpx.get(f"{self.nodes[name].url}/statistics", auth=auth, timeout=1).json()["ready"])
         return False
 
-    def round(self, fault: str) -> Measured:
+    def round(self, fault: str) -> list[Measured]:
         """Let one thing go wrong, wait until all is well again, and say what it took."""
-        wait_for(self.calm, "one server is active, the other ready, and events come through", 240)
+        self.wait_until_calm()
         threading.Event().wait(random.uniform(0, 1))
         active = self.healths.active()
         assert active is not None
-        node, fed, began_s = self.nodes[active], self.flow.fed, time.monotonic()
+        node, fed, began_s = self.nodes[active], self.fed(), time.monotonic()
         over_s = None
         with self.faults()[fault](node):
             if fault == "database away":
@@ -313,65 +324,80 @@ class Rounds:
             else:
                 wait_for(lambda: self.healths.active() not in (None, active), "the other server is active", 120)
                 over_s = time.monotonic() - began_s
-                resumed = self.flow.fed
-                wait_for(lambda: self.flow.fed > resumed and self.flow.at[-1] > began_s + 1, "events come in", 120)
+                # A file is locked while it is written to: who stands still then holds up the other.
+                try:
+                    wait_for(lambda: not self.quiet(began_s + 1), "events come through", LONGEST_S)
+                except SystemExit as late:
+                    print(f"   {late}: {', '.join(self.quiet(began_s + 1))}", flush=True)
                 threading.Event().wait(max(0.0, LASTS_S - (time.monotonic() - began_s)))
         if over_s is None:
             began_s = time.monotonic()  # the database is back
             wait_for(self.healths.active, "one server is active again", 120)
             over_s = time.monotonic() - began_s
-        wait_for(self.calm, "both servers are there, and events come through", 240)
-        until = self.flow.fed
+        self.wait_until_calm()
+        spans = {source: range(fed[source], count) for source, count in self.fed().items()}
         with contextlib.suppress(SystemExit):
-            wait_for(lambda: all(self.flow.seen[number] for number in range(fed, until)), "all is through", 60)
-        return Measured(fault, over_s, self.flow.silence_s(began_s), *self.flow.wrong(fed, until))
+            wait_until_through(self.tallies.values(), spans, 60)
+        return [self._measured(fault, source, over_s, began_s, span) for source, span in spans.items()]
+
+    def _measured(self, fault: str, source: str, over_s: float, began_s: float, span: range) -> Measured:
+        tallies = self.tallies.values()
+        silence_s = max(tally.silence_s(source, began_s) for tally in tallies)
+        lost = set().union(*(tally.lost(source, span) for tally in tallies))
+        doubled = set().union(*(tally.doubled(source, span) for tally in tallies))
+        return Measured(fault, source, over_s, silence_s, len(lost), len(doubled))
 
 
 def main() -> None:
     """Run the rounds that the command line asks for, and print what they took."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", help="this fault; may be given again")
+    parser = rounds_parser(__doc__, 50)
+    parser.add_argument("--sources", default=",".join(WAYS_IN), help="those that numbers come in by, with commas")
     chosen = parser.parse_args()
-    kafka_jars()  # where there is a network
-    jars("kafka-broker", BROKER_JARS)
-    enter_island()
+    sources = [one.strip() for one in chosen.sources.split(",")]
+    if unknown := {*sources} - {*WAYS_IN}:
+        parser.error(f"no source is called {', '.join(sorted(unknown))}; there are {', '.join(WAYS_IN)}")
     random.seed(chosen.seed)
     measured: list[Measured] = []
-    made = tempfile.TemporaryDirectory(prefix="spdist-ha-", ignore_cleanup_errors=True)
-    with made as directory, Island() as island:
-        home = Path(directory)
-        home.chmod(0o755)  # PostgreSQL runs as another user
-        rounds = Rounds(home, island)
-        try:
-            names = chosen.only or list(rounds.faults())
-            order = [name for _ in range(-(-chosen.rounds // len(names))) for name in random.sample(names, len(names))]
-            for number, name in enumerate(order[: chosen.rounds], 1):
-                measured.append(one := rounds.round(name))
-                print(f"{number:2} (load {os.getloadavg()[0]:.1f}) {one}", flush=True)
-        finally:
-            rounds.stop()
-    report(measured, rounds)
+    with island_home("ha") as (home, island):
+        with contextlib.ExitStack() as ends:
+            rounds = Rounds(home, island, sources, ends)
+            order = order_of(chosen.only or list(rounds.faults()), chosen.rounds, random.Random(chosen.seed))
+            for number, name in enumerate(order, 1):
+                measured += (these := rounds.round(name))
+                print(f"{number:2} (load {os.getloadavg()[0]:.1f}) {name}, over {these[0].over:.2f} s", flush=True)
+                for one in these:
+                    print(f"   {one.source}: {one.lost} lost, {one.doubled} doubled, {one.silence:.2f} s", flush=True)
+        report(measured, rounds)
 
 
 def report(measured: list[Measured], rounds: Rounds) -> None:
-    """Print the table, and end with 1 where something went wrong that must not."""
-    print(f"\n{'fault':16} {'rounds':>6} {'lost':>6} {'doubled':>8} {'over':>14} {'silence':>14}", end="")
-    print("   (median, longest; s)")
-    for name in dict.fromkeys(one.fault for one in measured):
-        own = [one for one in measured if one.fault == name]
-        cells = (_cell([getattr(one, field) for one in own]) for field in ("over", "silence"))
-        counts = f"{len(own):6} {sum(one.lost for one in own):6} {sum(one.doubled for one in own):8}"
-        print(f"{name:16} {counts} {' '.join(f'{cell:>14}' for cell in cells)}")
-    flow = rounds.flow
-    lost, doubled = flow.wrong(0, flow.fed)
-    print(f"{flow.fed} events: {lost} lost, {doubled} doubled; moments with two active servers: {rounds.healths.both}")
-    sys.exit(bool(lost or doubled or rounds.healths.both))
-
-
-def _cell(values: list[float]) -> str:
-    return f"{statistics.median(values):.2f} {max(values):6.2f}"
+    """Print the tables, and end with 1 where something went wrong that must not."""
+    by: defaultdict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for one in measured:
+        by[one.fault, one.source].append(one)
+    rows = [
+        (
+            *names,
+            len(own),
+            sum(one.lost for one in own),
+            sum(one.doubled for one in own),
+            spread([one.over for one in own]),
+            spread([one.silence for one in own]),
+        )
+        for names, own in by.items()
+    ]
+    print("\nmedian and longest, s")
+    print(table_text(("fault", "source", "rounds", "lost", "doubled", "over", "silence"), rows))
+    fed = rounds.fed()
+    at_sinks = []
+    for sink, tally in rounds.tallies.items():
+        lost = sum(len(tally.lost(source, range(count))) for source, count in fed.items())
+        doubled = sum(len(tally.doubled(source, range(count))) for source, count in fed.items())
+        at_sinks.append((sink, lost, doubled, tally.repeated))
+    print(table_text(("sink", "lost", "doubled", "again under its id"), at_sinks))
+    told = ", ".join(f"{count} {source}" for source, count in fed.items())
+    print(f"events: {told}; moments with two active servers: {rounds.healths.both}")
+    sys.exit(bool(rounds.healths.both or any(lost or doubled for _, lost, doubled, _ in at_sinks)))
 
 
 if __name__ == "__main__":

@@ -103,6 +103,10 @@ class Node:
                     found += [process] if kind in " ".join(process.cmdline()) else []
         return found
 
+    def log_end(self) -> str:
+        """Return the last lines that it has logged."""
+        return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:])
+
     def kill(self, kind: str = "") -> None:
         for process in self.processes(kind):
             with contextlib.suppress(psutil.Error):

@@ -28,7 +28,7 @@ from pathlib import Path
 import psutil
 
 from spdist.cluster.local import LocalCluster
-from tests.faults.failovers import Flow, shipped_times, wait_for
+from tests.faults.failovers import ClusterTraffic, shipped_times, wait_for
 
 #: How long it may take at shipped times, s.
 PROMISED_S = 10.0
@@ -114,7 +114,7 @@ class Watch:
         return TakeOver(**self._noted, output=float(str(output_s)) - self._began_s, processor=self._spent_s)
 
 
-def kill(cluster: LocalCluster, flow: Flow) -> TakeOver:
+def kill(cluster: LocalCluster, flow: ClusterTraffic) -> TakeOver:
     """Kill the worker with more of the groups, watch, and start it again."""
     by_worker: dict[str, set[str]] = {name: set() for name, node in cluster.nodes.items() if node.role == "worker"}
     for group in cluster.status().apps[0].groups:
@@ -149,7 +149,7 @@ def main() -> None:
         LocalCluster(1, 2, Path(directory), settings=given, start_timeout_s=300, quiet=True) as cluster,
     ):
         cluster.deploy(chain(chosen.groups)).wait(timeout_s=300)
-        flow = Flow(cluster)
+        flow = ClusterTraffic(cluster)
         wait_for(lambda: flow.came > 20 and _calm(cluster), "results come out", 180)
         for number in range(1, chosen.kills + 1):
             load = os.getloadavg()[0]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import nats
 import pytest
 
+from spdist.errors import TransportError
+from spdist.runtime.feed_nats import NatsFeeder, in_line
+from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
+from spdist.transports.options import Options
 from tests.runtime.test_feeders import Becomes, Fed, becomes
 from tests.transports.test_nats_link import server
 
@@ -74,3 +79,119 @@ def test_a_stream_is_read_once_over_restarts(
     # A message whose acknowledgement was lost comes again under its number.
     one.feeders._feeders[0]._door.inlet.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
     assert one.rows() == [("a", 1), ("b", 2), ("c", 4), ("d", 6)]
+
+
+# ------------------------------------------------------------------------------------------------- several readers
+def given(sequence: int, delivery: int) -> NatsMessage:
+    return NatsMessage(b"", {}, sequence, delivery, None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "new", "delivery", "whole"),
+    [
+        ([], [], 5, True),
+        ([(10, 6), (12, 7)], [10, 12], 7, True),
+        # One that was appended before comes again.
+        ([(8, 6), (10, 7)], [10], 7, True),
+        ([(9, 4), (10, 6)], [10], 6, True),
+        # Another reader was given something: new, or, as far as this one knows, perhaps new.
+        ([(10, 6), (12, 8), (13, 9)], [10], 6, False),
+        ([(8, 7)], [], 5, False),
+        # The server counts anew.
+        ([(10, 1)], [], 5, False),
+    ],
+)
+def test_nothing_is_appended_behind_a_gap(
+    messages: Sequence[tuple[int, int]], new: list[int], delivery: int, whole: bool
+) -> None:
+    here, last, all_of_them = in_line([given(*one) for one in messages], delivery=5, appended=9)
+    assert ([one.sequence for one in here], last, all_of_them) == (new, delivery, whole)
+
+
+@pytest.fixture
+def other(server: str) -> Iterator[NatsLink]:
+    """Another reader, which acknowledges nothing, as one that stands still."""
+    options = {"server.urls": server, "auth.type": "user", "username": "me", "password": "pw"}
+    link = NatsLink(NatsSettings.of(Options(options, "another reader")))
+    yield link
+    link.close()
+
+
+def test_what_another_reader_was_given_keeps_its_place(
+    server: str, other: NatsLink, tmp_path: Path, made: Callable[[Fed], Fed], becomes: Becomes
+) -> None:
+    asyncio.run(publish(server, "a", "b", "c", stream=True))
+    pulled = other.pull("orders.>", "me")
+    assert [one.sequence for one in other.fetch(pulled, 2, 10)] == [1, 2]
+    one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
+    one.feeders.start()
+    # Soon: the server gives them to others only when it has waited for half a minute.
+    becomes(one.rows, [("a", 1), ("b", 2), ("c", 3)])
+    stolen: list[Any] = []
+    while len(stolen) < 3:
+        asyncio.run(publish(server, "d", "e"))
+        stolen += other.fetch(pulled, 1, 0.5)
+    asyncio.run(publish(server, "f"))
+    becomes(lambda: one.rows()[-1][0], "f")
+    rows = one.rows()
+    assert [number for _, number in rows] == [*range(1, len(rows) + 1)]
+    assert one.feeders.problem is None
+
+
+def test_what_could_not_be_appended_comes_before_what_follows(
+    server: str,
+    tmp_path: Path,
+    made: Callable[[Fed], Fed],
+    becomes: Becomes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asyncio.run(publish(server, "a", "b", stream=True))
+    one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true'")))
+    (feeder,) = one.feeders._feeders
+    assert isinstance(feeder, NatsFeeder)
+    append, failures = feeder._door.inlet.append_numbered, [TransportError("away"), TransportError("away")]
+
+    def sometimes(*given: Any) -> int:
+        if failures:
+            asyncio.run(publish(server, "later"))
+            raise failures.pop()
+        return append(*given)
+
+    monkeypatch.setattr(feeder._door.inlet, "append_numbered", sometimes)
+    one.feeders.start()
+    becomes(one.rows, [("a", 1), ("b", 2), ("later", 3), ("later", 4)])
+
+
+def test_readers_of_a_queue_group_share_the_messages_of_a_stream(
+    server: str, tmp_path: Path, made: Callable[[Fed], Fed], becomes: Becomes
+) -> None:
+    asyncio.run(publish(server, stream=True))
+    options = ", jetstream='true', durable.name='ours', queue.group.name='all'"
+    both = [made(Fed(tmp_path / name, SOURCE.format(server, options))) for name in ("one", "two")]
+    for one in both:
+        one.feeders.start()
+    for _ in range(10):
+        asyncio.run(publish(server, *"abcde"))
+    becomes(lambda: sorted(n for one in both for _, n in one.rows()), [*range(1, 51)])
+
+
+def test_that_others_read_the_subscription_is_told(
+    server: str,
+    other: NatsLink,
+    tmp_path: Path,
+    made: Callable[[Fed], Fed],
+    becomes: Becomes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spdist.runtime.feed_nats._OTHERS_S", 0.0)
+    asyncio.run(publish(server, stream=True))
+    one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
+    one.feeders.start()
+    pulled = other.pull("orders.>", "me")
+
+    def told() -> bool:
+        asyncio.run(publish(server, "a", "b"))
+        other.fetch(pulled, 1, 0.2)
+        return "queue.group.name" in (one.feeders.problem or "")
+
+    becomes(told, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +12,6 @@ import pytest
 
 from spdist.config.allowed import Allowed
 from spdist.mapping.passing import Events
-from spdist.transports import outlet_file
 from spdist.transports.delivery import Delivery
 from spdist.transports.outlet_file import FileOutlet
 from spdist.transports.outlets import SendError
@@ -57,19 +58,18 @@ class Died(BaseException):
 def dying(step: int, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
     """Let the writer die at its step-th write to the disk; data that is being appended is there up to `cut` bytes."""
     count = 0
-    whole = outlet_file._to_disk
+    whole = os.fsync
 
-    def to_disk(file: object) -> None:
+    def fsync(handle: int) -> None:
         nonlocal count
         count += 1
         if count == step:
-            file.flush()  # type: ignore[attr-defined]
-            if file.mode in ("ab", "ab+"):  # type: ignore[attr-defined]
-                file.truncate(max(0, file.tell() - cut))  # type: ignore[attr-defined]
+            if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_APPEND:
+                os.ftruncate(handle, max(0, os.fstat(handle).st_size - cut))
             raise Died
-        whole(file)  # type: ignore[arg-type]
+        whole(handle)
 
-    monkeypatch.setattr(outlet_file, "_to_disk", to_disk)
+    monkeypatch.setattr("os.fsync", fsync)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 100])

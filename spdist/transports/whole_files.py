@@ -1,0 +1,49 @@
+"""Files that are there whole or not at all, whenever the process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["new_file", "write_whole"]
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Give a file new contents, all in one moment; its directory is made where it is missing.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : bytes
+        All of it.
+    durable : bool
+        False where it need not survive the machine's power, only the process.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; then it is as it was.
+    """
+    with new_file(path, content, durable=durable) as temporary:
+        temporary.replace(path)
+
+
+@contextlib.contextmanager
+def new_file(path: Path, content: bytes, *, durable: bool = True) -> Iterator[Path]:
+    """Yield a temporary file in the directory of `path` with this content; it is deleted unless it was moved."""
+    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
