@@ -3,7 +3,8 @@
 An app is one group instance, made as by `spdist run`, and runs in the same `HostNode` as those of workers: the node
 leads itself, through `spdist.cluster.own_leader`, for as long as it has a lease (`spdist.cluster.leadership`). Alone it
 always has one; of several servers of a group (type ``ha``) the active one has, and the others are passive: they know
-the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory.
+the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory; of a
+group a third one, which answers for HTTP sources that are not there (`spdist.cluster.source_ports`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from spdist.cluster.own_leader import OwnApp, OwnLeader
 from spdist.cluster.plans import Plans
 from spdist.cluster.server_group import ServerGroup
 from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_view
+from spdist.cluster.source_ports import SourcePorts, SourceRole
 from spdist.cluster.streams import Streams
 from spdist.cluster.views import placed_topology
 from spdist.config import Config
@@ -54,6 +56,8 @@ _BREATH_S = 0.1
 _SETTLE_S, _GLANCE_S = 1.0, 0.2
 #: How often such a server looks again at most.
 _GLANCES = 10
+#: How often a server of a group looks whether it answers where its sources do.
+_PORTS_S = 0.25
 
 
 class ServerNode(HostNode):
@@ -117,6 +121,8 @@ class ServerNode(HostNode):
             self._group.join(self.url, self._know_all)
         self._begin("lead", self._lead)
         self._begin("directory", self._watch)
+        if self._group is not None:
+            self._begin("ports", self._keep_ports)
 
     def _let_go(self) -> None:
         self.streams.close()
@@ -169,6 +175,14 @@ class ServerNode(HostNode):
         else:
             _log.warning("server %s is passive: %s", self.id, self._why_passive())
         self._told = term
+
+    def _keep_ports(self) -> None:
+        """Answer at the addresses of HTTP sources wherever no source does; see `SourcePorts`."""
+        with SourcePorts(self.config, self._role) as ports:
+            while not self._leaving.wait(_PORTS_S):
+                with self._lock:
+                    assignments = [app.instance.assignment for app in self._leader if app.instance is not None]
+                ports.keep(assignments)
 
     def _watch(self) -> None:
         """Look at the directory every ``updateInterval``."""
@@ -289,6 +303,12 @@ class ServerNode(HostNode):
     def _app(self, name: str) -> OwnApp:
         with self._lock:
             return self._leader.app(name)
+
+    def _role(self) -> SourceRole:
+        now_ms, leadership = self._clock.steady_ms(), self._leadership
+        active, leader, seen = leadership.lease(now_ms) is not None, leadership.leader(now_ms), leadership.last_seen
+        other = leader.node_id if leader else ""
+        return SourceRole(self.id, self.url, leadership.told, active, other, seen.url if seen else "")
 
     def _why_passive(self) -> str:
         leader = self._leadership.leader(self._clock.steady_ms())
