@@ -196,19 +196,21 @@ class SourcePorts:
     def _listen(self, place: Place, address: HttpAddress) -> None:
         from spdist.runtime.http_ports import HttpPort
 
+        def closed(path: str) -> Mapping[str, Any] | None:
+            return closed_answer(self._role(), self._paths.get(place, ()), path)
+
         try:
-            port = HttpPort.shared(address, self._limits)
+            port = HttpPort.shared(address, self._limits, closed)
         except SpdistError as error:
             self._log(place, f"{error.message}; tried again")
             return
-        port.closed = lambda path: closed_answer(self._role(), self._paths.get(place, ()), path)
         self._open[place] = port
         self._logged.pop(place, None)
         _log.info("%s answers 503 wherever no source does", port.url)
 
     def _leave(self, place: Place) -> None:
         port = self._open.pop(place)
-        port.closed = lambda path: None
+        port.closed = None
         port.leave()
 
     def _log(self, what: str | Place, why: str) -> None:

@@ -35,6 +35,8 @@ class HttpPort:
         Its host, port and certificate.
     limits : Limits
         What those who connect may take.
+    closed : callable, optional
+        What is answered where no source listens; 404 by default.
 
     Raises
     ------
@@ -49,10 +51,9 @@ class HttpPort:
     _open: dict[tuple[str, int], HttpPort] = {}  # noqa: RUF012 -- shared on purpose, under the lock
     _lock = threading.RLock()
 
-    def __init__(self, address: HttpAddress, limits: Limits) -> None:
+    def __init__(self, address: HttpAddress, limits: Limits, closed: Closed | None = None) -> None:
         self.address = address
-        #: what is answered where no source listens
-        self.closed: Closed = lambda path: None
+        self.closed = closed
         self._routes: dict[str, Callable[[Request], Awaitable[Response]]] = {}
         self._users = 0
         try:
@@ -63,16 +64,17 @@ class HttpPort:
         self._listener.start(self._app())
 
     @classmethod
-    def shared(cls, address: HttpAddress, limits: Limits) -> HttpPort:
-        """Return the port of an address, which is open as long as somebody uses it."""
+    def shared(cls, address: HttpAddress, limits: Limits, closed: Closed | None = None) -> HttpPort:
+        """Return the port of an address, which is open as long as somebody uses it; from now on with this `closed`."""
         with cls._lock:
             port = cls._open.get((address.host, address.port)) if address.port else None
             if port is None:
-                port = cls(address, limits)
+                port = cls(address, limits, closed)
                 if address.port:
                     cls._open[address.host, address.port] = port
             elif port.address.certificate != address.certificate:
                 raise TransportError(f"port {address.port} is used with another certificate")
+            port.closed = closed or port.closed
             port._users += 1
             return port
 
@@ -116,5 +118,5 @@ class HttpPort:
 
     def _told(self, path: str) -> Response | None:
         """Return the answer to any request at a path where no source listens, without reading it; None for ours."""
-        told = None if path in self._routes else self.closed(path)
+        told = None if self.closed is None or path in self._routes else self.closed(path)
         return None if told is None else JSONResponse(dict(told), 503, dict(LATER))
