@@ -4,14 +4,15 @@ An app is one group instance, made as by `spdist run`, and runs in the same `Hos
 leads itself, through `spdist.cluster.own_leader`, for as long as it has a lease (`spdist.cluster.leadership`). Alone it
 always has one; of several servers of a group (type ``ha``) the active one has, and the others are passive: they know
 the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory; of a
-group a third one, which answers for HTTP sources that are not there (`spdist.cluster.source_ports`).
+group two others, which answer for HTTP sources that are not there (`spdist.cluster.source_ports`), and follow the
+states while this server is passive (`spdist.cluster.warm_states`).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -37,6 +38,7 @@ from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_vie
 from spdist.cluster.source_ports import SourcePorts, SourceRole
 from spdist.cluster.streams import Streams
 from spdist.cluster.views import placed_topology
+from spdist.cluster.warm_states import WarmStates
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, NotLeaderError, SiddhiAppError
 from spdist.planning.topology import Assignment
@@ -58,6 +60,8 @@ _SETTLE_S, _GLANCE_S = 1.0, 0.2
 _GLANCES = 10
 #: How often a server of a group looks whether it answers where its sources do.
 _PORTS_S = 0.25
+#: How often a passive server looks at the states of its apps.
+_FOLLOW_S = 5.0
 
 
 class ServerNode(HostNode):
@@ -101,6 +105,7 @@ class ServerNode(HostNode):
         is_ha = config.is_ha
         self._leadership = Leadership(None if is_ha else ALONE, self._beat_now.set)
         self._group = ServerGroup(self.config, self._leadership, self._clock) if is_ha else None
+        self._states = WarmStates(self.config)
         self._told: int | None = None  #: the term in which this server was active when that was logged last
         self.stopping = self._leaving
         self.streams = Streams(
@@ -123,6 +128,7 @@ class ServerNode(HostNode):
         self._begin("directory", self._watch)
         if self._group is not None:
             self._begin("ports", self._keep_ports)
+            self._begin("states", self._follow)
 
     def _let_go(self) -> None:
         self.streams.close()
@@ -176,13 +182,24 @@ class ServerNode(HostNode):
             _log.warning("server %s is passive: %s", self.id, self._why_passive())
         self._told = term
 
+    def _follow(self) -> None:
+        """While this server is passive, read what appears of the states of its apps; see `WarmStates`."""
+        while not self._leaving.wait(_FOLLOW_S):
+            copies = None if self._spark is None else self._spark.copies
+            if not self.passive:
+                self._states.forget()
+            elif copies is not None:
+                self._states.follow(self._assignments(), copies)
+
+    def _assignments(self) -> list[Assignment]:
+        with self._lock:
+            return [app.instance.assignment for app in self._leader if app.instance is not None]
+
     def _keep_ports(self) -> None:
         """Answer at the addresses of HTTP sources wherever no source does; see `SourcePorts`."""
         with SourcePorts(self.config, self._role) as ports:
             while not self._leaving.wait(_PORTS_S):
-                with self._lock:
-                    assignments = [app.instance.assignment for app in self._leader if app.instance is not None]
-                ports.keep(assignments)
+                ports.keep(self._assignments())
 
     def _watch(self) -> None:
         """Look at the directory every ``updateInterval``."""
@@ -230,7 +247,7 @@ class ServerNode(HostNode):
         """Return all apps by name; see `spdist.cluster.server_views.own_app_view`."""
         here, passive = self._here(), self.passive
         with self._lock:
-            return [own_app_view(app, here.get(app.name), passive, self.id, self.url) for app in self._leader]
+            return [self._view(app, here, passive) for app in self._leader]
 
     def app_text(self, name: str) -> str:
         """Return the SiddhiQL of an app."""
@@ -250,7 +267,7 @@ class ServerNode(HostNode):
             self._asked_keeper()
         app, here, passive = self._app(name), self._here(), self.passive
         with self._lock:
-            return own_app_view(app, here.get(name), passive, self.id, self.url)
+            return self._view(app, here, passive)
 
     def topology(self, name: str) -> Json:
         """Return the one group of an app, what it reads and publishes, and how it is doing."""
@@ -296,6 +313,10 @@ class ServerNode(HostNode):
     def metrics(self) -> str:
         """Return the figures of the apps, and of this server, as Prometheus text."""
         return prometheus_text(self._known_keeper().reports(), node_metrics(), active=not self.passive)
+
+    def _view(self, app: OwnApp, here: Mapping[str, GroupReport], passive: str) -> Json:
+        state = self._states.seen(app.name, self._clock.now_ms())
+        return own_app_view(app, here.get(app.name), passive, self.id, self.url, state)
 
     def _here(self) -> dict[str, GroupReport]:
         return {report.name: report for report in self._known_keeper().served_reports()}
