@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from spdist.engine.copies import Copies
 from spdist.engine.layout import current_layout
-from spdist.engine.places import Place, tags_in, written_ms
+from spdist.engine.places import Place, size_and_time, tags_in
 from spdist.engine.state import file_name, numbers_of, state_directory, unsealed
 from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
@@ -20,6 +20,8 @@ __all__ = ["Followed", "StateFollower", "wanted_files"]
 
 #: How many files are read at a time.
 _AT_A_TIME = 16
+#: Bytes of a snapshot that is read ahead.
+_LARGEST = 256 << 20
 
 #: Kind and number.
 File = tuple[str, int]
@@ -61,41 +63,49 @@ class StateFollower:
         Below which the states are.
     copies : Copies
         Where copies go.
+    largest : int
+        Bytes of a snapshot; a larger one is not read ahead, as it would have to be in memory.
 
     State
     -----
     The names of the files that are still needed: one snapshot and the segments after it for each shard.
     """
 
-    def __init__(self, location: Place, copies: Copies) -> None:
+    def __init__(self, location: Place, copies: Copies, largest: int = _LARGEST) -> None:
         self._location = location
         self._copies = copies
-        self._seen: dict[Place, _Seen] = {}
+        self._largest = largest
+        self._seen: dict[str, dict[Place, _Seen]] = {}
 
     def follow(self, assignments: Iterable[Assignment]) -> dict[str, Followed]:
         """Read what has appeared of the states of these instances since the last call; return what is there by name."""
         before, self._seen = self._seen, {}
         found = {}
         for one in assignments:
+            # Kept where nothing can be seen: that may be over when the copies are needed.
+            seen = self._seen[one.name] = before.get(one.name, {})
             try:
-                found[one.name] = self._look(one, before)
+                found[one.name] = self._look(one, seen)
             except (SpdistError, OSError) as error:
                 why = error.message if isinstance(error, SpdistError) else str(error)
                 found[one.name] = Followed(problem=f"its state cannot be read: {why}")
         self._copies.retain(
-            (place / file_name(*file), tag) for place, seen in self._seen.items() for file, tag in seen.files.items()
+            (place / file_name(*file), tag)
+            for shards in self._seen.values()
+            for place, seen in shards.items()
+            for file, tag in seen.files.items()
         )
         return found
 
-    def _look(self, assignment: Assignment, before: dict[Place, _Seen]) -> Followed:
+    def _look(self, assignment: Assignment, seen: dict[Place, _Seen]) -> Followed:
         layout = current_layout(state_directory(self._location, assignment.name), assignment.shards)
-        seen = []
-        for store in layout.stores:
-            self._seen[store.directory] = known = before.get(store.directory, _Seen({}))
-            self._read(store.directory, known)
-            seen.append(known)
-        segments = sum(max((number for _, number in one.files), default=0) for one in seen)
-        snapshots = [one.snapshot_ms for one in seen]
+        places = [store.directory for store in layout.stores]
+        for gone in seen.keys() - {*places}:
+            del seen[gone]
+        for place in places:
+            self._read(place, seen.setdefault(place, _Seen({})))
+        segments = sum(max((number for _, number in one.files), default=0) for one in seen.values())
+        snapshots = [one.snapshot_ms for one in seen.values()]
         return Followed(segments, None if None in snapshots else min(filter(None, snapshots), default=None))
 
     def _read(self, directory: Place, known: _Seen) -> None:
@@ -104,18 +114,21 @@ class StateFollower:
         wanted = {file: tags[file_name(*file)] for file in wanted_files(tags)}
         new = [file for file, tag in wanted.items() if known.files.get(file) != tag]
         known.files = {file: tag for file, tag in wanted.items() if file not in new}
+        if not any(kind == "snapshot" for kind, _ in wanted):
+            known.snapshot_ms = None
 
         def read(file: File) -> None:
             path = directory / file_name(*file)
             try:
-                content = path.read_bytes()
+                size, at_ms = size_and_time(path) if file[0] == "snapshot" else (0, None)
+                content = path.read_bytes() if size <= self._largest else None
             except FileNotFoundError:
                 return  # a newer snapshot stands for it by now
-            unsealed(*file, content, path)
-            self._copies.keep(path, wanted[file], content)
+            if content is not None:
+                unsealed(*file, content, path)
+                self._copies.keep(path, wanted[file], content)
             known.files[file] = wanted[file]
-            if file[0] == "snapshot":
-                known.snapshot_ms = written_ms(path)
+            known.snapshot_ms = at_ms or known.snapshot_ms
 
         with ThreadPoolExecutor(_AT_A_TIME, "spdist-follow") as pool:
             for _ in pool.map(read, new):

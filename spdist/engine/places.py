@@ -38,9 +38,9 @@ __all__ = [
     "place_of",
     "remove_tree",
     "replace_file",
+    "size_and_time",
     "sync_directory",
     "tags_in",
-    "written_ms",
 ]
 
 #: Schemes of object stores, as obstore reads their URLs.
@@ -231,8 +231,8 @@ def tags_in(place: Place) -> dict[str, str]:
     return {key.rpartition("/")[2]: tag for key, tag in tags.items()}
 
 
-def written_ms(place: Place) -> int:
-    """Return when a file was written, by the clock of who keeps it: ms since epoch.
+def size_and_time(place: Place) -> tuple[int, int]:
+    """Return the bytes of a file, and when it was written by the clock of who keeps it: ms since epoch.
 
     Raises
     ------
@@ -240,12 +240,13 @@ def written_ms(place: Place) -> int:
         It cannot be told, or there is none (FileNotFoundError).
     """
     if isinstance(place, Path):
-        return place.stat().st_mtime_ns // 1_000_000
+        found = place.stat()
+        return found.st_size, found.st_mtime_ns // 1_000_000
     import obstore
 
     with _errors(place):
-        found = obstore.head(_bucket(place.root), place.key)
-    return int(found["last_modified"].timestamp() * 1000)
+        told = obstore.head(_bucket(place.root), place.key)
+    return told["size"], int(told["last_modified"].timestamp() * 1000)
 
 
 def remove_tree(place: Place, *, whole: bool = False) -> None:

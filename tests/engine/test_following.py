@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spdist.engine import layout
 from spdist.engine.copies import Copies
 from spdist.engine.following import Followed, StateFollower, wanted_files
 from spdist.engine.places import ObjectPlace, Place, place_of, remove_tree, replace_file
@@ -102,6 +103,23 @@ def test_who_takes_over_reads_only_what_is_new(bucket: Place, tmp_path: Path, re
     assert read == ["segment-000000000041"]
 
 
+def test_copies_stay_while_the_bucket_does_not_answer(
+    bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(StateStore(state_directory(bucket, NAME)), 3)
+    follower = StateFollower(bucket, Copies(tmp_path / "copies"))
+    follower.follow([APP])
+
+    def away(place: Place) -> dict[str, str]:
+        raise OSError("no route to host")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(layout, "names_in", away)
+        assert follower.follow([APP])[NAME].problem == "its state cannot be read: no route to host"
+    assert len([*(tmp_path / "copies").iterdir()]) == 3
+    assert follower.follow([APP]) == {NAME: Followed(3)}
+
+
 def test_a_file_that_took_the_place_of_another_is_read_anew(bucket: Place, tmp_path: Path) -> None:
     copies = Copies(tmp_path / "copies")
     store = StateStore(state_directory(bucket, NAME), copies)
@@ -149,6 +167,15 @@ def test_copies_of_what_is_not_needed_any_more_go_and_others_have_a_bound(bucket
     assert not small.keep(place, "", b"1"), "it could not be known again"
     assert not small.keep(tmp_path / "file", "c", b"1"), "a file system has its own memory"
     assert (small.read(place, "a"), small.read(place, "b")) == (b"12345678", None)
+
+
+def test_a_snapshot_that_is_too_large_for_memory_is_not_read_ahead(bucket: Place, tmp_path: Path) -> None:
+    store = StateStore(state_directory(bucket, NAME))
+    fill(store, 3)
+    store.save_snapshot(3, b"state" * 100)
+    found = StateFollower(bucket, Copies(tmp_path / "copies"), largest=100).follow([APP])[NAME]
+    assert found.snapshot_ms is not None
+    assert not (tmp_path / "copies").exists()
 
 
 def test_segments_of_a_bucket_come_in_order_however_many_are_read_at_a_time(bucket: Place) -> None:
