@@ -64,7 +64,7 @@ class Copies:
     def retain(self, wanted: Iterable[tuple[Place, str]]) -> None:
         """Delete all copies but these."""
         names = {self._path(place, tag).name for place, tag in wanted}
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             for entry in os.scandir(self._directory):
                 if entry.name not in names:
                     os.unlink(entry.path)

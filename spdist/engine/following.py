@@ -5,6 +5,7 @@ So a server that takes over reads only what is new. It writes nothing where the 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -86,8 +87,9 @@ class StateFollower:
             seen = self._seen[one.name] = before.get(one.name, {})
             try:
                 found[one.name] = self._look(one, seen)
-            except (SpdistError, OSError) as error:
-                why = error.message if isinstance(error, SpdistError) else str(error)
+            except Exception as error:  # nothing that is stored there may end who waits
+                known = isinstance(error, (SpdistError, OSError))
+                why = getattr(error, "message", str(error)) if known else repr(error)
                 found[one.name] = Followed(problem=f"its state cannot be read: {why}")
         self._copies.retain(
             (place / file_name(*file), tag)
@@ -126,7 +128,8 @@ class StateFollower:
                 return  # a newer snapshot stands for it by now
             if content is not None:
                 unsealed(*file, content, path)
-                self._copies.keep(path, wanted[file], content)
+                with contextlib.suppress(OSError):  # the disk is full: then it is read again
+                    self._copies.keep(path, wanted[file], content)
             known.files[file] = wanted[file]
             known.snapshot_ms = at_ms or known.snapshot_ms
 

@@ -293,7 +293,7 @@ class StateStore:
         tags = self._tags()
         if max(numbers_of("snapshot", tags), default=0) > up_to:
             raise self._fenced(f"the owner at version {up_to}")
-        if (base := self._base(up_to, tags)) is not None:
+        if (base := self.base(up_to, tags)) is not None:
             earlier = StateStore(self.directory / base.base)
             body, segments = earlier.load(max(earlier.numbers("segment")))
             return body, chain(segments, self._between(base.number - 1, up_to, tags))
@@ -310,12 +310,9 @@ class StateStore:
             raise damage
         return b"", self._between(0, up_to, tags)
 
-    def base(self, up_to: int) -> Segment | None:
+    def base(self, up_to: int, names: Iterable[str] | None = None) -> Segment | None:
         """Return the newest segment up to `up_to` that went back to an earlier state, if no snapshot is newer."""
-        return self._base(up_to, self._tags())
-
-    def _base(self, up_to: int, names: Iterable[str]) -> Segment | None:
-        known = {*names}
+        known = {*(self._tags() if names is None else names)}
         snapshot = max(numbers_of("snapshot", known), default=0)
         for name, number in sorted(_bases(known), reverse=True):
             if snapshot < number <= up_to and file_name("segment", number) in known:
