@@ -34,7 +34,12 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/runtime/",
     ),
     "alembic": ("spdist/cluster/migrations/",),
-    "fastapi": ("spdist/cluster/api/", "spdist/runtime/feed_http.py", "spdist/transports/listening.py"),
+    "fastapi": (
+        "spdist/cluster/api/",
+        "spdist/runtime/feed_http.py",
+        "spdist/runtime/http_ports.py",
+        "spdist/transports/listening.py",
+    ),
     "starlette": ("spdist/cluster/api/",),
     "uvicorn": ("spdist/transports/listening.py",),
     "httpx": (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spdist.clock import Clock
@@ -64,6 +66,14 @@ class SparkLauncher:
         # Groups learn from their own connections that the JVM has gone; they must not tell it before this worker does.
         why = host.why_gone() if known.ready and host is not None else ""
         return Readiness(ready=False, epoch=known.epoch, reason=_sentence(why)) if why else known
+
+    @property
+    def copies(self) -> Path | None:
+        """A directory for copies of states, which goes with Spark; None while that is not up."""
+        host = self._host
+        with contextlib.suppress(EngineError):
+            return None if host is None else host.copies
+        return None
 
     def keep_up(self) -> None:
         """Start Spark, and start it again when it has ended; returns when `close` is called.

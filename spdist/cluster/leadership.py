@@ -31,6 +31,8 @@ class Leadership:
     def __init__(self, lease: Lease | None = None, changed: Callable[[], None] = lambda: None) -> None:
         self._lease = lease
         self._seen = LeaderSeen(None)
+        #: whether a round of the election has told anything yet
+        self.told = lease is not None
         self._changed = changed
         self._ended = False
         #: the last term that was given up before its lease ran out; the candidate must not go on renewing it
@@ -38,6 +40,7 @@ class Leadership:
 
     def tell(self, event: Elected | LeaseRenewed | LeaderSeen) -> None:
         """Take in what came of a round of the election."""
+        self.told = True
         if isinstance(event, LeaderSeen):
             self._seen = event
         else:
@@ -59,6 +62,11 @@ class Leadership:
         """Return the lease by which this server runs its apps at `now_ms`; None on a passive one."""
         lease = self._lease
         return lease if lease is not None and lease.valid(now_ms) and not self._ended else None
+
+    @property
+    def last_seen(self) -> LeaderRow | None:
+        """The other server that was seen to be active last, whether or not it still is."""
+        return self._seen.leader
 
     def leader(self, now_ms: int) -> LeaderRow | None:
         """Return the other server that is active as far as is known."""

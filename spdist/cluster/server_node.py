@@ -3,14 +3,16 @@
 An app is one group instance, made as by `spdist run`, and runs in the same `HostNode` as those of workers: the node
 leads itself, through `spdist.cluster.own_leader`, for as long as it has a lease (`spdist.cluster.leadership`). Alone it
 always has one; of several servers of a group (type ``ha``) the active one has, and the others are passive: they know
-the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory.
+the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory; of a
+group two others, which answer for HTTP sources that are not there (`spdist.cluster.source_ports`), and follow the
+states while this server is passive (`spdist.cluster.warm_states`).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -33,8 +35,10 @@ from spdist.cluster.own_leader import OwnApp, OwnLeader
 from spdist.cluster.plans import Plans
 from spdist.cluster.server_group import ServerGroup
 from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_view
+from spdist.cluster.source_ports import SourcePorts, SourceRole
 from spdist.cluster.streams import Streams
 from spdist.cluster.views import placed_topology
+from spdist.cluster.warm_states import WarmStates
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, NotLeaderError, SiddhiAppError
 from spdist.planning.topology import Assignment
@@ -54,6 +58,10 @@ _BREATH_S = 0.1
 _SETTLE_S, _GLANCE_S = 1.0, 0.2
 #: How often such a server looks again at most.
 _GLANCES = 10
+#: How often a server of a group looks whether it answers where its sources do.
+_PORTS_S = 0.25
+#: How often a passive server looks at the states of its apps.
+_FOLLOW_S = 5.0
 
 
 class ServerNode(HostNode):
@@ -97,6 +105,7 @@ class ServerNode(HostNode):
         is_ha = config.is_ha
         self._leadership = Leadership(None if is_ha else ALONE, self._beat_now.set)
         self._group = ServerGroup(self.config, self._leadership, self._clock) if is_ha else None
+        self._states = WarmStates(self.config)
         self._told: int | None = None  #: the term in which this server was active when that was logged last
         self.stopping = self._leaving
         self.streams = Streams(
@@ -117,6 +126,9 @@ class ServerNode(HostNode):
             self._group.join(self.url, self._know_all)
         self._begin("lead", self._lead)
         self._begin("directory", self._watch)
+        if self._group is not None:
+            self._begin("ports", self._keep_ports)
+            self._begin("states", self._follow)
 
     def _let_go(self) -> None:
         self.streams.close()
@@ -170,6 +182,25 @@ class ServerNode(HostNode):
             _log.warning("server %s is passive: %s", self.id, self._why_passive())
         self._told = term
 
+    def _follow(self) -> None:
+        """While this server is passive, read what appears of the states of its apps; see `WarmStates`."""
+        while not self._leaving.wait(_FOLLOW_S):
+            copies = None if self._spark is None else self._spark.copies
+            if not self.passive:
+                self._states.forget()
+            elif copies is not None:
+                self._states.follow(self._assignments(), copies)
+
+    def _assignments(self) -> list[Assignment]:
+        with self._lock:
+            return [app.instance.assignment for app in self._leader if app.instance is not None]
+
+    def _keep_ports(self) -> None:
+        """Answer at the addresses of HTTP sources wherever no source does; see `SourcePorts`."""
+        with SourcePorts(self.config, self._role) as ports:
+            while not self._leaving.wait(_PORTS_S):
+                ports.keep(self._assignments())
+
     def _watch(self) -> None:
         """Look at the directory every ``updateInterval``."""
         interval_s = self.config.artifacts.update_interval_s
@@ -216,7 +247,7 @@ class ServerNode(HostNode):
         """Return all apps by name; see `spdist.cluster.server_views.own_app_view`."""
         here, passive = self._here(), self.passive
         with self._lock:
-            return [own_app_view(app, here.get(app.name), passive, self.id, self.url) for app in self._leader]
+            return [self._view(app, here, passive) for app in self._leader]
 
     def app_text(self, name: str) -> str:
         """Return the SiddhiQL of an app."""
@@ -236,7 +267,7 @@ class ServerNode(HostNode):
             self._asked_keeper()
         app, here, passive = self._app(name), self._here(), self.passive
         with self._lock:
-            return own_app_view(app, here.get(name), passive, self.id, self.url)
+            return self._view(app, here, passive)
 
     def topology(self, name: str) -> Json:
         """Return the one group of an app, what it reads and publishes, and how it is doing."""
@@ -283,12 +314,22 @@ class ServerNode(HostNode):
         """Return the figures of the apps, and of this server, as Prometheus text."""
         return prometheus_text(self._known_keeper().reports(), node_metrics(), active=not self.passive)
 
+    def _view(self, app: OwnApp, here: Mapping[str, GroupReport], passive: str) -> Json:
+        state = self._states.seen(app.name, self._clock.now_ms())
+        return own_app_view(app, here.get(app.name), passive, self.id, self.url, state)
+
     def _here(self) -> dict[str, GroupReport]:
         return {report.name: report for report in self._known_keeper().served_reports()}
 
     def _app(self, name: str) -> OwnApp:
         with self._lock:
             return self._leader.app(name)
+
+    def _role(self) -> SourceRole:
+        now_ms, leadership = self._clock.steady_ms(), self._leadership
+        active, leader, seen = leadership.lease(now_ms) is not None, leadership.leader(now_ms), leadership.last_seen
+        other = leader.node_id if leader else ""
+        return SourceRole(self.id, self.url, leadership.told, active, other, seen.url if seen else "")
 
     def _why_passive(self) -> str:
         leader = self._leadership.leader(self._clock.steady_ms())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spdist.cluster.hosting import Readiness
@@ -11,12 +11,30 @@ from spdist.cluster.messages import GroupReport, MemoryReport
 from spdist.cluster.own_leader import OwnApp
 from spdist.cluster.views import memory_view, wso2_status
 
-__all__ = ["ServerFacts", "own_app_view", "own_nodes_view"]
+__all__ = ["ServerFacts", "StateSeen", "own_app_view", "own_nodes_view"]
 
 Json = dict[str, Any]
 
 
-def own_app_view(app: OwnApp, here: GroupReport | None, passive: str, node: str, url: str) -> Json:
+@dataclass(frozen=True, slots=True)
+class StateSeen:
+    """What a passive server has seen of the state of an app.
+
+    Parameters
+    ----------
+    figures : mapping of str to float
+        ``segment``: the number of its newest one; ``snapshotAgeMs``: how old its newest snapshot is.
+    problem : str
+        Why it could not be read; empty where it could.
+    """
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+
+def own_app_view(
+    app: OwnApp, here: GroupReport | None, passive: str, node: str, url: str, state: StateSeen = StateSeen()
+) -> Json:
     """Return how an app is doing, as `spdist.cluster.views.app_view` does: it has one group, itself, on this node.
 
     Parameters
@@ -29,8 +47,10 @@ def own_app_view(app: OwnApp, here: GroupReport | None, passive: str, node: str,
         Why this server runs none; empty where it does.
     node, url : str
         Of the server.
+    state : StateSeen
+        Of one that runs none: what it has seen of the app's state.
     """
-    instance, told = app.instance, _told(app, here, passive)
+    instance, told = app.instance, _told(app, here, passive, state)
     group = {
         "name": app.name,
         "group": app.name,
@@ -45,11 +65,12 @@ def own_app_view(app: OwnApp, here: GroupReport | None, passive: str, node: str,
     return {"name": app.name, **told, "version": 1, "groups": [group] if instance else []}
 
 
-def _told(app: OwnApp, here: GroupReport | None, passive: str) -> Json:
+def _told(app: OwnApp, here: GroupReport | None, passive: str, state: StateSeen) -> Json:
     if app.instance is None:
         return {"status": "inactive", "state": "FAILED", "reason": app.error, "metrics": {}}
     if passive:
-        return {"status": "passive", "state": "PASSIVE", "reason": app.error or passive, "metrics": {}}
+        reason = app.error or "; ".join(filter(None, (passive, state.problem)))
+        return {"status": "passive", "state": "PASSIVE", "reason": reason, "metrics": dict(state.figures)}
     if here is None or (app.instance.error and not here.state.alive and not app.instance.gave_up):
         failed = f"it has failed and is started again: {app.instance.error}" if app.instance.error else ""
         return {"status": "inactive", "state": "WAITING", "reason": app.error or failed, "metrics": {}}

@@ -20,6 +20,7 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spdist.engine.places import Place, create_file, names_in, remove_tree, sync_directory
@@ -34,6 +35,7 @@ __all__ = [
     "assignment_hash",
     "begin_layout",
     "current_layout",
+    "current_state",
     "keep_assignment",
     "kept_assignment",
     "layouts",
@@ -103,7 +105,13 @@ def current_layout(whole: Place, count: int = 1) -> Layout:
     count : int
         Number of shards of a state that is not there yet.
     """
-    return _chain(whole, count)[-1]
+    return current_state(whole, count)[0]
+
+
+def current_state(whole: Place, count: int = 1) -> tuple[Layout, Segment | None]:
+    """Return the same, and the newest segment of its first shard; None where there is none."""
+    chain, last = _chain(whole, count)
+    return chain[-1], last
 
 
 def assignment_hash(assignment: Assignment) -> str:
@@ -229,7 +237,7 @@ def move_to(layout: Layout, before: Layout, last: Segment, owner: str) -> None:
 
 def _tidy(whole: Place) -> None:
     """Delete what old layouts hold, their fences apart, and layouts that never came to count."""
-    *left, now = _chain(whole, 1)
+    *left, now = layouts(whole)
     for one in left:
         for store in one.stores:
             if (last := store.last()) is not None:
@@ -243,19 +251,21 @@ def _tidy(whole: Place) -> None:
 
 def layouts(whole: Place) -> list[Layout]:
     """Return all layouts of an instance that ever counted, in order; the states of the last one alone are whole."""
-    return _chain(whole, 1)
+    return _chain(whole, 1)[0]
 
 
-def _chain(whole: Place, count: int) -> list[Layout]:
-    """Return all layouts that ever counted, in order."""
-    chain = [_first(whole, count)]
-    while (last := chain[-1].stores[0].last()) is not None and last.moved:
-        chain.append(_named(whole, last.moved))
-    return chain
-
-
-def _first(whole: Place, count: int) -> Layout:
+def _chain(whole: Place, count: int) -> tuple[list[Layout], Segment | None]:
+    """Return all layouts that ever counted, in order, and the newest segment of the first shard of the last one."""
     names = names_in(whole)
+    chain = [_first(whole, names, count)]
+    last = chain[0].stores[0].last(names if chain[0].count == 1 else None)
+    while last is not None and last.moved:
+        chain.append(_named(whole, last.moved))
+        last = chain[-1].stores[0].last()
+    return chain, last
+
+
+def _first(whole: Place, names: Iterable[str], count: int) -> Layout:
     split = {int(found[2]) for name in names if (found := _SHARD.fullmatch(name))}
     known = split | ({1} if any(name.startswith("segment-") for name in names) else set())
     if len(known) > 1:

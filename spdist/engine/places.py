@@ -39,7 +39,9 @@ __all__ = [
     "place_of",
     "remove_tree",
     "replace_file",
+    "size_and_time",
     "sync_directory",
+    "tags_in",
 ]
 
 #: Schemes of object stores, as obstore reads their URLs.
@@ -203,17 +205,48 @@ def names_in(place: Place) -> list[str]:
     OSError
         It cannot be listed.
     """
+    return sorted(tags_in(place))
+
+
+def tags_in(place: Place) -> dict[str, str]:
+    """Return the names of `names_in`, each with the tag of what is there: another one whenever that is replaced.
+
+    It is empty for directories, for files of file systems, and where a store tells none.
+
+    Raises
+    ------
+    OSError
+        It cannot be listed.
+    """
     if isinstance(place, Path):
         try:
-            return sorted(os.listdir(place))
+            return dict.fromkeys(os.listdir(place), "")
         except FileNotFoundError:
-            return []
+            return {}
     import obstore
 
     with _errors(place):
         found = obstore.list_with_delimiter(_bucket(place.root), place.key or None)
-    keys = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
-    return sorted(key.rpartition("/")[2] for key in keys)
+    tags = dict.fromkeys(found["common_prefixes"], "") | {one["path"]: one["e_tag"] or "" for one in found["objects"]}
+    return {key.rpartition("/")[2]: tag for key, tag in tags.items()}
+
+
+def size_and_time(place: Place) -> tuple[int, int]:
+    """Return the bytes of a file, and when it was written by the clock of who keeps it: ms since epoch.
+
+    Raises
+    ------
+    OSError
+        It cannot be told, or there is none (FileNotFoundError).
+    """
+    if isinstance(place, Path):
+        found = place.stat()
+        return found.st_size, found.st_mtime_ns // 1_000_000
+    import obstore
+
+    with _errors(place):
+        told = obstore.head(_bucket(place.root), place.key)
+    return told["size"], int(told["last_modified"].timestamp() * 1000)
 
 
 def remove_tree(place: Place, *, whole: bool = False) -> None:

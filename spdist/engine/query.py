@@ -75,6 +75,8 @@ class QuerySettings:
         How long one event may take before it is told.
     allowed : Allowed
         The secrets, databases and files that apps may refer to, as `Allowed.for_tasks` makes it: without passwords.
+    copies : str
+        A directory with copies of files of the states, see `spdist.engine.copies`; empty where there are none.
     """
 
     name: str
@@ -91,6 +93,7 @@ class QuerySettings:
     max_state_bytes: int = 2 << 30
     slow_event_ms: int = 5000
     allowed: Allowed = field(default_factory=Allowed)
+    copies: str = ""
 
     def source(self) -> SourceSettings:
         """Return what our own source must know; it is the clock of every query."""

@@ -187,6 +187,11 @@ class SparkHost:
         return self._scratch
 
     @property
+    def copies(self) -> Path:
+        """A directory for copies of what is in a bucket; raises EngineError where the host is not started."""
+        return self.scratch / "copies"
+
+    @property
     def session(self) -> SparkSession:
         """The Spark session; raises EngineError where the host is not started."""
         if self._session is None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from spdist.config.allowed import Allowed
 from spdist.engine.beside import Behind
+from spdist.engine.copies import Copies
 from spdist.engine.cuts import Cut
 from spdist.engine.hosted import build_island, checked_app
 from spdist.engine.island import Island, Output
@@ -220,6 +221,8 @@ class HostedShards:
         Makes the island of a shard, without state.
     policy : SnapshotPolicy, optional
         When snapshots are taken.
+    copies : Copies, optional
+        Where files of the states may be that were fetched before.
     """
 
     def __init__(
@@ -227,6 +230,7 @@ class HostedShards:
         shards: Mapping[int, ShardSettings],
         make_island: Callable[[ShardSettings], Island],
         policy: SnapshotPolicy | None = None,
+        copies: Copies | None = None,
     ) -> None:
         self._settings = dict(shards)
         self._rows = 0
@@ -234,7 +238,7 @@ class HostedShards:
         alone = len(shards) == 1
         self._shards = {
             number: Shard(
-                StateStore(one.state_directory),
+                StateStore(one.state_directory, copies),
                 one.opening,
                 functools.partial(make_island, one),
                 policy,

@@ -34,15 +34,17 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 from spdist.engine.columns import to_batch, unpacked
+from spdist.engine.copies import Copies
 from spdist.engine.cuts import Cut
-from spdist.engine.places import Place, create_file, names_in, place_of, remove_tree, replace_file
+from spdist.engine.places import ObjectPlace, Place, create_file, names_in, place_of, remove_tree, replace_file, tags_in
 from spdist.errors import FencedError, StateError
 from spdist.operators.codec import seal, unseal
 from spdist.transports.arrow_bytes import arrow_bytes
@@ -53,8 +55,11 @@ __all__ = [
     "Positions",
     "Segment",
     "StateStore",
+    "file_name",
     "later",
+    "numbers_of",
     "state_directory",
+    "unsealed",
 ]
 
 #: Topic → partition → offset at which reading goes on.
@@ -66,6 +71,8 @@ _NAME = re.compile(r"(segment|snapshot|cut)-(\d{12})")
 _BASE = re.compile(r"base-(\d{12})-[0-9a-f]{32}")
 #: How often a new owner tries to take over from one that keeps appending.
 _OPENING_ATTEMPTS = 1000
+#: How many segments are read from a bucket at a time, and are in memory before they are processed.
+_AT_A_TIME, _READ_AHEAD = 16, 64
 
 
 def state_directory(location: str | os.PathLike[str] | Place, instance: str) -> Place:
@@ -138,10 +145,13 @@ class StateStore:
     ----------
     directory : path or Place
         Made when the first file is written.
+    copies : Copies, optional
+        Where files of a bucket may be that were fetched before.
     """
 
-    def __init__(self, directory: str | os.PathLike[str] | Place) -> None:
+    def __init__(self, directory: str | os.PathLike[str] | Place, copies: Copies | None = None) -> None:
         self.directory = place_of(directory)
+        self._copies = copies
 
     # ------------------------------------------------------------------------------------------------ taking over
     def open(self, owner: str, first: Positions | None = None, assignment: str | None = None) -> Segment:
@@ -229,20 +239,16 @@ class StateStore:
     # ---------------------------------------------------------------------------------------------------- reading
     def numbers(self, kind: str) -> list[int]:
         """Return the numbers of all files of a kind (``segment`` or ``snapshot``), lowest first."""
-        try:
-            names = names_in(self.directory)
-        except OSError as error:
-            raise StateError(f"the state in {self.directory} cannot be read: {error}") from error
-        return sorted(int(m[2]) for name in names if (m := _NAME.fullmatch(name)) and m[1] == kind)
+        return numbers_of(kind, self._tags())
 
-    def last(self) -> Segment | None:
-        """Return the newest segment, or None where there is none."""
-        numbers = self.numbers("segment")
+    def last(self, names: Iterable[str] | None = None) -> Segment | None:
+        """Return the newest segment, or None where there is none; among `names` where the directory was just listed."""
+        numbers = numbers_of("segment", self._tags() if names is None else names)
         return self.segment(numbers[-1]) if numbers else None
 
-    def segment(self, number: int) -> Segment:
-        """Return segment `number`; raises StateError where it is missing or damaged."""
-        header, body = self._read("segment", number)
+    def segment(self, number: int, tag: str = "") -> Segment:
+        """Return segment `number`, of which there may be a copy; raises StateError where it is missing or damaged."""
+        header, body = self._read("segment", number, tag)
         header["positions"] = {
             topic: {int(partition): offset for partition, offset in offsets.items()}
             for topic, offsets in header["positions"].items()
@@ -284,29 +290,32 @@ class StateStore:
         StateError
             No snapshot can be read, or a segment is missing.
         """
-        self._must_not_be_past(up_to)
-        if (base := self.base(up_to)) is not None:
+        tags = self._tags()
+        if max(numbers_of("snapshot", tags), default=0) > up_to:
+            raise self._fenced(f"the owner at version {up_to}")
+        if (base := self.base(up_to, tags)) is not None:
             earlier = StateStore(self.directory / base.base)
             body, segments = earlier.load(max(earlier.numbers("segment")))
-            return body, chain(segments, self._between(base.number - 1, up_to))
+            return body, chain(segments, self._between(base.number - 1, up_to, tags))
         damage: StateError | None = None
-        for number in reversed(self.numbers("snapshot")):
+        for number in reversed(numbers_of("snapshot", tags)):
             try:
-                _, body = self._read("snapshot", number)
+                _, body = self._read("snapshot", number, tags[file_name("snapshot", number)])
             except StateError as error:
                 damage = error
                 continue
-            return body, self._between(number, up_to)
-        oldest = min(self.numbers("segment"), default=0)
+            return body, self._between(number, up_to, tags)
+        oldest = min(numbers_of("segment", tags), default=0)
         if damage is not None and oldest != 1:
             raise damage
-        return b"", self._between(0, up_to)
+        return b"", self._between(0, up_to, tags)
 
-    def base(self, up_to: int) -> Segment | None:
+    def base(self, up_to: int, names: Iterable[str] | None = None) -> Segment | None:
         """Return the newest segment up to `up_to` that went back to an earlier state, if no snapshot is newer."""
-        snapshot = self._newest_snapshot()
-        for name, number in sorted(self._bases(), reverse=True):
-            if snapshot < number <= up_to and self.path("segment", number).exists():
+        known = {*(self._tags() if names is None else names)}
+        snapshot = max(numbers_of("snapshot", known), default=0)
+        for name, number in sorted(_bases(known), reverse=True):
+            if snapshot < number <= up_to and file_name("segment", number) in known:
                 segment = self.segment(number)
                 if segment.base == name:  # else somebody tried to go back and was too late
                     return segment
@@ -326,7 +335,7 @@ class StateStore:
             for old in self.numbers(kind):
                 if old <= limit:
                     self.path(kind, old).unlink(missing_ok=True)
-        for name, number in self._bases():
+        for name, number in _bases(names_in(self.directory)):
             if number <= kept[0]:
                 remove_tree(self.directory / name)
 
@@ -337,7 +346,7 @@ class StateStore:
             for old in self.numbers(kind):
                 if old < number:
                     self.path(kind, old).unlink(missing_ok=True)
-        for name, _ in self._bases():
+        for name, _ in _bases(names_in(self.directory)):
             remove_tree(self.directory / name)
 
     def save_cut(self, number: int, cut: Cut) -> None:
@@ -369,19 +378,25 @@ class StateStore:
 
     def path(self, kind: str, number: int) -> Place:
         """Return the file of segment, snapshot or cut `number`."""
-        return self.directory / f"{kind}-{number:012d}"
+        return self.directory / file_name(kind, number)
 
-    def _between(self, after: int, up_to: int) -> Iterator[Segment]:
-        for number in range(after + 1, up_to + 1):
+    def _between(self, after: int, up_to: int, tags: Mapping[str, str]) -> Iterator[Segment]:
+        def read(number: int) -> Segment:
             try:
-                segment = self.segment(number)
+                return self.segment(number, tags.get(file_name("segment", number), ""))
             except StateError:
                 self._must_not_be_past(up_to)  # another owner has just deleted it
                 raise
-            yield segment
 
-    def _bases(self) -> list[tuple[str, int]]:
-        return [(name, int(m[1])) for name in names_in(self.directory) if (m := _BASE.fullmatch(name))]
+        numbers = range(after + 1, up_to + 1)
+        return _ahead(read, numbers) if isinstance(self.directory, ObjectPlace) else map(read, numbers)
+
+    def _tags(self) -> dict[str, str]:
+        """Return what is in the directory, see `tags_in`."""
+        try:
+            return tags_in(self.directory)
+        except OSError as error:
+            raise StateError(f"the state in {self.directory} cannot be read: {error}") from error
 
     def _newest_snapshot(self) -> int:
         return max(self.numbers("snapshot"), default=0)
@@ -408,19 +423,49 @@ class StateStore:
                 hint="it must be a bucket, or on a file system with space left that has hard links",
             ) from error
 
-    def _read(self, kind: str, number: int) -> tuple[dict[str, Any], bytes]:
+    def _read(self, kind: str, number: int, tag: str = "") -> tuple[dict[str, Any], bytes]:
         path = self.path(kind, number)
+        copy = None if self._copies is None else self._copies.read(path, tag)
+        if copy is not None:
+            with contextlib.suppress(StateError):  # then the file itself counts
+                return unsealed(kind, number, copy, path)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             raise StateError(f"{path} is missing", hint="restore the newest revision of this group") from None
         except OSError as error:
             raise StateError(f"{path} cannot be read: {error}") from error
-        head, _, body = unseal(kind, _FORMAT, content, str(path)).partition(b"\n")
-        header: dict[str, Any] = json.loads(head)
-        if header["number"] != number:
-            raise StateError(f"{path} was renamed", hint="restore the newest revision of this group")
-        return header, body
+        return unsealed(kind, number, content, path)
+
+
+def _ahead(read: Callable[[int], Segment], numbers: range) -> Iterator[Segment]:
+    """Yield segments of a bucket, several of which are read at a time: each takes the time of an answer."""
+    with ThreadPoolExecutor(_AT_A_TIME, "spdist-segments") as pool:
+        for at in range(0, len(numbers), _READ_AHEAD):
+            yield from pool.map(read, numbers[at : at + _READ_AHEAD])
+
+
+def numbers_of(kind: str, names: Iterable[str]) -> list[int]:
+    """Return the numbers of the files of a kind (``segment`` or ``snapshot``) among `names`, lowest first."""
+    return sorted(int(m[2]) for name in names if (m := _NAME.fullmatch(name)) and m[1] == kind)
+
+
+def unsealed(kind: str, number: int, content: bytes, path: Place) -> tuple[dict[str, Any], bytes]:
+    """Return header and body of what a file holds; raises StateError where it is damaged or has another number."""
+    head, _, body = unseal(kind, _FORMAT, content, str(path)).partition(b"\n")
+    header: dict[str, Any] = json.loads(head)
+    if header["number"] != number:
+        raise StateError(f"{path} was renamed", hint="restore the newest revision of this group")
+    return header, body
+
+
+def file_name(kind: str, number: int) -> str:
+    """Return what file `number` of a kind is called."""
+    return f"{kind}-{number:012d}"
+
+
+def _bases(names: Iterable[str]) -> list[tuple[str, int]]:
+    return [(name, int(m[1])) for name in names if (m := _BASE.fullmatch(name))]
 
 
 def later(left: Positions, right: Positions) -> Positions:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from spdist.engine.appended import not_appended
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.beside import Behind, beside
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
+from spdist.engine.copies import Copies
 from spdist.engine.island import Output
 from spdist.engine.memory import check_memory, collect_rarely, resident_bytes, set_aside
 from spdist.engine.messages import mapped_topics
@@ -104,7 +106,9 @@ class _Kept:
             settings = self.settings
             own = {n: shard for n, shard in enumerate(settings.shards) if n % settings.partitions == partition}
             self.hosted[partition] = HostedShards(
-                own, island_maker(settings.merge_wait_ms, settings.scripts, settings.allowed)
+                own,
+                island_maker(settings.merge_wait_ms, settings.scripts, settings.allowed),
+                copies=Copies(Path(settings.copies)) if settings.copies else None,
             )
         return self.hosted[partition]
 

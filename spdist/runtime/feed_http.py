@@ -1,7 +1,8 @@
 """``@source(type='http')``: requests whose bodies are payloads. Answers come when the events cannot be lost any more.
 
-Sources with the same host and port share one server and differ by their paths. Bodies are parsed and appended in a
-thread, those of one source in the order in which they came; those that wait together are appended together.
+Sources with the same host and port share it and differ by their paths (`spdist.runtime.http_ports`). Bodies are parsed
+and appended in a thread, those of one source in the order in which they came; those that wait together are appended
+together.
 
 =======  ==================================================================================
 200      all is appended; the answer says what of it could not be read as events
@@ -10,7 +11,8 @@ thread, those of one source in the order in which they came; those that wait tog
 404      no source has that path
 413      the body is larger than the source takes
 429      too many wrong passwords: ``Retry-After`` says when the next one is looked at
-503      it cannot be appended now, or too much waits: ``Retry-After`` says when to send it again
+503      it cannot be appended now, or too much waits: ``Retry-After`` says when to send it again; also where
+         a server of a group is passive, or the source is about to begin
 =======  ==================================================================================
 
 Who numbers requests, as ``@sink(type='http')`` does (`spdist.transports.delivery`), may send them again after a
@@ -24,24 +26,23 @@ import asyncio
 import hashlib
 import json
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby, takewhile
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 
 from spdist.errors import MappingError, TransportError
 from spdist.runtime.feeders import Door, Read, now_ms
-from spdist.runtime.http_addresses import HttpAddress, cannot_listen, clean_path
+from spdist.runtime.http_addresses import HttpAddress
+from spdist.runtime.http_ports import LATER, HttpPort
 from spdist.transports.connections import Limits
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
-from spdist.transports.listening import Listener
 from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
 
@@ -60,7 +61,6 @@ _TOGETHER = 4 << 20
 _NOBODY = ""
 #: Digits of a number of a request: with room for the events of each, a long has it.
 _MOST_DIGITS = 12
-_LATER = {"Retry-After": "1"}
 
 
 class HttpFeeder:
@@ -76,7 +76,7 @@ class HttpFeeder:
     users : callable
         Returns those users of the node.
     limits : Limits
-        What those who connect may take; of sources that share a server those of the first.
+        What those who connect may take; of sources that share a port those of the first.
 
     Raises
     ------
@@ -90,30 +90,30 @@ class HttpFeeder:
         self._address = HttpAddress.of(read, door.app, door.stream)
         logins = _users(read, users)
         self._route = _Route(door, logins, read.flag("drop.repeats", logins is not None))
-        self._server: _Server | None = None
+        self._port: HttpPort | None = None
 
     def start(self) -> None:
         """Listen; raises TransportError where the port, or the path on it, is taken."""
-        self._server = _Server.shared(self._address, self._limits)
+        self._port = HttpPort.shared(self._address, self._limits)
         try:
-            self._server.add(self._address.path, self._route)
+            self._port.add(self._address.path, self._route.take)
         except BaseException:
-            self._server.leave()
-            self._server = None
+            self._port.leave()
+            self._port = None
             raise
-        log.info("stream '%s' listens at %s%s", self._route.door.stream, self._server.url, self._address.path)
+        log.info("stream '%s' listens at %s%s", self._route.door.stream, self._port.url, self._address.path)
 
     def stop(self) -> None:
         """Finish the requests under way, and listen no more."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.remove(self._address.path)
-            server.leave()
+        port, self._port = self._port, None
+        if port is not None:
+            port.remove(self._address.path)
+            port.leave()
 
     @property
     def url(self) -> str:
         """Where it listens; the port is the real one."""
-        return f"{self._server.url if self._server else ''}{self._address.path}"
+        return f"{self._port.url if self._port else ''}{self._address.path}"
 
     @property
     def problem(self) -> str | None:
@@ -135,7 +135,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Route:
-    """One source on a server, and the requests that wait for a thread that parses and appends them."""
+    """One source at a port, and the requests that wait for a thread that parses and appends them."""
 
     door: Door
     logins: Logins | None
@@ -164,14 +164,14 @@ class _Route:
                 if len(body) > self.door.largest:
                     return _told(413, f"the body is larger than {self.door.largest} bytes")
                 if self._bytes > max(_MOST_BYTES, 2 * self.door.largest):
-                    return _told(503, "too much waits to be read", _LATER)
+                    return _told(503, "too much waits to be read", LATER)
             read = await self._read(bytes(body), dict(request.headers), *self._numbered(request))
         except MappingError as error:
             return _told(400, str(error))
         except TransportError as error:
             self.problem = f"the @source of stream '{self.door.stream}' cannot append: {error}"
             log.warning("%s", self.problem)
-            return _told(503, "it cannot be taken now", _LATER)
+            return _told(503, "it cannot be taken now", LATER)
         finally:
             self._bytes -= len(body)
         if read.rejected and not read.chunks:
@@ -283,70 +283,6 @@ class _Route:
         except Exception as error:
             return [error if isinstance(one, Read) and one.chunks else one for one in found]
         return found
-
-
-class _Server:
-    """One listening socket with the sources on it."""
-
-    _running: dict[tuple[str, int], _Server] = {}  # noqa: RUF012 -- shared on purpose, under the lock
-    _lock = threading.RLock()
-
-    def __init__(self, address: HttpAddress, limits: Limits) -> None:
-        self.address = address
-        self.routes: dict[str, _Route] = {}
-        self.users = 0
-        try:
-            self._listener = Listener(address.host, address.port, address.tls(), limits)
-        except OSError as error:
-            raise cannot_listen(address.host, address.port, error) from error
-        self.url = self._listener.url
-        self._listener.start(self._app())
-
-    @classmethod
-    def shared(cls, address: HttpAddress, limits: Limits) -> _Server:
-        """Return the server of an address, which runs as long as somebody uses it."""
-        with cls._lock:
-            server = cls._running.get((address.host, address.port)) if address.port else None
-            if server is None:
-                server = cls(address, limits)
-                if address.port:
-                    cls._running[address.host, address.port] = server
-            elif server.address.certificate != address.certificate:
-                raise TransportError(f"port {address.port} is used with another certificate")
-            server.users += 1
-            return server
-
-    def add(self, path: str, route: _Route) -> None:
-        """Begin to answer on a path; raises TransportError where another source does."""
-        with self._lock:
-            if path in self.routes:
-                raise TransportError(f"another source listens at {self.url}{path}", hint="give it another path")
-            self.routes[path] = route
-
-    def remove(self, path: str) -> None:
-        """Stop answering on a path."""
-        with self._lock:
-            self.routes.pop(path, None)
-
-    def leave(self) -> None:
-        """Use it no more; the last one to leave closes it."""
-        with self._lock:
-            self.users -= 1
-            if self.users:
-                return
-            self._running.pop((self.address.host, self.address.port), None)
-        self._listener.stop()
-
-    def _app(self) -> FastAPI:
-        app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-
-        @app.api_route("/{path:path}", methods=["POST", "PUT"])
-        async def receive(request: Request) -> JSONResponse:
-            path = clean_path(request.url.path)
-            route = self.routes.get(path)
-            return await route.take(request) if route else _told(404, f"no source listens at {path}")
-
-        return app
 
 
 def _users(read: Options, of_node: Callable[[], Logins | None]) -> Logins | None:

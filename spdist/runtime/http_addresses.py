@@ -17,7 +17,7 @@ from spdist.transports.listening import Listener
 from spdist.transports.options import Options, options_of
 from spdist.transports.tls import Certificate, server_context
 
-__all__ = ["HttpAddress", "cannot_listen", "check_ports", "clean_path"]
+__all__ = ["HttpAddress", "cannot_listen", "check_ports", "clean_path", "sources_at"]
 
 _DEFAULT_PORT = 9763
 
@@ -71,8 +71,8 @@ def clean_path(path: str) -> str:
     return f"/{unquote(path).strip('/')}"
 
 
-def check_ports(assignment: Assignment, allowed: Allowed) -> None:
-    """See that the http sources of an app can listen, before anything is started that takes long.
+def sources_at(assignment: Assignment, allowed: Allowed) -> list[HttpAddress]:
+    """Return where the http sources of an app listen, in the order of its text.
 
     Parameters
     ----------
@@ -85,21 +85,35 @@ def check_ports(assignment: Assignment, allowed: Allowed) -> None:
     ------
     SiddhiAppError
         An option is missing or wrong; shows where.
-    TransportError
-        A port is taken.
     """
-    addresses = {}
     try:
-        for definition in parse(assignment.text).definitions:
-            for source in ast.find_annotations(definition.annotations, "source"):
-                if source.get("type") == "http":
-                    read = options_of(source, definition.name, allowed)
-                    address = HttpAddress.of(read, assignment.app, definition.name)
-                    addresses[address.host, address.port] = address
+        return [
+            HttpAddress.of(options_of(source, definition.name, allowed), assignment.app, definition.name)
+            for definition in parse(assignment.text).definitions
+            for source in ast.find_annotations(definition.annotations, "source")
+            if source.get("type") == "http"
+        ]
     except SiddhiAppError as error:
         error.text = error.text or assignment.text
         raise
-    for host, port in addresses:
+
+
+def check_ports(assignment: Assignment, allowed: Allowed) -> None:
+    """See that the http sources of an app can listen, before anything is started that takes long.
+
+    Parameters
+    ----------
+    assignment, allowed
+        See `sources_at`.
+
+    Raises
+    ------
+    SiddhiAppError
+        An option is missing or wrong; shows where.
+    TransportError
+        A port is taken.
+    """
+    for host, port in {(one.host, one.port): one for one in sources_at(assignment, allowed)}:
         try:
             Listener(host, port).stop()
         except OSError as error:

@@ -23,7 +23,7 @@ from spdist.engine.layout import (
     Layout,
     assignment_hash,
     begin_layout,
-    current_layout,
+    current_state,
     keep_assignment,
     kept_assignment,
     layouts,
@@ -31,7 +31,7 @@ from spdist.engine.layout import (
     open_layout,
 )
 from spdist.engine.places import Place
-from spdist.engine.state import Positions, later, state_directory
+from spdist.engine.state import Positions, Segment, later, state_directory
 from spdist.errors import FencedError, SiddhiAppError, StateError
 from spdist.planning.origin import Begin
 from spdist.planning.topology import AssignedInput, Assignment
@@ -90,9 +90,12 @@ class InstanceState:
 
     def positions(self) -> Positions:
         """Return where the state goes on: in each partition where the shard does that is furthest behind."""
+        return self._positions(*self._state_now())
+
+    def _positions(self, layout: Layout, first: Segment | None) -> Positions:
+        """Return them of a layout of which the newest segment of the first shard is known."""
         found: Positions = {}
-        for store in self._layout_now.stores:
-            last = store.last()
+        for last in (first, *(store.last() for store in layout.stores[1:])):
             for topic, offsets in last.positions.items() if last else ():
                 lowest = found.setdefault(topic, {})
                 for partition, offset in offsets.items():
@@ -151,11 +154,11 @@ class InstanceState:
 
     def _own_positions(self) -> Positions:
         """Return where the state goes on; nowhere where what has made it is no life of this instance."""
-        return {} if self._begins_anew(kept_assignment(self._layout_now.directory)) else self.positions()
+        layout, last = self._state_now()
+        return {} if self._begins_anew(kept_assignment(layout.directory)) else self._positions(layout, last)
 
-    @property
-    def _layout_now(self) -> Layout:
-        return current_layout(self._whole, self.assignment.shards)
+    def _state_now(self) -> tuple[Layout, Segment | None]:
+        return current_state(self._whole, self.assignment.shards)
 
     def _begins_anew(self, made_by: Assignment | None) -> bool:
         """Tell whether what has made the state is no life of this instance: an update has brought it since then."""
@@ -170,7 +173,7 @@ class InstanceState:
         StateError
             The state does not tell, or cannot be read or written.
         """
-        return keep_assignment(self._layout_now, self.assignment)
+        return keep_assignment(self._state_now()[0], self.assignment)
 
     def open(self, owner: str, reads: KafkaReads) -> tuple[ShardSettings, ...]:
         """Become the owner of the shards that are there, however many they are.
@@ -191,7 +194,8 @@ class InstanceState:
         """
         from spdist.engine.shards import ShardSettings
 
-        layout = self._layout = self._layout_now
+        layout, last = self._state_now()
+        self._layout = layout
         self._made_by = keep_assignment(layout, self.assignment)
         assignment, made_by = reads.assignment(self.assignment.name), assignment_hash(self._made_by)
         if assignment_hash(assignment) != made_by:
@@ -203,7 +207,7 @@ class InstanceState:
         if not self._is_other(self._made_by):
             begun = self.begun() if self._begun is None else self._begun
             planned = {one.topic for one in assignment.inputs if not one.into}
-            known = self.positions()
+            known = self._positions(layout, last)
             first |= {
                 topic: {number: offset for number, offset in offsets.items() if number not in known.get(topic, {})}
                 for topic, offsets in begun.items()

@@ -111,6 +111,7 @@ class TakeOver:
             max_state_bytes=config.max_state_bytes,
             slow_event_ms=config.slow_event_ms,
             allowed=self._host.allowed_for_tasks,
+            copies=str(self._host.copies),
         )
 
 

@@ -1,7 +1,9 @@
 """HAProxy on this machine, in front of servers: the program on the PATH.
 
 A request goes to one server in turn of those that are healthy. One that no server was reached with goes to another; one
-that a server may have read does not, as its events would count twice: its sender is told (502), and knows best.
+that a server may have read does not, as its events would count twice: its sender is told (502), and knows best. One
+that is refused with 503, as by a server that is passive and not yet known to be, goes to another where it is numbered
+(``spdist-id``): its sender would send it again, too.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ def proxy_settings(bind: str, backends: Sequence[Backend], secure: str = "") -> 
         "    timeout connect 2s",
         "    timeout client 30s",
         "    timeout server 30s",
-        "    # Only what no server was reached with goes to another one.",
+        "    # Only what no server was reached with goes to another one, and what was refused and is numbered.",
         "    retries 3",
-        "    retry-on conn-failure",
+        "    retry-on conn-failure 503",
         "    option redispatch 1",
         "",
         "frontend events",
@@ -67,6 +69,7 @@ def proxy_settings(bind: str, backends: Sequence[Backend], secure: str = "") -> 
         "",
         "backend servers",
         "    balance roundrobin",
+        "    http-request disable-l7-retry unless { req.hdr(spdist-id) -m found }",
         "    option httpchk GET /health",
         "    http-check expect status 200",
         "    default-server inter 500ms fall 1 rise 1 on-marked-down shutdown-sessions",

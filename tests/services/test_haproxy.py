@@ -34,12 +34,12 @@ def test_who_has_no_haproxy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @contextmanager
-def answering(name: str, health: int) -> Iterator[str]:
-    """A server, at host:port, that is as healthy as `health` says, and answers events with its name."""
+def answering(name: str, health: int, events: int = 200) -> Iterator[str]:
+    """A server, at host:port, that is as healthy as `health` says, and answers events with `events` and its name."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(health if self.path == "/health" else 200)
+            self.send_response(health if self.path == "/health" else events)
             self.end_headers()
             self.wfile.write(name.encode())
 
@@ -55,9 +55,12 @@ def answering(name: str, health: int) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.skipif(
+needs_haproxy = pytest.mark.skipif(
     not (shutil.which("haproxy") or shutil.which("haproxy", path=DEBIAN)), reason="there is no haproxy: apt install it"
 )
+
+
+@needs_haproxy
 def test_requests_go_in_turn_to_who_is_healthy(tmp_path: Path, eventually: object) -> None:
     states = {"a": 200, "b": 200, "passive": 503}
     with ExitStack() as stack:
@@ -70,3 +73,25 @@ def test_requests_go_in_turn_to_who_is_healthy(tmp_path: Path, eventually: objec
 
         assert callable(eventually)
         eventually(lambda: answers() == {"a", "b"}, "who is not healthy gets nothing")
+
+
+@needs_haproxy
+def test_what_a_server_refuses_that_has_just_become_passive_goes_to_another_where_it_is_numbered(
+    tmp_path: Path, eventually: object
+) -> None:
+    with ExitStack() as stack:
+        addresses = {
+            "active": stack.enter_context(answering("active", 200)),
+            "passive": stack.enter_context(answering("passive", 200, 503)),
+        }
+        proxy = stack.enter_context(
+            HAProxy(tmp_path, [Backend(name, address, address) for name, address in addresses.items()])
+        )
+
+        def answers(headers: dict[str, str]) -> set[tuple[int, str]]:
+            got = [httpx.get(proxy.url, headers=headers) for _ in range(6)]
+            return {(one.status_code, one.text) for one in got}
+
+        assert callable(eventually)
+        eventually(lambda: answers({}) == {(200, "active"), (503, "passive")}, "its sender is told")
+        assert answers({"spdist-id": "sender:7"}) == {(200, "active")}
