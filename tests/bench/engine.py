@@ -1,4 +1,7 @@
-"""``make bench-engine``: the local engine on the workloads beside it, and Siddhi's own engine in the same run.
+"""``make bench-engine``: the engine on the workloads beside it, and Siddhi's own engine in the same run.
+
+Operators take rows; an app that can be a compiled program (`spdist.program`) also takes columns of Arrow, as it does
+between topics, and puts out columns.
 
 Each figure is the best of some rounds, in time of the thread that sends and does the work, and the rounds of both
 engines alternate, so that a busy machine does not hit one side only; ratios say more than figures. Events are drawn
@@ -18,11 +21,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy
+
+from spdist.engine.hosted import HostedApp
 from spdist.engine.local import LocalApp
 from spdist.errors import SpdistError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
+from spdist.mapping.read_rows import ReadRows
+from spdist.operators.junction import StreamPart
+from spdist.program.expressions import NotTyped
 from tests.bench.peer import Peer, PeerMissing
 from tests.bench.workloads import FOLDER, START_MS, Event, Workload
 
@@ -75,6 +84,56 @@ class Running:
         return time.thread_time() - began
 
 
+class Compiled(Running):
+    """A workload whose queries are a compiled program; raises NotTyped where it has none.
+
+    Parameters
+    ----------
+    workload, count, warm_up
+        See `Running`.
+    """
+
+    def __init__(self, workload: Workload, count: int, warm_up: int) -> None:
+        checked = check(parse(workload.text), catalog(), workload.text)
+        self.hosted = HostedApp(checked, delivers=False)
+        if workload.output is not None:
+            self.hosted.subscribe_each(workload.output, self._count, len, self._picked)
+        self.hosted.compiles()
+        assert self.hosted.programmed is not None
+        compiling = self.hosted.programmed.compile()
+        if compiling is None:
+            raise NotTyped(self.hosted.programmed.reason)
+        self.hosted.programmed.begin(compiling.wait())
+        self.hosted.start(START_MS)
+        self.out, self.best = 0, 0.0
+        self.count = count
+        self.events = workload.drawn()
+        self._types = {stream: tuple(checked.streams[stream].types) for stream, _ in workload.streams}
+        self._send(warm_up)
+
+    def _picked(self, rows: ReadRows, *_: object) -> None:
+        self.out += len(rows)
+
+    def _send(self, count: int) -> float:
+        batches = []
+        for at in range(0, count, BATCH):
+            drawn = [next(self.events) for _ in range(min(BATCH, count - at))]
+            batches.append({stream: self._part(stream, drawn) for stream in self._types})
+        began = time.thread_time()
+        for parts in batches:
+            assert self.hosted.deliver_parts(parts)
+        return time.thread_time() - began
+
+    def _part(self, stream: str, drawn: list[Event]) -> StreamPart:
+        """Return the events of a stream as columns."""
+        types = self._types[stream]
+        ranks = [number for number, (own, _, _) in enumerate(drawn) if own == stream]
+        rows = ReadRows.of([drawn[rank][2] for rank in ranks], types, range(len(types)))
+        assert rows is not None
+        times = numpy.array([drawn[rank][1] for rank in ranks], numpy.int64)
+        return StreamPart(times, numpy.array(ranks), rows)
+
+
 def _cut(events: list[Event]) -> Iterator[tuple[list[int], list[tuple[object, ...]]]]:
     for at in range(0, len(events), BATCH):
         part = events[at : at + BATCH]
@@ -83,7 +142,7 @@ def _cut(events: list[Event]) -> Iterator[tuple[list[int], list[tuple[object, ..
 
 def workloads(names: list[str], count: int, rounds: int, peer: Peer | None) -> None:
     """Print a table of the rates, and of the peer's where there is one."""
-    print(f"\n{'events/s':<26}{'spdist':>12}" + (f"{'Siddhi':>14}{'ratio':>9}" if peer else ""))
+    print(f"\n{'events/s':<26}{'rows':>12}{'compiled':>14}" + (f"{'Siddhi':>14}{'ratio':>9}" if peer else ""))
     for name in names:
         workload = Workload.load(name)
         share = count // HEAVY.get(name, 1)
@@ -92,25 +151,34 @@ def workloads(names: list[str], count: int, rounds: int, peer: Peer | None) -> N
         except SpdistError as error:
             print(f"{name:<26}{'—':>12}  {str(error).splitlines()[0]}")
             continue
-        theirs = _alternate(running, rounds, peer, workload)
-        beside = f"{theirs:>14,.0f}{running.best / theirs:>8.2f}×" if theirs else ""
-        print(f"{name:<26}{running.best:>12,.0f}{beside}", flush=True)
+        try:
+            compiled = Compiled(workload, share, share // 2)
+        except NotTyped:
+            compiled = None
+        ours = [running] if compiled is None else [running, compiled]
+        theirs = _alternate(ours, rounds, peer, workload)
+        best = max(one.best for one in ours)
+        beside = f"{theirs:>14,.0f}{best / theirs:>8.2f}×" if theirs else ""
+        told = f"{'—':>14}" if compiled is None else f"{compiled.best:>14,.0f}"
+        print(f"{name:<26}{running.best:>12,.0f}{told}{beside}", flush=True)
 
 
-def _alternate(running: Running, rounds: int, peer: Peer | None, workload: Workload) -> float:
-    """Run the rounds of both engines in turn; return the peer's best rate."""
+def _alternate(ours: list[Running], rounds: int, peer: Peer | None, workload: Workload) -> float:
+    """Run the rounds of all engines in turn; return the peer's best rate."""
     if peer is None:
         for _ in range(rounds):
-            running.round()
+            for one in ours:
+                one.round()
         return 0.0
     best = 0.0
-    count = running.count
+    count = ours[0].count
     with peer.running(workload) as send:
         warm = 0.0
         while warm < WARM_UP_SECONDS:
             warm += send(count)
         for _ in range(rounds):
-            running.round()
+            for one in ours:
+                one.round()
             best = max(best, count / send(count), count / send(count))
     return best
 
