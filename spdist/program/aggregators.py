@@ -1,8 +1,8 @@
 """Aggregators as typed statements over the arrays of a query's groups.
 
 The meanings are those of `spdist.functions.aggregators`. In all texts ``{0}``, ``{1}``… stand for the slots of the
-group (an element of an array each), ``{v}`` for the argument, ``{g}`` for the group's number and ``{a}`` for the
-prefix of arrays that the aggregator has besides its slots.
+group (an element of an array each), ``{v}`` for the argument, ``{n}`` for the condition under which it is null, ``{g}``
+for the group's number and ``{a}`` for the prefix of arrays that the aggregator has besides its slots.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class TypedForm:
         Statements for a null that enters.
     candidates : str
         The dtype of the values in an ordered list of candidates of each group; empty where there is none.
+    pairs : bool
+        Whether there is a table of groups and values, which counts how often a group has a value.
     kept : int
         How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
     pack, unpack : callable
@@ -57,6 +59,7 @@ class TypedForm:
     skips_null: bool = True
     on_null: tuple[str, ...] = ()
     candidates: str = ""
+    pairs: bool = False
     kept: int = 1
     pack: Callable[[list[Any]], list[Any]] = lambda slots: slots
     unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
@@ -76,11 +79,39 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool) -> TypedForm |
     """
     if name == "count":
         return _COUNT
+    if name == "distinctCount":
+        return _DISTINCT if len(types) == 1 and types[0] not in (*_REALS, Type.BOOL, Type.OBJECT) else None
     make = _FORMS.get(name)
     return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
 
 
 _COUNT = TypedForm(((NUMBER, "0"),), ("{0} += 1",), ("{0} -= 1",), "{0}", "", "{0} == 0", Type.LONG, skips_null=False)
+
+
+_PAIR = "pair[0], pair[1], pair[2] = {g}, {v}, 1 if {n} else 0"
+_DISTINCT = TypedForm(
+    ((NUMBER, "0"),),
+    (
+        _PAIR,
+        "m = find({a}_d_slots, {a}_d_keys, {a}_d_meta, {a}_d_after, pair, 3)",
+        "{0} += {a}_d_count[m] == 0",
+        "{a}_d_count[m] += 1",
+    ),
+    (
+        _PAIR,
+        "m = known({a}_d_slots, {a}_d_keys, {a}_d_meta, pair, 3)",
+        "{a}_d_count[m] -= 1",
+        "if {a}_d_count[m] == 0:",
+        "    {0} -= 1",
+        "    release({a}_d_slots, {a}_d_keys, {a}_d_meta, {a}_d_after, m, 3)",
+    ),
+    "{0}",
+    "",
+    "{0} == 0",
+    Type.LONG,
+    skips_null=False,
+    pairs=True,
+)
 
 
 def _sum(type: Type, leaving: bool) -> TypedForm:

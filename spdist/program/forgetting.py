@@ -47,6 +47,10 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
     for query in running.program.queries:
         types = query.read.schema.types
         yield from _groups(running, query, types)
+        for aggregate in query.aggregates:
+            if aggregate.form.pairs and aggregate.text:
+                slots = arrays[f"{aggregate.prefix}_d_slots"]
+                yield arrays[f"{aggregate.prefix}_d_keys"], slots[slots >= 0] * 3 + 1
         for place in query.kept:
             name = f"{query.name}_w_{place}"
             if name in arrays and types[place] is Type.STRING:

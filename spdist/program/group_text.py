@@ -228,7 +228,12 @@ class GroupWriter:
                 self._arrays.declare(f"{prefix}_{name}", NUMBER, nodes, "-1")
             self._arrays.declare(f"{prefix}_value", form.candidates, nodes)
             self._arrays.free_list(f"{prefix}_free")
-        return Aggregate(form, tuple(slots), prefix)
+        if form.pairs:
+            room = f"pairs {self._prefix}"
+            self._arrays.table(f"{prefix}_d", 3, room)
+            self._arrays.declare(f"{prefix}_d_count", NUMBER, room)
+            self._arrays.declare("pair", NUMBER, "3")
+        return Aggregate(form, tuple(slots), prefix, types[:1] == (Type.STRING,))
 
     def _type_of(self, expression: ast.Expression) -> Type:
         def read(variable: ast.Variable) -> Value:
@@ -241,19 +246,22 @@ class GroupWriter:
     ) -> list[str]:
         """Return what lets the value of an event enter an aggregator, or leave it."""
         form = aggregate.form
-        value = writer.write(call.args[0]) if call.args and form.skips_null else None
-        text = "0" if value is None else value.text
-        lines = [self._filled(line, aggregate, group, text) for line in (form.add if enters else form.remove)]
-        if value is not None and value.null:
-            lines = [f"if not ({value.null}):", *indent(lines)]
+        value = writer.write(call.args[0]) if call.args and (form.skips_null or form.pairs) else None
+        text, null = ("0", "") if value is None else (value.text, value.null)
+        statements = form.add if enters else form.remove
+        if form.pairs and null:
+            text = f"(0 if {null} else {text})"
+        lines = [self._filled(line, aggregate, group, text, null or "False") for line in statements]
+        if form.skips_null and null:
+            lines = [f"if not ({null}):", *indent(lines)]
             if form.on_null and enters:
                 lines += ["else:", *indent([self._filled(line, aggregate, group) for line in form.on_null])]
         return [*writer.lines, *lines]
 
     @staticmethod
-    def _filled(text: str, aggregate: Aggregate, group: str, value: str = "") -> str:
+    def _filled(text: str, aggregate: Aggregate, group: str, value: str = "", null: str = "") -> str:
         slots = [f"{name}[{group}]" for name in aggregate.slots]
-        return text.format(*slots, v=value, g=group, a=aggregate.candidates)
+        return text.format(*slots, v=value, n=null, g=group, a=aggregate.prefix)
 
 
 def _eager(expression: ast.Expression) -> bool:

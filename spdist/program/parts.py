@@ -20,11 +20,24 @@ Origin = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregator of a query: its form, and the names of its slots' arrays and of its lists of candidates."""
+    """An aggregator of a query.
+
+    Parameters
+    ----------
+    form : TypedForm
+        How it is written.
+    slots : tuple of str
+        The arrays of its slots.
+    prefix : str
+        With what the names of its other arrays begin.
+    text : bool
+        Whether its argument is a text.
+    """
 
     form: TypedForm
     slots: tuple[str, ...]
-    candidates: str
+    prefix: str
+    text: bool
 
 
 @dataclass(slots=True)

@@ -95,8 +95,11 @@ class Running:
         self._spare = 0
         self._most = program.most
         self._pools = {
-            query.name: [f"{query.name}_free", *(f"{a.candidates}_free" for a in query.aggregates if a.form.candidates)]
+            query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
             for query in program.queries
+        }
+        self._pairs = {
+            query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
         }
         shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
         self._wanted = {
@@ -235,6 +238,8 @@ class Running:
         kind, _, owner = room.partition(" ")
         if kind == "nodes":
             return max(int(self.arrays[name][1]) for name in self._pools[owner])
+        if kind == "pairs":
+            return max(int(self.arrays[name][0]) for name in self._pairs[owner])
         if kind in ("groups", "keys"):
             return int(self.arrays[f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"][0])
         return 0

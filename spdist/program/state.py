@@ -8,7 +8,7 @@ in a window only the attributes are there that the query reads when it leaves; t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -170,14 +170,14 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
     groups, totals, _ = state
     if not query.grouped:
         if totals:
-            _unpack(running, query.aggregates, number, totals)
+            _unpack(running, query, number, totals)
         return
     if not groups:
         return
     running.reserve(f"groups {query.name}", len(groups))
     words = _words(running, query, number, list(groups))
     for group, slots in zip(_numbers(running, f"{query.name}_k", words).tolist(), groups.values(), strict=True):
-        _unpack(running, query.aggregates, group, slots)
+        _unpack(running, query, group, slots)
 
 
 def _words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
@@ -200,7 +200,7 @@ def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
     if not query.aggregates:
         return states
     if not query.grouped:
-        for number, slots in enumerate(_packed(running, query.aggregates, numpy.arange(count))):
+        for number, slots in enumerate(_packed(running, query, numpy.arange(count))):
             states[number][1] = slots
         return states
     name = f"{query.name}_k"
@@ -217,29 +217,37 @@ def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
         parts.append(running.column(values, nulls, type).to_pylist())
     keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
     instances = words[:, 0].tolist() if first else [0] * len(keys)
-    for instance, key, slots in zip(instances, keys, _packed(running, query.aggregates, numbers), strict=True):
+    for instance, key, slots in zip(instances, keys, _packed(running, query, numbers), strict=True):
         states[instance][0][key] = slots
     return states
 
 
-def _unpack(running: Running, aggregates: Sequence[Aggregate], group: int, slots: Sequence[Any]) -> None:
+def _unpack(running: Running, query: QueryText, group: int, slots: Sequence[Any]) -> None:
     """Write the slots of a group, as the operators have them, into the arrays."""
     at = 0
-    for aggregate in aggregates:
+    for aggregate in query.aggregates:
         width = aggregate.form.kept
         kept = list(slots[at : at + width])
         at += width
         if aggregate.form.candidates:
             _load_candidates(running, aggregate, group, kept[0])
             continue
+        if aggregate.form.pairs:
+            _load_pairs(running, query, aggregate, group, kept[0])
+            continue
         for name, value in zip(aggregate.slots, aggregate.form.unpack(kept), strict=True):
             running.arrays[name][group] = value
 
 
-def _packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> list[list[Any]]:
+def _packed(running: Running, query: QueryText, numbers: Any) -> list[list[Any]]:
     """Return the slots of groups, as the operators have them."""
     slots: list[list[Any]] = [[] for _ in range(len(numbers))]
-    for aggregate in aggregates:
+    for aggregate in query.aggregates:
+        if aggregate.form.pairs:
+            found = _pairs(running, aggregate)
+            for own, group in zip(slots, numbers.tolist(), strict=True):
+                own.append(found.get(group, {}))
+            continue
         if aggregate.form.candidates:
             for own, values in zip(slots, _candidates(running, aggregate, numbers), strict=True):
                 own.append(values)
@@ -251,7 +259,7 @@ def _packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> 
 
 
 def _load_candidates(running: Running, aggregate: Aggregate, group: int, values: Iterable[Any]) -> None:
-    arrays, name = running.arrays, aggregate.candidates
+    arrays, name = running.arrays, aggregate.prefix
     before = -1
     for value in values:
         node = int(arrays[f"{name}_free"][1])
@@ -264,7 +272,7 @@ def _load_candidates(running: Running, aggregate: Aggregate, group: int, values:
 
 
 def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
-    arrays, name = running.arrays, aggregate.candidates
+    arrays, name = running.arrays, aggregate.prefix
     nodes = int(arrays[f"{name}_free"][1])
     order = numpy.empty(nodes, numpy.int64)
     ends = numpy.zeros(len(numbers) + 1, numpy.int64)
@@ -273,6 +281,38 @@ def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[de
     bounds = ends.tolist()
     values = arrays[f"{name}_value"][order[: bounds[-1]]].tolist()
     return [deque(values[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def _load_pairs(
+    running: Running, query: QueryText, aggregate: Aggregate, group: int, counts: Mapping[Any, int]
+) -> None:
+    """Take over how often a group has each value."""
+    if not counts:
+        return
+    running.reserve(f"pairs {query.name}", len(counts))
+    text = aggregate.text
+    column = pa.array(list(counts), pa.string() if text else pa.int64())
+    nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
+    words = numpy.asarray(running.numbers(column, Type.STRING if text else Type.LONG)).astype(numpy.int64)
+    found = _numbers(
+        running, f"{aggregate.prefix}_d", numpy.stack([numpy.full(len(words), group), words, nulls], axis=1)
+    )
+    running.arrays[f"{aggregate.prefix}_d_count"][found] = list(counts.values())
+    running.arrays[aggregate.slots[0]][group] = len(counts)
+
+
+def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
+    """Return how often each group has each value."""
+    name = f"{aggregate.prefix}_d"
+    slots = running.arrays[f"{name}_slots"]
+    numbers = numpy.sort(slots[slots >= 0])
+    words = running.arrays[f"{name}_keys"].reshape(-1, 3)[numbers]
+    values = running.column(words[:, 1], words[:, 2], Type.STRING if aggregate.text else Type.LONG).to_pylist()
+    counts = running.arrays[f"{name}_count"][numbers].tolist()
+    found: dict[int, dict[Any, int]] = {}
+    for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):
+        found.setdefault(group, {})[value] = count
+    return found
 
 
 def _numbers(running: Running, table: str, words: Any) -> Any:

@@ -21,8 +21,8 @@ __all__ = ["written"]
 #: How many blocks a text may have: streams that meet again and again multiply them.
 _MOST_BLOCKS = 200
 _KERNELS = (
-    "candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, loop, release, "
-    "remainder, remainder_real, remove_long, wrap32"
+    "candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, known, loop, "
+    "release, remainder, remainder_real, remove_long, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -204,6 +204,7 @@ class Writer:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
         self._count(f"nodes {query.name}", block)
         self._count(f"groups {query.name}", block)
+        self._count(f"pairs {query.name}", block)
         return QueryWriter(self, query, block, key).lines()
 
     def _count(self, room: str, block: Block) -> None:

@@ -179,7 +179,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         ("from S select sym order by sym insert into Out;", "order by"),
         ("from S#window.sort(3, price) select sym insert into Out;", "the window sort"),
         ("from S#window.time(5) select sym insert all events into Out;", "'insert all events' without"),
-        ("from S select distinctCount(sym) as n insert into Out;", "the aggregator distinctCount()"),
+        ("from S select distinctCount(price) as n insert into Out;", "the aggregator distinctCount()"),
         ("from S select math:abs(price) as p insert into Out;", "the function math:abs()"),
         ("from S as a join S as b on a.sym == b.sym select a.sym insert into Out;", "a join"),
         ("from every a=S -> b=S select a.sym insert into Out;", "a pattern"),

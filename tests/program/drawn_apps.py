@@ -65,7 +65,7 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
         return f"from {stream}{filter}{window} select {', '.join(items)} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
-    aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count") for one in items)
+    aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count", "distinctCount") for one in items)
     group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total")) if aggregated else ""
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
@@ -77,6 +77,8 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
 def _aggregate(random: Random) -> str:
     if random.random() < 0.2:
         return "count()"
+    if random.random() < 0.15:
+        return f"distinctCount({random.choice(('sym', 'kind', 'volume', 'total'))})"
     text = f"{random.choice(_AGGREGATORS)}({_number_value(random)})"
     return f"{text} {random.choice('+-*/')} 2" if random.random() < 0.2 else text
 
