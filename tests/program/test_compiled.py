@@ -20,7 +20,8 @@ from tests.program.test_program_laws import alike, checked_app
 #: Of everything that programs have something: windows, groups, totals of all kinds, a chain, two readers, a partition.
 APP = f"""{STREAM}
 from S[price > -1.0e9]#window.length(3)
-select sym, kind, avg(price) as a, max(rate) as b, sum(total) as c, distinctCount(sym) as d group by sym, kind insert into Mid;
+select sym, kind, avg(price) as a, max(rate) as b, sum(total) as c, distinctCount(sym) as d group by sym, kind
+insert into Mid;
 from Mid[not (a is null)] select sym, a * 2.0 as a, c % 7 as c, d insert into Out1;
 from Mid#window.time(900) select kind, stdDev(b) as b, min(c) as c group by kind having b is null or b >= 0.0
 insert into Out2;
