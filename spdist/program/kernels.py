@@ -199,8 +199,8 @@ def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
 
 
 @loop
-def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
-    """Return the number of a key, -1 where it has none."""
+def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
+    """Return the slot of a key, or the free one that it would get."""
     mask = len(slots) - 1
     slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
     while slots[slot] >= 0:
@@ -211,26 +211,24 @@ def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
                 same = False
                 break
         if same:
-            return number
+            break
         slot = (slot + 1) & mask
-    return numpy.int64(-1)
+    return slot
+
+
+@loop
+def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
+    """Return the number of a key, -1 where it has none."""
+    return slots[_place(slots, keys, meta, word, width)]
 
 
 @loop
 def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key; a new key gets one."""
-    mask = len(slots) - 1
-    slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
-    while slots[slot] >= 0:
-        number = slots[slot]
-        same = True
-        for place in range(width):
-            if keys[number * width + place] != word[place]:
-                same = False
-                break
-        if same:
-            return number
-        slot = (slot + 1) & mask
+    slot = _place(slots, keys, meta, word, width)
+    number = slots[slot]
+    if number >= 0:
+        return number
     number = meta[1]
     if number >= 0:
         meta[1] = after[number]

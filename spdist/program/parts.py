@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from spdist.language import ast
 from spdist.language.types import Type
@@ -10,7 +11,7 @@ from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.shape import Keyed, Read, Shape
 
-__all__ = ["NULL_TEXT", "Aggregate", "Block", "Origin", "Program", "QueryText", "indent"]
+__all__ = ["NULL_TEXT", "Aggregate", "Block", "Origin", "Program", "QueryText", "Whole", "indent"]
 
 #: Texts that are null are, as the key of a group, this text; its number is 0.
 NULL_TEXT = "null"
@@ -171,6 +172,29 @@ class Block:
     def timestamp(self) -> str:
         """The array of the timestamps."""
         return f"{self.owner}_ts"
+
+
+class Whole(Protocol):
+    """The text that a query stands in (`spdist.program.text.Writer`)."""
+
+    arrays: Arrays
+    needed: frozenset[tuple[str, int]]
+
+    def name(self) -> str:
+        """Return a name of the text's own."""
+        ...
+
+    def text_number(self, text: str) -> int:
+        """Return the number of a text of the app."""
+        ...
+
+    def attribute(self, owner: str, place: int, type: Type, room: str) -> tuple[str, str]:
+        """Return the arrays of an attribute's values and nulls."""
+        ...
+
+    def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:
+        """Return the blocks of all who read a stream."""
+        ...
 
 
 def indent(lines: list[str]) -> list[str]:

@@ -4,42 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from spdist.language import ast
-from spdist.language.types import Type
 from spdist.operators.aggregates import aggregates_in
-from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.group_text import GroupWriter
-from spdist.program.parts import Block, Origin, QueryText, indent
-from spdist.program.shape import Keyed
+from spdist.program.parts import Block, Origin, QueryText, Whole, indent
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
-
-
-class Whole(Protocol):
-    """The text that a query stands in (`spdist.program.text.Writer`)."""
-
-    arrays: Arrays
-    needed: frozenset[tuple[str, int]]
-
-    def name(self) -> str:
-        """Return a name of the text's own."""
-        ...
-
-    def text_number(self, text: str) -> int:
-        """Return the number of a text of the app."""
-        ...
-
-    def attribute(self, owner: str, place: int, type: Type, room: str) -> tuple[str, str]:
-        """Return the arrays of an attribute's values and nulls."""
-        ...
-
-    def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:
-        """Return the blocks of all who read a stream."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from spdist.language.types import Type
-from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER, Value
 from spdist.program.group_text import GroupWriter
-from spdist.program.parts import QueryText, indent
+from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.shape import Sliding
 
 __all__ = ["WindowWriter"]
-
-
-class _Whole(Protocol):
-    arrays: Arrays
-
-    def attribute(self, owner: str, place: int, type: Type, room: str) -> tuple[str, str]: ...
 
 
 class WindowWriter:
@@ -26,7 +17,7 @@ class WindowWriter:
 
     Parameters
     ----------
-    whole : Writer
+    whole : Whole
         The text.
     query : QueryText
         The query; it is told which attributes are kept.
@@ -38,7 +29,7 @@ class WindowWriter:
         The totals, which events that leave are taken off.
     """
 
-    def __init__(self, whole: _Whole, query: QueryText, window: Sliding, key: str, groups: GroupWriter) -> None:
+    def __init__(self, whole: Whole, query: QueryText, window: Sliding, key: str, groups: GroupWriter) -> None:
         self._whole = whole
         self._query = query
         self._window = window
