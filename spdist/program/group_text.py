@@ -99,12 +99,12 @@ class GroupWriter:
         lines = [f"word{width}[{place}] = {word}" for place, word in enumerate(words)]
         return [*lines, f"{self.number} = find({self._table}, word{width}, {width})"]
 
-    def holds(self) -> list[str]:
+    def counts(self) -> list[str]:
         """Return what counts the event among those in the window that are of its group."""
         if not self.grouped:
             return []
-        held = self._arrays.declare(f"{self._prefix}_held", NUMBER, self._room)
-        return [f"{held}[{self.number}] += 1"]
+        members = self._arrays.declare(f"{self._prefix}_members", NUMBER, self._room)
+        return [f"{members}[{self.number}] += 1"]
 
     def enters(self, event_writer: Callable[[], TypedWriter]) -> list[str]:
         """Return what adds the event to the totals."""
@@ -160,9 +160,9 @@ class GroupWriter:
         if self.grouped:
             self._arrays.declare(f"{prefix}_waits", FLAG, self._room)
             self._arrays.declare(f"{prefix}_late", NUMBER, self._room)
-            self._forgetting = " and ".join([f"{prefix}_held[gone] == 0", *empty])
+            self._forgetting = " and ".join([f"{prefix}_members[gone] == 0", *empty])
             lines += [
-                f"{prefix}_held[gone] -= 1",
+                f"{prefix}_members[gone] -= 1",
                 f"if {prefix}_waits[gone] == 0 and {self._forgetting}:",
                 f"    {prefix}_waits[gone] = 1",
                 f"    {prefix}_late[late] = gone",

@@ -126,8 +126,8 @@ def _load_window(running: Running, query: QueryText, held: Sequence[tuple[int, S
             if types[place] is not Type.STRING:
                 bits += nulls.astype(numpy.int64) << bit
         groups = _numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
-        held_by = numpy.bincount(groups, minlength=len(arrays[f"{prefix}_held"]))
-        arrays[f"{prefix}_held"][:] = held_by
+        held_by = numpy.bincount(groups, minlength=len(arrays[f"{prefix}_members"]))
+        arrays[f"{prefix}_members"][:] = held_by
     arrays[f"{prefix}_g"][:total] = groups
 
 

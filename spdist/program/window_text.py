@@ -104,7 +104,7 @@ class WindowWriter:
         if not self._groups.aggregated:
             return []
         group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
-        return [f"{group}[d] = {self._groups.number}", *self._groups.holds()]
+        return [f"{group}[d] = {self._groups.number}", *self._groups.counts()]
 
     def kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""

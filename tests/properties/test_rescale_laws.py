@@ -21,7 +21,7 @@ from spdist.operators.codec import decode, encode
 from spdist.transports.base import Record
 from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
-from tests.program.at_once import programs
+from tests.program.interpreted_programs import programs
 from tests.properties import test_run_laws
 from tests.properties.test_sharding_laws import SPLIT, WHOLE, Result, by_key, fed, run
 

@@ -23,7 +23,7 @@ from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
 from spdist.transports.outside import mark
 from spdist.transports.payload import TIMER, Events, Payload
-from tests.program.at_once import programs
+from tests.program.interpreted_programs import programs
 
 SCHEMA = Schema.of([("id", "string"), ("v", "int")])
 _TIMES = "from A#window.time(15) select id, v insert all events into Out;"

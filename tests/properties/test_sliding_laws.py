@@ -23,7 +23,7 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators import open_batches
 from spdist.operators.junction import StreamPart
-from tests.program.at_once import programs
+from tests.program.interpreted_programs import programs
 from tests.properties.both_ways import both_ways, columns, put_out
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("w", pa.int64()), ("b", pa.bool_())])

@@ -14,7 +14,7 @@ from spdist.program.parts import Program
 __all__ = ["programs"]
 
 
-class _AtOnce:
+class _Interpreted:
     """Stands for `spdist.program.compiler.Compiling`."""
 
     def __init__(self, program: Program) -> None:
@@ -28,7 +28,7 @@ class _AtOnce:
 def programs(there: bool = True) -> Iterator[None]:
     """All apps are run by their programs, where they have one; or none is."""
     with (
-        patch.object(programmed, "Compiling", _AtOnce),
+        patch.object(programmed, "Compiling", _Interpreted),
         patch.object(programmed, "is_available", lambda: there),
         patch.object(forgetting, "_FEW", 4),
     ):
