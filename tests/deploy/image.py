@@ -12,18 +12,18 @@ compose and helm, whose probes are compose's. Each line is a thing that was trie
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import os
 import shlex
 import shutil
+import socket
+import socketserver
 import subprocess
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -259,36 +259,30 @@ def try_server(containers: Containers, cluster: Cluster) -> None:
         containers.stop(name)
 
 
+def pump(source: socket.socket, target: socket.socket) -> None:
+    """Send on what comes in, until there is no more."""
+    with contextlib.suppress(OSError):
+        while part := source.recv(65536):
+            target.sendall(part)
+        target.shutdown(socket.SHUT_WR)
+
+
 @contextmanager
 def on_a_port(path: str) -> Iterator[int]:
     """Let a server that listens on a socket of its user's alone be reached on a port of this machine."""
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while part := await reader.read(65536):
-                writer.write(part)
-                await writer.drain()
-        writer.close()
+    class Connection(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.socket(socket.AF_UNIX) as there:
+                there.connect(path)
+                threading.Thread(target=pump, args=(there, self.request), daemon=True).start()
+                pump(self.request, there)
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back, forth = await asyncio.open_unix_connection(path)
-        await asyncio.gather(pump(reader, forth), pump(back, writer))
-
-    async def serving() -> None:
-        over = asyncio.Event()
-        server = await asyncio.start_server(serve, HOST, 0)
-        known.set_result((server.sockets[0].getsockname()[1], asyncio.get_running_loop(), over))
-        await over.wait()
-
-    known: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-    thread = threading.Thread(target=lambda: asyncio.run(serving()), daemon=True)
-    thread.start()
-    port, loop, over = known.result()
-    try:
-        yield port
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
+    with socketserver.ThreadingTCPServer((HOST, 0), Connection) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
 
 
 def try_cluster(containers: Containers, cluster: Cluster, home: Path) -> None:
