@@ -343,7 +343,7 @@ class Island:
         if not len(mixed.numbers):
             return True
         parts = mixed.parts() if app.takes_parts({stream for stream, runs in mixed.channels if runs}) else None
-        if parts is not None:
+        if parts:
             causes = mixed.causes() if self.publisher.streams else NO_EVENTS
             if self._run.through_at_once(app, parts, causes, app.clock):
                 return True

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from spdist.engine.straight import Key, as_run
-from spdist.mapping.read_rows import all_rows
+from spdist.mapping.read_rows import ReadRows, all_rows
 from spdist.operators.base import Arrival
 from spdist.operators.junction import StreamPart
 from spdist.planning.topology import AssignedInput
@@ -110,24 +110,34 @@ class Mixed(NamedTuple):
             getattr(made, name).extend([came[number] for number in numbers])
         return made
 
-    def parts(self) -> dict[str, StreamPart] | None:
-        """Return the events of each stream; None unless all are due at their timestamps, and each has one channel."""
-        named = [(stream, runs) for stream, runs in self.channels if runs]
-        if len(dict(named)) < len(named) or any(run.at != run.ts for run in self._runs()):
-            return None
+    def parts(self) -> dict[str, StreamPart]:
+        """Return the events of each stream, in the order in which they are due, from all its channels."""
         ranks = numpy.empty_like(self.numbers)
         ranks[self.numbers] = numpy.arange(len(ranks))
-        made, start = {}, 0
-        for stream, runs in named:
-            times = numpy.concatenate([numpy.array(run.ts, numpy.int64) for run in runs])
-            rows = all_rows([run.rows for run in runs])
-            made[stream] = StreamPart(times, ranks[start : start + len(times)], rows)
-            start += len(times)
-        return made
+        own: dict[str, list[tuple[Events, Any]]] = {}
+        start = 0
+        for stream, runs in self.channels:
+            for run in runs:
+                own.setdefault(stream, []).append((run, ranks[start : start + len(run)]))
+                start += len(run)
+        return {stream: _part(runs) for stream, runs in own.items()}
 
     def _runs(self) -> Iterator[Events]:
         for _, runs in self.channels:
             yield from runs
+
+
+def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
+    """Return the events of runs of one stream, given the rank of each among all."""
+    at, ts = (
+        numpy.fromiter(chain.from_iterable(getattr(run, name) for run, _ in runs), numpy.int64) for name in ("at", "ts")
+    )
+    ranks, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
+    if len(ranks) > 1 and int(numpy.diff(ranks).min()) < 0:  # of several channels
+        order = ranks.argsort()
+        at, ts, ranks = at[order], ts[order], ranks[order]
+        rows = rows.at(order) if isinstance(rows, ReadRows) else [rows[place] for place in order.tolist()]
+    return StreamPart(at, ranks, rows, None if (at == ts).all() else ts)
 
 
 def part_of(events: Events) -> StreamPart:

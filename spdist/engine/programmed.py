@@ -110,7 +110,7 @@ class Programmed:
             if compiled is not None:
                 try:
                     self.begin(compiled)
-                except (UnicodeEncodeError, OverflowError, TypeError):
+                except (ValueError, OverflowError, TypeError):  # such as half a character
                     self.reason = "the state has a value that is not of its type"
             elif compiling is not None and self._after is not None and self._seen >= self._after:
                 compiling.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import islice, zip_longest
 from unittest.mock import patch
 
@@ -297,6 +298,34 @@ def test_what_is_published_at_once(app: str, count: int) -> None:
         for sent in zip(*fed, strict=True):
             one.process(sent, 0)
     assert one.events_out == count
+
+
+@pytest.mark.parametrize("unusual", ["", "late"])
+@pytest.mark.parametrize("app", [_ADDED_UP[0], _TABLE])
+def test_two_partitions_of_a_topic_are_one_run(app: str, unusual: str) -> None:
+    reads = "AB" if "from B" in app else "A"
+    plan = assigned(app, Strategy.ROUND_ROBIN, reads=reads)
+    plan = replace(plan, inputs=tuple(replace(one, partitions=(0, 1)) for one in plan.inputs))
+    steps: Steps = [(1, 7 if n % 5 == 3 else 0, 1, b"\0", "xyz"[n % 3], n) for n in range(60)]
+    sent = [
+        replace(record, partition=partition)
+        for stream in reads
+        for partition in (0, 1)
+        for record in records(steps[partition::2], 10, unusual, f"App.{stream}")
+    ]
+    found = []
+    for count in (10**9, 0):
+        with fewest(count):
+            one = build_island(plan, 100)
+            outputs = one.process(sent, 0)
+            at_once = patch.object(Run, "through_mixed", side_effect=AssertionError("one by one"))
+            with at_once if count == 0 else ExitStack():
+                outputs += one.process([], 0, closing=True)
+        found.append(
+            [(record.topic, record.partition, record.value) for record in outputs if isinstance(record, Record)]
+        )
+    assert found[0] == found[1]
+    assert one.events_out > 50
 
 
 def test_runs_of_two_streams_are_one_run() -> None:
