@@ -15,6 +15,7 @@ Examples
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -109,16 +110,25 @@ class Extension:
 
 
 _REGISTERED: dict[tuple[Kind, str], Extension] = {}
-_LOADED: set[str] = set()
+#: Whoever comes while another thread loads what is built in must not see a part of it.
+_LOADING = threading.RLock()
+_BEGUN, _COMPLETE = threading.Event(), threading.Event()
 
 
 def _load() -> None:
-    if len(_LOADED) == len(_BUILT_IN):
+    if _COMPLETE.is_set():
         return
-    for module in _BUILT_IN:
-        if module not in _LOADED:
-            _LOADED.add(module)
-            importlib.import_module(module)
+    with _LOADING:
+        if _BEGUN.is_set():  # by this thread, and what it loads asks; or another one has done it meanwhile
+            return
+        _BEGUN.set()
+        try:
+            for module in _BUILT_IN:
+                importlib.import_module(module)
+        except BaseException:
+            _BEGUN.clear()
+            raise
+        _COMPLETE.set()
 
 
 def _register(extension: Extension) -> None:
@@ -291,14 +301,14 @@ def stream_processor(id: str, resolve: StreamFunctionResolver) -> Callable[[Deco
 
 def user_modules() -> frozenset[str]:
     """Return the names of the modules, other than spdist's own, whose import registers something."""
-    found = (one.implementation.__module__ for one in _REGISTERED.values())
+    found = (one.implementation.__module__ for one in list(_REGISTERED.values()))
     return frozenset(name for name in found if name not in _BUILT_IN)
 
 
 def extensions_of(ids: Iterable[str]) -> tuple[Extension, ...]:
     """Return what was registered under these names other than by spdist itself, for `install` in another process."""
     wanted = frozenset(ids)
-    own = (one for one in _REGISTERED.values() if one.implementation.__module__ not in _BUILT_IN)
+    own = (one for one in list(_REGISTERED.values()) if one.implementation.__module__ not in _BUILT_IN)
     return tuple(one for one in own if one.id in wanted)
 
 
@@ -352,7 +362,7 @@ def catalog(scripts: bool | None = None) -> Catalog:
 @cache
 def _signatures() -> Catalog:
     def of(kind: Kind) -> dict[str, Any]:
-        return {id: extension.resolve for (known, id), extension in _REGISTERED.items() if known == kind}
+        return {id: extension.resolve for (known, id), extension in list(_REGISTERED.items()) if known == kind}
 
     return Catalog(
         functions=of("function"),

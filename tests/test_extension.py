@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -177,6 +179,26 @@ def test_the_catalog_tells_the_four_kinds_apart() -> None:
     assert "sum" not in known.functions
     assert "lengthBatch" in known.windows
     assert "pol2Cart" in known.stream_functions
+
+
+def test_threads_that_ask_first_at_the_same_time_all_get_everything() -> None:
+    code = """
+import sys, threading
+from spdist.extension import catalog
+sys.setswitchinterval(1e-6)
+found, failed = [], []
+def ask():
+    try:
+        found.append(len(catalog().functions))
+    except BaseException as error:
+        failed.append(error)
+threads = [threading.Thread(target=ask) for _ in range(16)]
+for one in threads: one.start()
+for one in threads: one.join()
+print(failed, len(set(found)), len(found), found[0] == len(catalog().functions))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "[] 1 16 True\n", done.stderr
 
 
 def test_a_signature_picks_the_overload_that_fits() -> None:

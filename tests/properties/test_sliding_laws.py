@@ -199,7 +199,7 @@ def test_batches_that_are_taken_at_once(window: str, selection: str) -> None:
         query("lengthBatch(0)", SELECTIONS[0]),
         query("lengthBatch(3)", SELECTIONS[0]).replace("insert", "insert all events"),
         *(query("lengthBatch(3)", one) for one in OTHERS),
-        query("length(3)", SELECTIONS[0]).replace("insert", "insert all events"),
+        query("time(3)", SELECTIONS[0]).replace("insert", "insert all events"),
         "@purge(enable='true', interval='1 sec', idle.period='1 sec') " + query("length(3)", KEYED[0], True),
     ],
 )
