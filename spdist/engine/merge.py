@@ -196,6 +196,8 @@ class Merge:
         self.live = live
         self.merge_wait_ms = merge_wait_ms
         self.reached = NO_CLOCK
+        #: The latest time of a batch.
+        self._latest = NO_CLOCK
         self._inputs = {assigned.topic: assigned for assigned in inputs}
         self._channels: dict[ChannelKey, _Channel] = {}
         for assigned in sorted(inputs, key=lambda one: not one.producers):
@@ -258,10 +260,15 @@ class Merge:
         tick : int
             The time of the batch, ms. In a live app a channel that outsiders feed has reached it, as whatever was
             appended before `tick` is in this batch; a producer of another group is waited for, `merge_wait_ms` long.
+            Where the clock goes behind that of batches before, as on another machine, that holds for all that is here.
         """
         holding = [channel for channel in self._by_rank if channel.holds]
         if self.live:
-            times = (max(_reached(c.key), tick if c.outside else tick - self.merge_wait_ms) for c in holding)
+            outside = tick
+            if tick < self._latest:
+                outside = max([tick, *(last + 1 for last in _last(c for c in holding if c.outside))])
+            self._latest = max(self._latest, tick)
+            times = (max(_reached(c.key), outside if c.outside else tick - self.merge_wait_ms) for c in holding)
             reached = min(times, default=tick)
         else:
             reached = min((_reached(channel.key) for channel in holding), default=NO_CLOCK)
@@ -270,8 +277,7 @@ class Merge:
 
     def close(self) -> int:
         """Let the frontier pass everything that waits, and return it: nobody will promise what comes after that."""
-        waiting = [one.run.at[-1] for channel in self._by_rank for one in channel.runs]
-        waiting += [channel.pending[-1].key[0] for channel in self._by_rank if channel.pending]
+        waiting = list(_last(self._by_rank))
         if waiting:
             self.reached = max(self.reached, max(waiting) + 1)
         return self.reached
@@ -332,6 +338,7 @@ class Merge:
         """Return the state as plain data."""
         return {
             "reached": self.reached,
+            "latest": self._latest,
             "channels": [
                 [*key, c.key, c.first, [[w.key, w.path, w.chunk, w.arrival] for w in _all_waiting(c)]]
                 for key, c in self._channels.items()
@@ -341,6 +348,7 @@ class Merge:
     def restore(self, state: dict[str, Any]) -> None:
         """Take over the state of a snapshot."""
         self.reached = state["reached"]
+        self._latest = state.get("latest", NO_CLOCK)  # older states do not tell it
         for topic, partition, producer, key, first, pending in state["channels"]:
             channel = self._channel((topic, partition, producer))
             channel.key, channel.first = key, first
@@ -423,6 +431,14 @@ def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[_Waiting]:
 def _all_waiting(channel: _Channel) -> Iterator[_Waiting]:
     yield from channel.pending
     yield from _waiting(channel.rank, channel.runs)
+
+
+def _last(channels: Iterable[_Channel]) -> Iterator[int]:
+    """Yield when the last ones are due that wait in each channel, ms."""
+    for channel in channels:
+        yield from (one.run.at[-1] for one in channel.runs)
+        if channel.pending:
+            yield channel.pending[-1].key[0]
 
 
 def _spill(channel: _Channel) -> None:

@@ -129,7 +129,9 @@ def _merges(merges: Sequence[_State], owners: Mapping[str, _Owner], shards: int)
             known[0] = max(known[0], key)
             known[1] = min((at for at in (known[1], first) if at is not None), default=None)
             waiting.setdefault(place, []).append(pending)
-    made: list[_State] = [{"reached": min(state["reached"] for state in merges), "channels": []} for _ in range(shards)]
+    latest = max(state.get("latest", NO_CLOCK) for state in merges)
+    reached = min(state["reached"] for state in merges)
+    made: list[_State] = [{"reached": reached, "latest": latest, "channels": []} for _ in range(shards)]
     for place, (key, first) in channels.items():
         shares: list[list[Any]] = [[] for _ in range(shards)]
         # Stable: the events of a key are in one of the states, in their order.

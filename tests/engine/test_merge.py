@@ -90,6 +90,23 @@ def test_a_live_app_waits_for_a_group_that_lags_so_long_and_for_a_feed_not_at_al
     assert merge.frontier(1250) == 1300  # the clock on the wall was set back
 
 
+def test_a_live_app_of_several_feeds_waits_for_no_clock_that_goes_behind() -> None:
+    merge = Merge([FED_A, FED_B], live=True, merge_wait_ms=100)
+    merge.offer(("App.A", 0, "f"), events((61_000, 0), (61_007, 1)), 61_007)
+    merge.offer(("App.B", 0, "f"), events((60_990, 2)), 60_990)
+    assert released(merge, 61_005) == [(60_990, 2), (61_000, 0)], "the other one was appended after the batch began"
+    # Another server goes on, whose clock is a minute behind.
+    again = Merge([FED_A, FED_B], live=True, merge_wait_ms=100)
+    again.restore(merge.snapshot())
+    again.offer(("App.A", 0, "f"), events((1_010, 3)), 1_010)
+    assert released(again, 1_020) == [(61_007, 1), (61_007, 3)]
+    again.offer(("App.B", 0, "f"), events((1_030, 4)), 1_030)
+    again.offer(("App.A", 0, "f"), events((1_031, 5)), 1_031)
+    assert released(again, 1_040) == [(60_990, 4), (61_007, 5)]
+    assert again.frontier(1_050) == 61_008, "time does not go back"
+    assert again.frontier(61_500) == 61_500
+
+
 def test_without_inputs_a_live_app_follows_the_clock_and_a_playback_app_stands() -> None:
     assert Merge([], live=True, merge_wait_ms=100).frontier(1234) == 1234
     assert playback().frontier(1234) == NO_CLOCK
