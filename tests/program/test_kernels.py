@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy
@@ -71,24 +72,31 @@ def test_a_table_of_keys_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=80), st.booleans())
-def test_the_best_candidate_is_the_best_of_those_that_have_not_left(
-    steps: list[tuple[int, int, bool]], least: bool
-) -> None:
+def test_candidates_are_those_that_the_operators_keep(steps: list[tuple[int, int, bool]], least: bool) -> None:
     ends, free = numpy.full(6, -1), numpy.array([-1, 0])
     before, after, values = numpy.zeros(100, int), numpy.zeros(100, int), numpy.zeros(100, int)
-    queues: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    came: dict[int, deque[int]] = {0: deque(), 1: deque(), 2: deque()}
+    kept: dict[int, deque[int]] = {0: deque(), 1: deque(), 2: deque()}
     for group, value, leaves in steps:
-        if leaves and queues[group]:
-            # In the order in which they came, as from a window.
-            kernels.candidate_leaves(ends, before, after, values, free, group, queues[group].pop(0))
+        best = kept[group]
+        if leaves and came[group]:
+            # In the order in which they came, as from a window; an equal one that came later may go in its place.
+            gone = came[group].popleft()
+            kernels.candidate_leaves(ends, before, after, values, free, group, gone)
+            if gone in best:
+                best.remove(gone)
         else:
-            queues[group].append(value)
+            came[group].append(value)
             kernels.candidate_enters(ends, before, after, values, free, group, value, least)
-        for number, queue in queues.items():
-            first = ends[2 * number]
-            assert (first < 0) == (not queue)
-            if queue:
-                assert values[first] == (min(queue) if least else max(queue))
+            while best and (best[-1] > value if least else best[-1] < value):
+                best.pop()
+            best.append(value)
+        for number, expected in kept.items():
+            node, found = ends[2 * number], []
+            while node >= 0:
+                found.append(values[node])
+                node = after[node]
+            assert found == list(expected)
 
 
 _TEXTS = st.text(max_size=12) | st.sampled_from(["", "a" * 300, "null", "ä", "𝄞"])
