@@ -18,7 +18,7 @@ from spdist.program.compiler import Compiled, Compiling, compile_after, is_avail
 from spdist.program.expressions import NotTyped
 from spdist.program.forgetting import forget_texts
 from spdist.program.parts import Program
-from spdist.program.running import Given, Running
+from spdist.program.running import Running
 from spdist.program.shape import Keyed, shape_of
 from spdist.program.state import fresh_query, held_rows, load_keys, load_query, stored_keys, stored_query
 from spdist.program.text import written
@@ -132,13 +132,9 @@ class Programmed:
     # Events.
 
     def take(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Take events at once; see `spdist.engine.straight.RunsApp.deliver_parts`."""
+        """Take events as columns; see `spdist.engine.straight.RunsApp.deliver_parts`."""
         assert self._running is not None
-        given = {
-            stream: Given(part.times, part.times if part.stamps is None else part.stamps, part.ranks, part.rows)
-            for stream, part in parts.items()
-        }
-        out = self._running.take(given, self._home.clock.now)
+        out = self._running.take(parts, self._home.clock.now)
         if out is None:
             self.retire("a value is not of its type")
             return False

@@ -48,15 +48,11 @@ class Table:
 
 @dataclass(slots=True)
 class Arrays:
-    """All arrays of a program, in the order in which its text has them as parameters.
-
-    State
-    -----
-    `places` has how many places each room has.
-    """
+    """All arrays of a program, in the order in which its text has them as parameters; which are of tables and lists."""
 
     declared: dict[str, Array] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
+    free_lists: set[str] = field(default_factory=set)
 
     def declare(self, name: str, dtype: str, room: str, fill: str = "0", width: int = 1) -> str:
         """Declare an array, where it is not yet, and return its name."""
@@ -74,6 +70,7 @@ class Arrays:
 
     def free_list(self, name: str) -> str:
         """Declare what tells of free nodes: the first one (-1: none), and how many were ever used."""
+        self.free_lists.add(name)
         return self.declare(name, NUMBER, "2")
 
 

@@ -15,26 +15,17 @@ import pyarrow.compute as pc
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
+from spdist.operators.junction import StreamPart
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.texts import TextTable
 
-__all__ = ["Given", "PutOut", "Running"]
+__all__ = ["PutOut", "Running"]
 
 _LEAST = 16
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Events of one stream, each a chunk: when they are due and their timestamps, ms, ranks among all, and rows."""
-
-    times: Any
-    stamps: Any
-    ranks: Any
-    rows: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +76,16 @@ class Running:
         self.arrays: dict[str, Any] = {}
         for name, array in program.arrays.declared.items():
             self.arrays[name] = self._first(array)
-        for name, array in program.arrays.declared.items():
-            if name.endswith("_free") and array.room == "2":
-                self.arrays[name][0] = -1
+        for name in program.arrays.free_lists:
+            self.arrays[name][0] = -1
         for name in program.arrays.tables:
             self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
         self._parameters = tuple(self.arrays.values())
         #: So many events may come before somebody must look whether there is room.
         self._spare = 0
         self._most = program.most
+        #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
+        self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
         self._pools = {
             query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
             for query in program.queries
@@ -113,12 +105,12 @@ class Running:
         places = 2 * _LEAST if array.room == "slots" else self._rooms.setdefault(array.room, _LEAST)
         return filled(array, places)
 
-    def take(self, parts: Mapping[str, Given], now: int) -> dict[str, PutOut] | None:
+    def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Take events, and return what is put out, by stream; None where a value is not of its type.
 
         Parameters
         ----------
-        parts : mapping of str to Given
+        parts : mapping of str to StreamPart
             The events, by stream; of other streams than the sources of the program there are none.
         now : int
             The clock before them, ms.
@@ -133,7 +125,8 @@ class Running:
         self._make_room(sum(len(one) for one in columns.values()))
         for number, stream in enumerate(self.program.shape.sources):
             if stream in columns:
-                self._fill(number, stream, columns[stream], parts[stream].stamps)
+                part = parts[stream]
+                self._fill(number, stream, columns[stream], part.times if part.stamps is None else part.stamps)
         self._run(begins, ends, at, which, now)
         return {
             stream: put
@@ -208,14 +201,13 @@ class Running:
         return tuple(values)
 
     def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int) -> None:
-        for number in range(len(self.program.outputs)):
-            if f"h{number}_count" in self.arrays:
-                self.arrays[f"h{number}_count"][0] = 0
+        for count in self._counts:
+            self.arrays[count][0] = 0
         self.compiled.run(begins, ends, at, which, now, *self._parameters)
 
     def _count(self, output: int) -> int:
         name = f"h{output}_count"
-        return int(self.arrays[name][0]) if name in self.arrays else 0
+        return int(self.arrays[name][0]) if name in self._counts else 0
 
     def expire(self, now: int) -> None:
         """Let events leave windows whose time is over, also where no event comes."""
@@ -336,7 +328,7 @@ class Running:
         )
 
 
-def _chunks(sources: Sequence[str], parts: Mapping[str, Given]) -> tuple[Any, Any, Any, Any]:
+def _chunks(sources: Sequence[str], parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any, Any]:
     """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
     total = sum(len(part.times) for part in parts.values())
     begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
@@ -79,7 +80,7 @@ class Keyed:
 Element = Read | Keyed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """What a program is written from.
 
@@ -89,18 +90,21 @@ class Shape:
         In the order of the app.
     schemas : mapping of str to Schema
         The attributes of all streams but inner ones.
-    sources : tuple of str
-        The streams that queries read and none writes, sorted by the app's text.
     """
 
     elements: tuple[Element, ...]
     schemas: Mapping[str, Schema]
-    sources: tuple[str, ...]
 
-    @property
+    @cached_property
     def queries(self) -> tuple[Read, ...]:
         """All queries, in the order of the app."""
         return tuple(q for one in self.elements for q in (one.queries if isinstance(one, Keyed) else (one,)))
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The streams that queries read and none writes, in the order in which they are read."""
+        written = {query.checked.target for query in self.queries}
+        return tuple(dict.fromkeys(query.stream for query in self.queries if query.stream not in written))
 
 
 def shape_of(checked: CheckedApp) -> Shape:
@@ -124,12 +128,9 @@ def shape_of(checked: CheckedApp) -> Shape:
             keyed += 1
         else:
             elements.extend(reads)
-    shape = Shape(tuple(elements), schemas, ())
-    written = {query.checked.target for query in shape.queries}
-    read = dict.fromkeys(query.stream for query in shape.queries)
     if circular_streams(checked):
         raise NotTyped("streams that read what they have written themselves")
-    return Shape(shape.elements, schemas, tuple(stream for stream in read if stream not in written))
+    return Shape(tuple(elements), schemas)
 
 
 def _no_stores(checked: CheckedApp) -> None:

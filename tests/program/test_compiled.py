@@ -1,4 +1,4 @@
-"""A compiled program: made by a process beside, kept on disk, and loaded from there; the app never waits for it."""
+"""A compiled program: made by another process, kept on disk, and loaded from there; the app never waits for it."""
 
 from __future__ import annotations
 
