@@ -64,8 +64,8 @@ class Copies:
     def retain(self, wanted: Iterable[tuple[Place, str]]) -> None:
         """Delete all copies but these."""
         names = {self._path(place, tag).name for place, tag in wanted}
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(self._directory):
+        with contextlib.suppress(OSError), os.scandir(self._directory) as entries:
+            for entry in entries:
                 if entry.name not in names:
                     os.unlink(entry.path)
 
@@ -73,6 +73,6 @@ class Copies:
         return self._directory / hashlib.sha256(f"{place}\n{tag}".encode()).hexdigest()
 
     def _size(self) -> int:
-        with contextlib.suppress(FileNotFoundError):
-            return sum(entry.stat().st_size for entry in os.scandir(self._directory))
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._directory) as entries:
+            return sum(entry.stat().st_size for entry in entries)
         return 0
