@@ -77,7 +77,7 @@ class Programmed:
 
     def _written(self) -> Program:
         put_out = []
-        read = {query.stream for query in self._shape.queries}
+        read = {stream for query in self._shape.queries for stream in query.streams}
         for stream, junction in self._home.junctions.items():
             own = self._elements.reading(stream)
             try:
@@ -165,7 +165,7 @@ class Programmed:
 
     def _divert(self) -> None:
         """Have the program receive what the operators did."""
-        for stream in dict.fromkeys(query.stream for query in self._shape.queries):
+        for stream in dict.fromkeys(stream for query in self._shape.queries for stream in query.streams):
             own = self._elements.reading(stream)
             if not own:
                 continue  # an inner stream

@@ -12,6 +12,7 @@ import numpy
 
 from spdist.language.types import Type
 from spdist.program.parts import QueryText
+from spdist.program.pattern_shape import Matched
 from spdist.program.running import Running
 
 __all__ = ["forget_texts"]
@@ -45,14 +46,16 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
         if partition.text:
             yield arrays[f"p{number}_keys"], numpy.arange(int(arrays[f"p{number}_meta"][0]))
     for query in running.program.queries:
-        types = query.read.schema.types
+        types = query.read.types
         yield from _groups(running, query, types)
         for aggregate in query.aggregates:
             if aggregate.form.pairs and aggregate.text:
                 slots = arrays[f"{aggregate.prefix}_d_slots"]
                 yield arrays[f"{aggregate.prefix}_d_keys"], slots[slots >= 0] * 3 + 1
-        for place in query.kept:
-            name = f"{query.name}_w_{place}"
+        yield from _indexes(running, query)
+        kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
+        for place, part in kept:
+            name = f"{query.name}_{part}_{place}"
             if name in arrays and types[place] is Type.STRING:
                 # Of nodes that are free, too: what they have is no number of a text that is given out.
                 used = int(arrays[f"{query.name}_free"][1])
@@ -70,6 +73,16 @@ def _groups(running: Running, query: QueryText, types: tuple[Type, ...]) -> Iter
     for word, place in enumerate(query.grouped):
         if types[place] is Type.STRING:
             yield running.arrays[f"{name}_keys"], numbers * width + first + word
+
+
+def _indexes(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
+    """Yield the keys by which the partial matches of a pattern are found."""
+    for n, step in enumerate(query.read.steps if isinstance(query.read, Matched) else ()):
+        name = f"{query.name}_x{n}"
+        table = running.program.arrays.tables.get(name)
+        if step.key is not None and table is not None and query.read.types[step.key.own] is Type.STRING:
+            slots = running.arrays[f"{name}_slots"]
+            yield running.arrays[f"{name}_keys"], slots[slots >= 0] * table.width + table.width - 1
 
 
 def _free(running: Running, query: QueryText) -> Any:

@@ -12,6 +12,7 @@ from spdist.program.aggregators import typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Aggregate, QueryText, indent
+from spdist.program.shape import Read
 
 __all__ = ["GroupWriter"]
 
@@ -61,7 +62,7 @@ class GroupWriter:
     @property
     def collapses(self) -> bool:
         """Whether a chunk gives one result only, or one for each group."""
-        return self.aggregated
+        return self.aggregated and isinstance(self._query.read, Read)
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""
@@ -213,8 +214,8 @@ class GroupWriter:
     def _declared(self, call: ast.FunctionCall, number: int) -> Aggregate:
         """Return an aggregator, and declare its arrays."""
         types = tuple(self._type_of(argument) for argument in call.args)
-        form = None if call.namespace else typed_form(call.name, types, self._query.read.window is not None)
-        if form is None:
+        form = None if call.namespace else typed_form(call.name, types, self._query.read.leaves)
+        if form is None or (form.candidates and self._query.read.window is None):
             raise NotTyped(f"the aggregator {call.id}()", call.span)
         prefix = f"{self._prefix}_a{number}"
         slots = [
@@ -237,7 +238,7 @@ class GroupWriter:
 
     def _type_of(self, expression: ast.Expression) -> Type:
         def read(variable: ast.Variable) -> Value:
-            return Value("0", "", self._query.read.schema.types[self._query.resolved(variable)])
+            return Value("0", "", self._query.read.types[self._query.resolved(variable)])
 
         return TypedWriter(read, "0", lambda: "t", lambda text: 0).write(expression).type
 

@@ -19,6 +19,8 @@ import numba
 import numpy
 
 __all__ = [
+    "allot",
+    "append",
     "candidate_enters",
     "candidate_leaves",
     "deviation",
@@ -28,7 +30,9 @@ __all__ = [
     "f32",
     "find",
     "find_all",
+    "give_back",
     "hashed",
+    "insert_by_time",
     "known",
     "loop",
     "number_texts",
@@ -38,6 +42,7 @@ __all__ = [
     "remainder",
     "remainder_real",
     "remove_long",
+    "unlink",
     "walk",
     "wrap32",
 ]
@@ -181,6 +186,72 @@ def candidate_leaves(ends, before, after, values, free, group, value):  # type: 
         before[right] = left
     else:
         ends[2 * group + 1] = left
+    after[node] = free[0]
+    free[0] = node
+
+
+# Lists of nodes: double links over a pool, the ends of each list by its number.
+
+
+@loop
+def append(first, last, before, after, number, node):  # type: ignore[no-untyped-def]
+    """Put a node at the end of a list."""
+    end = last[number]
+    before[node], after[node] = end, -1
+    if end >= 0:
+        after[end] = node
+    else:
+        first[number] = node
+    last[number] = node
+
+
+@loop
+def insert_by_time(first, last, before, after, times, number, node):  # type: ignore[no-untyped-def]
+    """Put a node into a list behind the last one that is not later."""
+    end = last[number]
+    while end >= 0 and times[end] > times[node]:
+        end = before[end]
+    following = after[end] if end >= 0 else first[number]
+    before[node], after[node] = end, following
+    if end >= 0:
+        after[end] = node
+    else:
+        first[number] = node
+    if following >= 0:
+        before[following] = node
+    else:
+        last[number] = node
+
+
+@loop
+def unlink(first, last, before, after, number, node):  # type: ignore[no-untyped-def]
+    """Take a node out of a list."""
+    left, right = before[node], after[node]
+    if left >= 0:
+        after[left] = right
+    else:
+        first[number] = right
+    if right >= 0:
+        before[right] = left
+    else:
+        last[number] = left
+
+
+@loop
+def allot(free, after):  # type: ignore[no-untyped-def]
+    """Return a node that nobody uses."""
+    node = free[0]
+    if node >= 0:
+        free[0] = after[node]
+    else:
+        node = free[1]
+        free[1] = node + 1
+    return node
+
+
+@loop
+def give_back(free, after, node):  # type: ignore[no-untyped-def]
+    """Let a node be free again."""
     after[node] = free[0]
     free[0] = node
 

@@ -23,7 +23,7 @@ def compiled_or_why_not(checked: CheckedApp, text: str | None = None) -> str:
     """
     try:
         shape = shape_of(checked)
-        read = {query.stream for query in shape.queries}
+        read = {stream for query in shape.queries for stream in query.streams}
         targets = dict.fromkeys(query.checked.target for query in shape.queries)
         written(shape, tuple(one for one in targets if one not in read and not one.startswith("#")))
     except NotTyped as found:

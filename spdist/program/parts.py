@@ -9,7 +9,7 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
-from spdist.program.shape import Keyed, Read, Shape
+from spdist.program.shape import Keyed, Query, Shape
 
 __all__ = ["NULL_TEXT", "Aggregate", "Block", "Origin", "Program", "QueryText", "Whole", "indent"]
 
@@ -47,7 +47,7 @@ class QueryText:
 
     Parameters
     ----------
-    read : Read
+    read : Query
         The query.
     keyed : Keyed, optional
         The partition that it stands in.
@@ -57,14 +57,14 @@ class QueryText:
         The attributes that its window keeps of each event.
     """
 
-    read: Read
+    read: Query
     keyed: Keyed | None
     aggregates: list[Aggregate] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""
-        return self.read.checked.scope.resolve(variable).attribute
+        return self.read.place(self.read.checked.scope.resolve(variable))
 
     @property
     def grouped(self) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ class QueryText:
         """The attributes that the query reads anywhere behind its filters."""
         select = self.read.checked.query.select
         if not select.items:
-            return list(range(len(self.read.schema)))
+            return sorted(self.read.star)
         nodes = (node for item in select.items for node in item.expression.walk())
         return sorted({*self.grouped, *(self.resolved(node) for node in nodes if isinstance(node, ast.Variable))})
 
@@ -112,6 +112,9 @@ class Program:
         attribute), or None where it is computed.
     most : mapping of str to int
         How many places of a room (`spdist.program.arrays.Array`) one event of a source can use.
+    pools : mapping of str to frozenset of str
+        The rooms whose places can become those of a room, once each, whatever has come before: partial matches that
+        are completed.
     texts : tuple of str
         The texts of the app; their places are their numbers.
     """
@@ -123,6 +126,7 @@ class Program:
     inputs: dict[str, list[int]]
     outputs: dict[str, tuple[Origin | None, ...]]
     most: dict[str, int]
+    pools: dict[str, frozenset[str]]
     texts: tuple[str, ...]
 
     @property
@@ -153,6 +157,8 @@ class Block:
         What the arrays have a place for (`spdist.program.arrays.Array`).
     most : int
         How many events it may have for each one of the source.
+    pools : frozenset of str
+        The rooms that have a place for each event that it may have besides.
     guard : str
         The condition under which an event, ``{}``, is one of the chunk; empty where all are.
     """
@@ -166,6 +172,7 @@ class Block:
     origins: tuple[Origin | None, ...]
     room: str
     most: int = 1
+    pools: frozenset[str] = frozenset()
     guard: str = ""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spdist.language import ast
@@ -10,13 +10,14 @@ from spdist.operators.aggregates import aggregates_in
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Origin, QueryText, Whole, indent
+from spdist.program.shape import Read
 from spdist.program.window_text import WindowWriter
 
-__all__ = ["QueryWriter"]
+__all__ = ["PutOutEvent", "QueryWriter"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
+class PutOutEvent:
     """An event for which there may be a result: what reads it, its timestamp, and the number of its group."""
 
     read: Callable[[int], Value]
@@ -55,17 +56,17 @@ class QueryWriter:
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
         groups, window, count = self._groups, self._window, self._whole.name()
-        readers = self._readers(count)
+        readers = self._readers("0", count, "chunk")
         body = self._filters()
         if window is not None:
-            leaving = self._put_out(self._leaving(), count) if readers and self._read.puts_out_expired else []
+            leaving = self.put_out(self._leaving(), count) if readers and self._read.puts_out_expired else []
             body += window.enters(self._attribute, self._timestamp, leaving)
         body += groups.finds(self._attribute)
         if window is not None:
             body += window.remembers()
         body += groups.enters(self._event_writer)
         if readers and self._read.puts_out_current:
-            body += self._put_out(_Event(self._attribute, self._timestamp, groups.number), count)
+            body += self.put_out(PutOutEvent(self._attribute, self._timestamp, groups.number), count)
         before, after = groups.before(), groups.forgets()
         if readers:
             before = [f"{count} = 0", *before]
@@ -93,10 +94,10 @@ class QueryWriter:
     def _timestamp(self) -> str:
         return f"{self._block.timestamp}[{self._event}]"
 
-    def _leaving(self) -> _Event:
+    def _leaving(self) -> PutOutEvent:
         """Return the event that leaves the window."""
         assert self._window is not None
-        return _Event(self._window.kept, "now", "gone")
+        return PutOutEvent(self._window.kept, "now", "gone")
 
     def _writer(self, read: Callable[[int], Value], timestamp: str, group: str = "") -> TypedWriter:
         """Return a writer of expressions, given what reads an attribute, and the group whose totals they may name."""
@@ -120,6 +121,7 @@ class QueryWriter:
 
     def _filters(self) -> list[str]:
         lines: list[str] = []
+        assert isinstance(self._read, Read)
         for condition in self._read.filters:
             writer = self._event_writer()
             test = writer.condition(condition)
@@ -128,50 +130,65 @@ class QueryWriter:
 
     # What comes out.
 
-    def _readers(self, count: str) -> list[str]:
-        """Return the blocks of who reads what is put out."""
+    @property
+    def results(self) -> Block:
+        """A block of as many events as may be put out, one for each."""
+        return self._block
+
+    def _readers(self, begin: str, end: str, room: str) -> list[str]:
+        """Return the blocks of who reads what is put out, from one place of the buffers to another."""
         output, owner = self._read.checked.output, f"{self._query.name}_o"
         origins: list[Origin | None] = []
         for place in range(len(output.types)):
             attribute = None if self._read.puts_out_expired else self._attribute_of(place)
             origins.append(None if attribute is None else self._block.origins[attribute])
         for name in ("ts", "source"):
-            self._whole.arrays.declare(f"{owner}_{name}", NUMBER, "chunk")
+            self._whole.arrays.declare(f"{owner}_{name}", NUMBER, room)
         target, types = self._read.checked.target, tuple(output.types)
-        most = self._block.most * (1 + (self._read.events == "all"))
-        block = Block(target, owner, types, "0", count, f"{owner}_source", tuple(origins), "chunk", most)
+        most, pools = self._block.most * (1 + (self._read.events == "all")), self.results.pools
+        block = Block(target, owner, types, begin, end, f"{owner}_source", tuple(origins), room, most, pools)
         return self._whole.readers(block, self._query.keyed, self._key)
 
     def _attribute_of(self, place: int) -> int | None:
         """Return which attribute of the event an attribute of the output is; None where it is computed."""
         if not self._select.items:
-            return place
+            return self._read.star[place]
         expression = self._select.items[place].expression
         return self._query.resolved(expression) if isinstance(expression, ast.Variable) else None
 
-    def _put_out(self, event: _Event, count: str) -> list[str]:
-        """Return what puts the result for an event into the buffers, unless ``having`` does not hold."""
+    def put_out(self, event: PutOutEvent, count: str, more: Sequence[str] = ()) -> list[str]:
+        """Return what puts the result for an event into the buffers, at ``s``, unless ``having`` does not hold.
+
+        Parameters
+        ----------
+        event : PutOutEvent
+            The event.
+        count : str
+            Source of how many results there are so far.
+        more : sequence of str
+            What else is noted of the result.
+        """
         writer = self._writer(event.read, event.timestamp, event.group)
         items: dict[int, Value] = {}
 
         def item(place: int) -> Value:
             if not self._select.items:
-                return event.read(place)
+                return event.read(self._read.star[place])
             if place not in items:
                 # The value of an aggregator may only be looked at where it is not null.
                 items[place] = writer.kept(writer.write(self._select.items[place].expression))
             return items[place]
 
-        condition = self._having(item, event.timestamp)
+        condition = self._having(item, event)
         computed, writer.lines = writer.lines, []
         stored = self._stored(item, event, count)
-        stored = [*writer.lines, *self._groups.slot(count, event.group), *stored]
+        stored = [*writer.lines, *self._groups.slot(count, event.group), *stored, *more]
         if condition is None:
             return [*computed, *stored]
         lines, test = condition
         return [*computed, *lines, f"if {test}:", *indent(stored)]
 
-    def _having(self, item: Callable[[int], Value], timestamp: str) -> tuple[list[str], str] | None:
+    def _having(self, item: Callable[[int], Value], event: PutOutEvent) -> tuple[list[str], str] | None:
         """Return the statements and the test of ``having``."""
         condition = self._select.having
         if condition is None:
@@ -182,13 +199,14 @@ class QueryWriter:
         scope = checked.scope.results(checked.target, checked.output)
 
         def read(variable: ast.Variable) -> Value:
-            return item(scope.resolve(variable).attribute)
+            found = scope.resolve(variable)
+            return item(found.attribute) if scope.is_output(found) else event.read(self._read.place(found))
 
-        own = TypedWriter(read, timestamp, self._whole.name, self._whole.text_number)
+        own = TypedWriter(read, event.timestamp, self._whole.name, self._whole.text_number)
         test = own.condition(condition)
         return own.lines, test
 
-    def _stored(self, item: Callable[[int], Value], event: _Event, count: str) -> list[str]:
+    def _stored(self, item: Callable[[int], Value], event: PutOutEvent, count: str) -> list[str]:
         """Return what puts the result into the buffers, at ``s``."""
         owner, source = f"{self._query.name}_o", self._block.source
         stores = [

@@ -8,12 +8,14 @@ from functools import cached_property
 
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.scope import Reference
 from spdist.language.types import Schema, Type
 from spdist.operators.aggregates import aggregates_in
 from spdist.operators.feedback import circular_streams
 from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.pattern_shape import Matched, matched
 
-__all__ = ["Element", "Keyed", "Read", "Shape", "Sliding", "shape_of"]
+__all__ = ["Element", "Keyed", "Query", "Read", "Shape", "Sliding", "shape_of"]
 
 _WHOLE = (Type.INT, Type.LONG)
 
@@ -57,6 +59,30 @@ class Read:
     events: str
 
     @property
+    def streams(self) -> tuple[str, ...]:
+        """What it reads, each once."""
+        return (self.stream,)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes, by place."""
+        return tuple(self.schema.types)
+
+    @property
+    def star(self) -> tuple[int, ...]:
+        """The places of what ``select *`` means."""
+        return tuple(range(len(self.schema)))
+
+    @property
+    def leaves(self) -> bool:
+        """Whether events can leave the totals."""
+        return self.window is not None
+
+    def place(self, reference: Reference) -> int:
+        """Return the place of what a name means."""
+        return reference.attribute
+
+    @property
     def puts_out_current(self) -> bool:
         """Whether there are results for events that come."""
         return self.events != "expired"
@@ -67,6 +93,10 @@ class Read:
         return self.events != "current"
 
 
+#: A query, of whatever it reads.
+Query = Read | Matched
+
+
 @dataclass(frozen=True, slots=True)
 class Keyed:
     """A partition: its place among the partitions, the attribute that is the key of each stream, and its queries."""
@@ -74,10 +104,10 @@ class Keyed:
     number: int
     keys: Mapping[str, int]
     text: bool
-    queries: tuple[Read, ...]
+    queries: tuple[Query, ...]
 
 
-Element = Read | Keyed
+Element = Read | Matched | Keyed
 
 
 @dataclass(frozen=True)
@@ -86,7 +116,7 @@ class Shape:
 
     Parameters
     ----------
-    elements : tuple of Read or Keyed
+    elements : tuple of Read, Matched or Keyed
         In the order of the app.
     schemas : mapping of str to Schema
         The attributes of all streams but inner ones.
@@ -96,7 +126,7 @@ class Shape:
     schemas: Mapping[str, Schema]
 
     @cached_property
-    def queries(self) -> tuple[Read, ...]:
+    def queries(self) -> tuple[Query, ...]:
         """All queries, in the order of the app."""
         return tuple(q for one in self.elements for q in (one.queries if isinstance(one, Keyed) else (one,)))
 
@@ -104,7 +134,7 @@ class Shape:
     def sources(self) -> tuple[str, ...]:
         """The streams that queries read and none writes, in the order in which they are read."""
         written = {query.checked.target for query in self.queries}
-        return tuple(dict.fromkeys(query.stream for query in self.queries if query.stream not in written))
+        return tuple(dict.fromkeys(one for query in self.queries for one in query.streams if one not in written))
 
 
 def shape_of(checked: CheckedApp) -> Shape:
@@ -121,7 +151,7 @@ def shape_of(checked: CheckedApp) -> Shape:
     count = keyed = 0
     for element in checked.elements:
         inside = element.queries if isinstance(element, CheckedPartition) else (element,)
-        reads = tuple(_read(query, count + place) for place, query in enumerate(inside))
+        reads = tuple(_query(query, count + place) for place, query in enumerate(inside))
         count += len(reads)
         if isinstance(element, CheckedPartition):
             elements.append(_keyed(element, keyed, reads, schemas))
@@ -149,22 +179,37 @@ def _no_stores(checked: CheckedApp) -> None:
         raise NotTyped("a fault stream")
 
 
-def _read(checked: CheckedQuery, number: int) -> Read:
+def _query(checked: CheckedQuery, number: int) -> Query:
     query, given = checked.query, checked.query.input
+    if isinstance(given, ast.PatternInput):
+        _selects(checked)
+        return matched(checked, given, number)
     if not isinstance(given, ast.SingleInput):
-        raise NotTyped("a join" if isinstance(given, ast.JoinInput) else "a pattern", query.span)
-    select = query.select
+        raise NotTyped("a join", query.span)
+    if given.after and given.window:
+        raise NotTyped("what is behind a window", query.span)
+    _selects(checked)
+    return _read(checked, given, number)
+
+
+def _selects(checked: CheckedQuery) -> None:
+    """Look at what stands behind a query's input."""
+    query, select = checked.query, checked.query.select
     for what, there in (
         ("order by", select.order_by),
         ("limit", select.limit or select.offset),
         ("a rate limit", query.rate),
-        ("what is behind a window", given.after and given.window),
         ("group by without an aggregator", select.group_by and not _aggregates(select)),
     ):
         if there:
             raise NotTyped(what, query.span)
     if not isinstance(query.output, ast.InsertInto):
         raise NotTyped("an output that is not 'insert into'", query.span)
+    for type in checked.output.types:
+        dtype_of(type, query.span)
+
+
+def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     source = checked.scope.sources[0]
     if source.kind != "stream":
         raise NotTyped("what is not read from a stream", given.span)
@@ -172,11 +217,9 @@ def _read(checked: CheckedQuery, number: int) -> Read:
     filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
     if len(filters) < len(handlers):
         raise NotTyped("a stream function", given.span)
-    for type in checked.output.types:
-        dtype_of(type, query.span)
-    window, events = _window(given), query.output.events or "current"
+    window, events = _window(given), checked.query.output.events or "current"
     if events != "current" and (window is None or window.span):
-        raise NotTyped(f"'insert {events} events' without a window of length", query.span)
+        raise NotTyped(f"'insert {events} events' without a window of length", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
 
 
@@ -203,7 +246,7 @@ def _window(given: ast.SingleInput) -> Sliding | None:
     raise NotTyped(f"the window {window.id}", window.span)
 
 
-def _keyed(element: CheckedPartition, number: int, reads: tuple[Read, ...], schemas: Mapping[str, Schema]) -> Keyed:
+def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:
     span = element.partition.span
     keys: dict[str, int] = {}
     if element.partition.annotations:
@@ -217,6 +260,6 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Read, ...], sche
     text = types == {Type.STRING}
     if not text and not types <= set(_WHOLE):
         raise NotTyped("a partition key that is neither text nor a whole number", span)
-    if any(read.stream not in keys and read.stream not in element.inner for read in reads):
+    if any(stream not in keys and stream not in element.inner for read in reads for stream in read.streams):
         raise NotTyped("a stream without a key in a partition", span)
     return Keyed(number, keys, text, reads)

@@ -19,8 +19,10 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
 from spdist.program.parts import Aggregate, QueryText
+from spdist.program.pattern_shape import Matched
+from spdist.program.pattern_state import fresh_pattern, held_events, load_pattern, stored_patterns
 from spdist.program.running import Running
-from spdist.program.shape import Read
+from spdist.program.shape import Query
 
 __all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
 
@@ -44,7 +46,9 @@ def stored_keys(running: Running, number: int, text: bool) -> list[str]:
 
 def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
     """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
-    if query.read.window is not None:
+    if isinstance(query.read, Matched):
+        load_pattern(running, query, [(number, state[1]) for number, state in states])
+    elif query.read.window is not None:
         held = [(number, _events(query, state[1])) for number, state in states]
         _load_window(running, query, held)
     if query.aggregates:
@@ -55,12 +59,17 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
 def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return the states of a query: of so many keys of its partition, by number; or one."""
     totals = _stored_totals(running, query, count)
+    if isinstance(query.read, Matched):
+        patterns = stored_patterns(running, query, count)
+        return [[totals[number], patterns[number], None] for number in range(count)]
     windows = _stored_windows(running, query, count)
     return [[totals[number], windows[number], None, []] for number in range(count)]
 
 
-def fresh_query(read: Read) -> Any:
+def fresh_query(read: Query) -> Any:
     """Return the state of a query that has seen nothing."""
+    if isinstance(read, Matched):
+        return [[{}, [], {}], fresh_pattern(read), None]
     window = None if read.window is None else _timed(read.window.span, deque()) if read.window.span else deque()
     return [[{}, [], {}], window, None, []]
 
@@ -69,7 +78,9 @@ def held_rows(running: Running) -> int:
     """Return how many events the windows hold, and for how many groups there are totals."""
     arrays, held = running.arrays, 0
     for query in running.program.queries:
-        if query.read.window is not None:
+        if isinstance(query.read, Matched):
+            held += held_events(running, query)
+        elif query.read.window is not None:
             held += int(arrays[f"{query.name}_size"].sum())
         if query.aggregates and query.grouped:
             held += int(arrays[f"{query.name}_k_meta"][2])
@@ -86,7 +97,7 @@ def _events(query: QueryText, window: Any) -> Sequence[Arrival]:
 
 
 def _load_window(running: Running, query: QueryText, held: Sequence[tuple[int, Sequence[Arrival]]]) -> None:
-    prefix, arrays, types = query.name, running.arrays, query.read.schema.types
+    prefix, arrays, types = query.name, running.arrays, query.read.types
     total = sum(len(events) for _, events in held)
     running.reserve(f"nodes {prefix}", total)
     if query.read.checked.query.select.group_by:
@@ -140,7 +151,7 @@ def _stored_windows(running: Running, query: QueryText, count: int) -> list[Any]
     kernels = running.compiled.kernels
     kernels.walk(arrays[f"{prefix}_head"], arrays[f"{prefix}_next"], count, order, ends)
     nothing = [None] * len(order)
-    types = query.read.schema.types
+    types = query.read.types
     columns: list[Iterable[Any]] = [nothing] * len(types)
     for place in query.kept:
         name = f"{prefix}_w_{place}"
@@ -186,7 +197,7 @@ def _words(running: Running, query: QueryText, number: int, keys: list[Any]) -> 
     words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
     bits = numpy.zeros(len(keys), numpy.int64)
     for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
-        type = query.read.schema.types[place]
+        type = query.read.types[place]
         column = pa.array(values, ARROW[type])
         words.append(numpy.asarray(running.numbers(column, type)).astype(numpy.int64))
         if type is not Type.STRING:
@@ -212,7 +223,7 @@ def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
     bits = words[:, width - 1]
     parts = []
     for bit, place in enumerate(query.grouped):
-        type, values = query.read.schema.types[place], words[:, first + bit]
+        type, values = query.read.types[place], words[:, first + bit]
         nulls = (bits >> bit) & 1
         parts.append(running.column(values, nulls, type).to_pylist())
     keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))

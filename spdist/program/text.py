@@ -13,16 +13,18 @@ from spdist.language.types import Type
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
 from spdist.program.parts import NULL_TEXT, Block, Origin, Program, QueryText, indent
+from spdist.program.pattern_shape import Matched
+from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
-from spdist.program.shape import Keyed, Read, Shape
+from spdist.program.shape import Keyed, Query, Shape
 
 __all__ = ["written"]
 
 #: How many blocks a text may have: streams that meet again and again multiply them.
 _MOST_BLOCKS = 200
 _KERNELS = (
-    "candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, known, loop, "
-    "release, remainder, remainder_real, remove_long, wrap32"
+    "allot, append, candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, "
+    "give_back, insert_by_time, known, loop, release, remainder, remainder_real, remove_long, unlink, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -92,6 +94,7 @@ class Writer:
         self._blocks = 0
         self._origins: dict[tuple[str, int], Origin | None] = {}
         self._most: dict[str, int] = {}
+        self._pools: dict[str, frozenset[str]] = {}
         self._queries: dict[int, QueryText] = {}
 
     def program(self) -> Program:
@@ -114,7 +117,15 @@ class Writer:
         }
         source = self._source(body, queries)
         return Program(
-            source, self.arrays, self._shape, queries, inputs, self._outputs(), self._most, tuple(self._texts)
+            source,
+            self.arrays,
+            self._shape,
+            queries,
+            inputs,
+            self._outputs(),
+            self._most,
+            self._pools,
+            tuple(self._texts),
         )
 
     def _source(self, body: list[str], queries: tuple[QueryText, ...]) -> str:
@@ -184,37 +195,45 @@ class Writer:
         if self._blocks > _MOST_BLOCKS:
             return []
         self._most["chunk"] = max(self._most.get("chunk", 1), block.most)
+        self._pools["chunk"] = self._pools.get("chunk", frozenset()) | block.pools
         lines: list[str] = []
         if keyed is not None and block.stream.startswith("#"):
             for read in keyed.queries:
-                if read.stream == block.stream:
+                if block.stream in read.streams:
                     lines += self._query(read, keyed, block, key)
             return lines
         for element in self._shape.elements:
             if isinstance(element, Keyed):
-                if any(read.stream == block.stream for read in element.queries):
+                if any(block.stream in read.streams for read in element.queries):
                     lines += self._partition(element, block)
-            elif element.stream == block.stream:
+            elif block.stream in element.streams:
                 lines += self._query(element, None, block, "")
         return [*lines, *(self._output(block) if block.stream in self._put_out else [])]
 
     # Blocks.
 
-    def _query(self, read: Read, keyed: Keyed | None, block: Block, key: str) -> list[str]:
+    def _query(self, read: Query, keyed: Keyed | None, block: Block, key: str) -> list[str]:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
         self._count(f"nodes {query.name}", block)
-        self._count(f"groups {query.name}", block)
-        self._count(f"pairs {query.name}", block)
-        return QueryWriter(self, query, block, key).lines()
+        writer = self._writer(query, block, key)
+        for room in ("groups", "pairs"):
+            self._count(f"{room} {query.name}", writer.results)
+        return writer.lines()
+
+    def _writer(self, query: QueryText, block: Block, key: str) -> QueryWriter:
+        if not isinstance(query.read, Matched):
+            return QueryWriter(self, query, block, key)
+        return (SequenceWriter if query.read.strict else PatternWriter)(self, query, block, key)
 
     def _count(self, room: str, block: Block) -> None:
         """Take note that the events of a block use places of a room."""
         self._most[room] = self._most.get(room, 0) + block.most
+        self._pools[room] = self._pools.get(room, frozenset()) | block.pools
 
     def _expires(self, query: QueryText) -> list[str]:
         """Return what lets events leave the windows of a query."""
-        block = Block(query.read.stream, "", tuple(query.read.schema.types), "", "", "", (), "")
-        return QueryWriter(self, query, block, "key" if query.keyed is not None else "").expires()
+        block = Block("", "", query.read.types, "", "", "", (), "")
+        return self._writer(query, block, "key" if query.keyed is not None else "").expires()
 
     def _partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
@@ -227,7 +246,7 @@ class Writer:
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
         lines: list[str] = []
         for read in keyed.queries:
-            if read.stream == block.stream:
+            if block.stream in read.streams:
                 lines += self._query(read, keyed, run, key)
         return [
             f"{first} = {block.begin}",

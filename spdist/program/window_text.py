@@ -108,6 +108,6 @@ class WindowWriter:
 
     def kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
-        type = self._query.read.schema.types[place]
+        type = self._query.read.types[place]
         values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
         return Value(f"{values}[d]", f"{nulls}[d] != 0", type)

@@ -15,10 +15,14 @@ _AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever"
 def drawn_app(random: Random) -> str:
     """Return the text of an app of one to four queries, which write the streams Out and Out2."""
     made = [STREAM]
+    if random.random() < 0.4:
+        made += [_moved(random, "A"), _moved(random, "B"), _pattern(random, ("A", "B", "S"), "Out4")]
     for number in range(random.randint(1, 2)):
         made.append(_chain(random, f"Q{number}", random.choice(("Out", "Out2"))))
     if random.random() < 0.4:
         queries = [_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
+        if random.random() < 0.4:
+            queries.append(_pattern(random, ("S",), "Out5"))
         made.append(f"partition with ({random.choice(('sym', 'kind', 'total'))} of S) begin {' '.join(queries)} end;")
     return "\n".join(made)
 
@@ -72,6 +76,53 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
     return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert {events}into {own};"
+
+
+def _moved(random: Random, stream: str) -> str:
+    """Return a query that brings some events of S into another stream, with timestamps of a window or its own."""
+    events, window = random.choice((("", ""), ("", ""), ("expired events ", "#window.length(1)")))
+    filter = random.choice(("", "[ok]", "[volume > 0]", f"[{_condition(random)}]"))
+    return f"from S{filter}{window} select * insert {events}into {stream};"
+
+
+def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
+    """Return a query over a pattern or sequence of one to three elements."""
+    count = random.choice((1, 2, 2, 2, 3, 3))
+    strict = count > 1 and random.random() < 0.3
+    elements = []
+    for number in range(1, count + 1):
+        conditions = [one for one in (_own(random), _earlier(random, number)) if one]
+        stream = random.choice(streams)
+        elements.append(f"e{number}={stream}{''.join(f'[{one}]' for one in conditions)}")
+    repeated = random.choice((0, 1, 1, 1)) if strict else random.choice((0, 1, 1, 1, random.randint(1, count)))
+    mark = ", " if strict else " -> "
+    if repeated:
+        inside = mark.join(elements[:repeated])
+        elements[:repeated] = [f"every {inside}" if repeated == 1 else f"every ({inside})"]
+    within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
+    items = ["e1.sym as a0", f"e{count}.price as a1", f"e{count}.volume + e1.volume as a2", "count() as n"]
+    if random.random() < 0.3:
+        items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}(e{count}.price) as s")
+    group = random.choice(("", "", " group by e1.sym", f" group by e{count}.kind, e1.total"))
+    having = random.choice(("", "", " having a1 > 0.0", " having n < 5 and e1.ok"))
+    own = f"{target}{random.randrange(10**6)}"
+    return f"from {mark.join(elements)}{within} select {', '.join(items)}{group}{having} insert into {own};"
+
+
+def _own(random: Random) -> str:
+    return random.choice(("", "", "ok", "volume > 0", "kind == 'x'", "price > 0.5"))
+
+
+def _earlier(random: Random, number: int) -> str:
+    """Return a condition that looks at an earlier event."""
+    if number == 1 or random.random() < 0.4:
+        return ""
+    earlier = f"e{random.randint(1, number - 1)}"
+    key = random.choice((f"sym == {earlier}.sym", f"{earlier}.total == total", f"ok == {earlier}.ok"))
+    bound = f"{random.choice(('price', 'volume'))} {random.choice(('<', '<=', '>', '>='))} {earlier}."
+    bound += bound.split()[0]
+    other = random.choice((f"price > {earlier}.price * 2", f"{earlier}.kind != kind or {earlier}.kind is null"))
+    return random.choice((key, bound, f"{key} and {bound}", f"{key} and {other}", other))
 
 
 def _aggregate(random: Random) -> str:

@@ -17,7 +17,7 @@ from spdist.program.text import written
 from tests.program.drawn_apps import STREAM
 from tests.program.test_program_laws import alike, checked_app
 
-#: Of everything that programs have something: windows, groups, totals of all kinds, a chain, two readers, a partition.
+#: Of everything that programs have something: windows, groups, totals of all kinds, chains, a partition, patterns.
 APP = f"""{STREAM}
 from S[price > -1.0e9]#window.length(3)
 select sym, kind, avg(price) as a, max(rate) as b, sum(total) as c, distinctCount(sym) as d group by sym, kind
@@ -28,7 +28,11 @@ insert into Out2;
 partition with (sym of S) begin
 from S#window.time(60) select sym, sum(volume) as v, maxForever(rate) as r, ok insert into #I;
 from #I[v > 0 or ok] select sym, v + 1 as v, ifThenElse(ok, r, 0.5f) as r insert into Out3;
+from every e1=S, e2=S[price > e1.price] within 900 milliseconds select e1.sym, e2.price insert into Out4;
 end;
+from every e1=S[ok] -> e2=S[kind == e1.kind and price >= e1.price] -> e3=Mid[a > e2.price] within 2 sec
+select e1.sym, e2.kind, e3.a, count() as n group by e2.kind insert into Out5;
+from every (e1=Mid[d > 0] -> e2=Mid[a < e1.a]) within 1 sec select e1.a, e2.a as b insert into Out6;
 """
 
 
@@ -98,7 +102,7 @@ from random import Random
 app = Watched(checked_app({APP!r}))
 app.app.compiles()
 app.app.start(0)
-app.chunk(drawn_events(Random(1), 5, 0))
+app.chunk(drawn_events(Random(1), 5, 0), 10_000)
 assert app.app.programmed.compile() is not None
 assert app.app.takes_parts(("S",)) is not None
 print("numba" in sys.modules)

@@ -71,7 +71,7 @@ class Watched:
         """Deliver events as a run."""
         if self._compiled is None:
             for event in events:
-                self.chunk([event])
+                self.chunk([event], event[0])
             return
         times = numpy.array([timestamp for timestamp, _ in events])
         self._stamps = times.tolist()
@@ -81,9 +81,9 @@ class Watched:
         self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[:2])]
         self._picked.clear()
 
-    def chunk(self, events: Sequence[Arrival]) -> None:
-        """Deliver events as one chunk."""
-        self.app.advance(events[-1][0])
+    def chunk(self, events: Sequence[Arrival], due: int) -> None:
+        """Deliver events as one chunk, when the clock is at `due` ms."""
+        self.app.advance(due)
         self.app.deliver("S", events)
 
 
@@ -115,14 +115,16 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
                 one.chunks = before.chunks
             apps = fresh
             continue
+        # Events that come late have timestamps before the clock.
+        late = [(timestamp - random.choice((0, 0, 3, 300, 5000)), row) for timestamp, row in events]
         for one in apps:
             if how == "run":
                 one.run(events)
             elif how == "chunk":
-                one.chunk(events)
+                one.chunk(late, time)
             else:
-                for event in events:
-                    one.chunk([event])
+                for event, (due, _) in zip(late, events, strict=True):
+                    one.chunk([event], due)
         # Not a number equals nothing, and 0.0 equals -0.0.
         assert repr(apps[0].chunks) == repr(apps[1].chunks), (how, events)
     return len(apps[0].chunks)

@@ -1,0 +1,209 @@
+"""Where the partial matches of a pattern stand in a program: nodes of a pool, in lists.
+
+Those that have arrived at an element since an event was last offered to it are in one list, those that wait there in
+another one; where an event must share a value with them, they are in the list of that value as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spdist.program.expressions import NUMBER, REAL, Value, dtype_of
+from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.pattern_shape import Matched
+
+__all__ = ["PatternLists", "when"]
+
+#: The bound of nobody: what is easier is one, and what is not leads to nothing but a look at nobody.
+_HARDEST = {NUMBER: str(2**62), REAL: "1e308"}
+
+
+class PatternLists:
+    """Writes what brings the partial match of node ``d`` from one list into another one.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    query : QueryText
+        The pattern's query.
+    at : str
+        Source of the number of the partition's key.
+    opened : str
+        Source of whether the first element waits for an event.
+    """
+
+    def __init__(self, whole: Whole, query: QueryText, at: str, opened: str) -> None:
+        assert isinstance(query.read, Matched)
+        self._whole = whole
+        self._query = query
+        self._pattern = query.read
+        self._prefix = query.name
+        self._at = at
+        self._opened = opened
+        self.nodes = f"nodes {query.name}"
+        for name in ("before", "next"):
+            whole.arrays.declare(f"{query.name}_{name}", NUMBER, self.nodes, "-1")
+        for name in ("ts", "first"):
+            whole.arrays.declare(f"{query.name}_{name}", NUMBER, self.nodes)
+        whole.arrays.free_list(f"{query.name}_free")
+
+    # Lists.
+
+    def arrives(self, n: int) -> list[str]:
+        """Return what lets a partial match arrive at an element."""
+        (first, last), prefix = self.arrived(n), self._prefix
+        return [f"insert_by_time({first}, {last}, {prefix}_before, {prefix}_next, {prefix}_ts, {self._at}, d)"]
+
+    def arrived(self, n: int) -> tuple[str, str]:
+        """Return the ends of the lists of those who have arrived at an element."""
+        declare, instances = self._whole.arrays.declare, self._query.instances
+        first, last = (declare(f"{self._prefix}_{end}{n}", NUMBER, instances, "-1") for end in ("new", "newest"))
+        return first, last
+
+    def _order(self, n: int) -> tuple[str, str]:
+        """Return the ends of the lists of those who wait at an element, in the order in which they are too old."""
+        declare, instances = self._whole.arrays.declare, self._query.instances
+        first, last = (declare(f"{self._prefix}_{end}{n}", NUMBER, instances, "-1") for end in ("head", "tail"))
+        return first, last
+
+    def ends(self, n: int) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Return the ends of the lists in which an event looks, by the number of the key, and their links."""
+        declare, prefix, step = self._whole.arrays.declare, self._prefix, self._pattern.steps[n]
+        room = self._query.instances if step.key is None else self.nodes
+        if step.bound is not None:
+            declare(f"{prefix}_e{n}", self._edge_type(n), room, self.nobody(n))
+        if step.key is None:
+            return self._order(n), (f"{prefix}_before", f"{prefix}_next")
+        declare(f"{prefix}_of", NUMBER, room, "-1")
+        first, last, left, right = (
+            declare(f"{prefix}_{name}", NUMBER, room, "-1") for name in (f"x{n}_head", f"x{n}_tail", "left", "right")
+        )
+        return (first, last), (left, right)
+
+    def joins(self, n: int) -> list[str]:
+        """Return what lets those who have arrived at an element wait there."""
+        (first, last), (head, tail) = self.arrived(n), self._order(n)
+        following, prefix, at = self._whole.name(), self._prefix, self._at
+        lines = [f"append({head}, {tail}, {prefix}_before, {prefix}_next, {at}, d)"]
+        if self._pattern.steps[n].key is None:
+            lines += self.easier(n, f"{prefix}_e{n}[{at}]")
+        else:
+            lines += self._indexed(n)
+        return [
+            f"d = {first}[{at}]",
+            "while d >= 0:",
+            *indent([f"{following} = {prefix}_next[d]", *lines, f"d = {following}"]),
+            f"{first}[{at}] = {last}[{at}] = -1",
+        ]
+
+    def _indexed(self, n: int) -> list[str]:
+        """Return what lets a partial match be found by its key; one that is null is never found."""
+        step, number, prefix = self._pattern.steps[n], self._whole.name(), self._prefix
+        assert step.key is not None
+        (head, tail), (left, right) = self.ends(n)
+        earlier, edge = self.kept(step.key.earlier), f"{prefix}_e{n}[{number}]"
+        fresh = [f"if {head}[{number}] < 0:", f"    {edge} = {self.nobody(n)}"] if step.bound is not None else []
+        found = [
+            *self.word(earlier),
+            f"{number} = find({self.index(n, new=True)})",
+            f"{prefix}_of[d] = {number}",
+            *fresh,
+            f"append({head}, {tail}, {left}, {right}, {number}, d)",
+            *self.easier(n, edge),
+        ]
+        return [f"{prefix}_of[d] = -1", *when([f"not ({earlier.null})"], found)]
+
+    def unlinked(self, n: int, number: str) -> list[str]:
+        """Return what takes a partial match out of the lists of those who wait; `number` is that of its key."""
+        prefix, (head, tail) = self._prefix, self._order(n)
+        lines = [f"unlink({head}, {tail}, {prefix}_before, {prefix}_next, {self._at}, d)"]
+        if self._pattern.steps[n].key is not None:
+            (begin, end), (left, right) = self.ends(n)
+            lines.append(f"unlink({begin}, {end}, {left}, {right}, {number}, d)")
+        return lines
+
+    def drops(self, n: int, now: str) -> list[str]:
+        """Return what drops those at an element who are too old: of those who wait, until the first one who is not."""
+        prefix, at, within = self._prefix, self._at, self._pattern.within
+        (first, last), (head, _), following = self.arrived(n), self._order(n), self._whole.name()
+        too_old = f"not -{within} <= {prefix}_first[d] - {now} <= {within}"
+        again = [f"{self._opened} = 1"] if n < self._pattern.repeated else []
+        gone = [f"give_back({prefix}_free, {prefix}_next, d)", *again]
+        leaves, number = self.unlinked(n, f"{prefix}_of[d]"), f"{prefix}_of[d]"
+        if self._pattern.steps[n].key is not None:
+            (begin, _), _ = self.ends(n)
+            found = [leaves[1], f"if {begin}[{number}] < 0:", f"    {self.released(n, number)}"]
+            leaves = [leaves[0], *when([f"{number} >= 0"], found)]
+        arrived = [f"unlink({first}, {last}, {prefix}_before, {prefix}_next, {at}, d)", *gone]
+        return [
+            f"d = {head}[{at}]",
+            f"while d >= 0 and {too_old}:",
+            *indent([*leaves, *gone, f"d = {head}[{at}]"]),
+            f"d = {first}[{at}]",
+            "while d >= 0:",
+            *indent([f"{following} = {prefix}_next[d]", *when([too_old], arrived), f"d = {following}"]),
+        ]
+
+    def drops_all(self, now: str) -> list[str]:
+        """Return what drops those at any element who are too old."""
+        return [line for n in range(1, len(self._pattern.steps)) for line in self.drops(n, now)]
+
+    # Keys and bounds.
+
+    @property
+    def _words(self) -> int:
+        return 1 if self._query.keyed is None else 2
+
+    def word(self, value: Value) -> list[str]:
+        """Return what writes the key of a value, within that of the partition."""
+        width = self._words
+        self._whole.arrays.declare(f"word{width}", NUMBER, str(width))
+        words = [self._at, value.text] if width > 1 else [value.text]
+        return [f"word{width}[{place}] = {word}" for place, word in enumerate(words)]
+
+    def index(self, n: int, new: bool = False) -> str:
+        """Return what `known` is given of the table of an element's keys, or `find` for one that may be new."""
+        table = self._table(n)
+        return f"{table if new else table.rpartition(', ')[0]}, word{self._words}, {self._words}"
+
+    def released(self, n: int, number: str) -> str:
+        """Return what forgets a key that nobody has."""
+        return f"release({self._table(n)}, {number}, {self._words})"
+
+    def _table(self, n: int) -> str:
+        return self._whole.arrays.table(f"{self._prefix}_x{n}", self._words, self.nodes)
+
+    def _edge_type(self, n: int) -> str:
+        bound = self._pattern.steps[n].bound
+        assert bound is not None
+        return dtype_of(self._pattern.types[bound.earlier])
+
+    def nobody(self, n: int) -> str:
+        """Return the bound of nobody."""
+        bound = self._pattern.steps[n].bound
+        assert bound is not None
+        return f"{'' if bound.least else '-'}{_HARDEST[self._edge_type(n)]}"
+
+    def easier(self, n: int, edge: str) -> list[str]:
+        """Return what lets the bound of many be that of node ``d`` as well."""
+        bound = self._pattern.steps[n].bound
+        if bound is None:
+            return []
+        value = self.kept(bound.earlier)
+        test = f"{value.text} {'<' if bound.least else '>'} {edge}"
+        return [f"if not ({value.null}) and {test}:", f"    {edge} = {value.text}"]
+
+    def kept_arrays(self, place: int) -> tuple[str, str]:
+        """Return the arrays of an attribute of earlier events, and of whether each is null."""
+        return self._whole.attribute(f"{self._prefix}_p", place, self._pattern.types[place], self.nodes)
+
+    def kept(self, place: int) -> Value:
+        """Return an attribute of an earlier event of the partial match of node ``d``."""
+        values, nulls = self.kept_arrays(place)
+        return Value(f"{values}[d]", f"{nulls}[d] != 0", self._pattern.types[place])
+
+
+def when(tests: Sequence[str], inside: list[str]) -> list[str]:
+    """Return lines that run those `inside` where some tests hold."""
+    return [f"if {' and '.join(tests)}:", *indent(inside)] if tests else inside

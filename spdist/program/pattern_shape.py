@@ -1,0 +1,225 @@
+"""Which patterns and sequences have a typed form: chains of single events, `every` in front of the first ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from spdist.language import ast
+from spdist.language.checked import CheckedQuery
+from spdist.language.scope import Reference, Scope
+from spdist.language.types import Type
+from spdist.operators.finding import INDEXABLE, conjuncts
+from spdist.program.expressions import NotTyped
+
+__all__ = ["Bound", "Key", "Matched", "Step", "matched"]
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NUMBERS = (Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An equality between the arriving event and an earlier one, as places: partial matches are found by it."""
+
+    own: int
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A comparison of the arriving event's number, on the left, with that of an earlier event, as places.
+
+    Where the event does not fit the easiest of all partial matches, none is looked at.
+    """
+
+    op: str
+    own: int
+    earlier: int
+
+    @property
+    def least(self) -> bool:
+        """Whether the easiest one is the least."""
+        return self.op in (">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An element that one event matches.
+
+    Parameters
+    ----------
+    stream : str
+        What it reads.
+    scope : Scope
+        What its conditions may name.
+    alone : tuple of Expression
+        The conditions that look at the arriving event only.
+    rest : tuple of Expression
+        The other ones, without the key.
+    key : Key, optional
+        An equality among its conditions; None in a sequence, where one match waits at most.
+    bound : Bound, optional
+        A comparison among `rest`.
+    """
+
+    stream: str
+    scope: Scope
+    alone: tuple[ast.Expression, ...]
+    rest: tuple[ast.Expression, ...]
+    key: Key | None
+    bound: Bound | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A query over a pattern or sequence.
+
+    Its attributes have places: those of the first element, then those of the second one, and so on.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the app.
+    checked : CheckedQuery
+        The query.
+    steps : tuple of Step
+        The elements.
+    bases : tuple of int
+        The place of the first attribute of each element; at the end the number of all.
+    strict : bool
+        Whether it is a sequence: an event that does not fit ends an attempt.
+    repeated : int
+        How many elements `every` stands in front of.
+    within : int
+        How long after its first event a match may be complete, ms; 0: for ever.
+    """
+
+    number: int
+    checked: CheckedQuery
+    steps: tuple[Step, ...]
+    bases: tuple[int, ...]
+    strict: bool
+    repeated: int
+    within: int
+
+    #: A pattern has no window, and puts out nothing that has left one.
+    window = None
+    events = "current"
+    puts_out_current = True
+    puts_out_expired = False
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """What it reads, each once."""
+        return tuple(dict.fromkeys(step.stream for step in self.steps))
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes, by place."""
+        return tuple(type for source in self.checked.scope.sources for type in source.schema.types)
+
+    @property
+    def star(self) -> tuple[int, ...]:
+        """The places of what ``select *`` means."""
+        return tuple(map(self.place, self.checked.scope.star()))
+
+    @property
+    def leaves(self) -> bool:
+        """Whether aggregators have the form of those that events can leave, as the operators have them."""
+        return self.within > 0
+
+    def place(self, reference: Reference) -> int:
+        """Return the place of what a name means; raises NotTyped for an index."""
+        if reference.index is not None and reference.index.position:
+            raise NotTyped("an index of an element that is one event")
+        return self.bases[reference.source] + reference.attribute
+
+    def step_of(self, place: int) -> int:
+        """Return the element whose attribute has a place."""
+        return next(n for n in range(len(self.steps)) if place < self.bases[n + 1])
+
+
+def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matched:
+    """Return a query over a pattern.
+
+    Raises
+    ------
+    NotTyped
+        It is not a chain of single events, or `every` stands further back.
+    """
+    chain = given.element.elements if isinstance(given.element, ast.ChainState) else (given.element,)
+    first, strict = chain[0], given.kind == "sequence"
+    repeated = 0
+    if isinstance(first, ast.EveryState):
+        inside = first.element.elements if isinstance(first.element, ast.ChainState) else (first.element,)
+        repeated, chain = len(inside), (*inside, *chain[1:])
+    if strict and repeated > 1:
+        raise NotTyped("a sequence that repeats several elements", first.span)
+    if (checked.query.output.events or "current") != "current":
+        raise NotTyped("events that leave a pattern", checked.query.span)
+    scope = checked.scope
+    bases = tuple(accumulate((len(source.schema) for source in scope.sources), initial=0))
+    steps = tuple(_step(element, scope.of_element(n), n, bases, strict) for n, element in enumerate(chain))
+    within = 0 if given.within is None else given.within.milliseconds
+    if given.within is not None and within <= 0:
+        raise NotTyped("a pattern within no time", given.span)
+    return Matched(number, checked, steps, bases, strict, repeated, within)
+
+
+def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[int, ...], strict: bool) -> Step:
+    if not isinstance(element, ast.StreamState):
+        names: dict[Any, str] = {
+            ast.CountState: "a counted element",
+            ast.LogicalState: "'and' or 'or'",
+            ast.AbsentState: "an absence",
+            ast.EveryState: "'every' further back",
+        }
+        raise NotTyped(f"{names.get(type(element), 'parentheses')} in a pattern", element.span)
+    parts = [part for condition in _conditions(element.input) for part in conjuncts(condition)]
+    alone = tuple(part for part in parts if _is_own(part, scope, position))
+    rest = [part for part in parts if part not in alone]
+    key = None
+    for part in () if strict else tuple(rest):
+        pair = _pair(part, ("==",), scope, position, INDEXABLE)
+        if pair is not None:
+            _, own, earlier = pair
+            key = Key(bases[position] + own.attribute, bases[earlier.source] + earlier.attribute)
+            rest.remove(part)
+            break
+    found = (_pair(part, tuple(_MIRRORED), scope, position, _NUMBERS) for part in rest)
+    bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
+    return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound)
+
+
+def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:
+    for handler in (*given.before, *given.after):
+        if not isinstance(handler, ast.Filter):
+            raise NotTyped("a stream function in a pattern", handler.span)
+        yield handler.condition
+
+
+def _is_own(part: ast.Expression, scope: Scope, position: int) -> bool:
+    return all(scope.resolve(node).source == position for node in part.walk() if isinstance(node, ast.Variable))
+
+
+def _bound(op: str, own: Reference, earlier: Reference, bases: tuple[int, ...]) -> Bound:
+    return Bound(op, bases[own.source] + own.attribute, bases[earlier.source] + earlier.attribute)
+
+
+def _pair(
+    part: ast.Expression, ops: tuple[str, ...], scope: Scope, position: int, types: tuple[Type, ...]
+) -> tuple[str, Reference, Reference] | None:
+    """Return a comparison of an attribute of the event, on the left, with one of an earlier event, of the same type."""
+    if not (isinstance(part, ast.Binary) and part.op in ops):
+        return None
+    if not (isinstance(part.left, ast.Variable) and isinstance(part.right, ast.Variable)):
+        return None
+    left, right = scope.resolve(part.left), scope.resolve(part.right)
+    for op, own, earlier in ((part.op, left, right), (_MIRRORED.get(part.op, part.op), right, left)):
+        plain = own.index is None and (earlier.index is None or not earlier.index.position)
+        if plain and own.source == position and earlier.source < position and own.type is earlier.type in types:
+            return op, own, earlier
+    return None
