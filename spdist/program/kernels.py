@@ -21,6 +21,7 @@ import numpy
 __all__ = [
     "candidate_enters",
     "candidate_leaves",
+    "candidates_go",
     "deviation",
     "deviation_add",
     "deviation_remove",
@@ -183,6 +184,16 @@ def candidate_leaves(ends, before, after, values, free, group, value):  # type: 
         ends[2 * group + 1] = left
     after[node] = free[0]
     free[0] = node
+
+
+@loop
+def candidates_go(ends, after, free, group):  # type: ignore[no-untyped-def]
+    """Let all candidates of a group go."""
+    first = ends[2 * group]
+    if first >= 0:
+        after[ends[2 * group + 1]] = free[0]
+        free[0] = first
+        ends[2 * group] = ends[2 * group + 1] = -1
 
 
 # Tables of keys.

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from spdist.language import ast
 from spdist.operators.aggregates import aggregates_in
+from spdist.program.batch_text import BatchWriter
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.group_text import GroupWriter
-from spdist.program.parts import Block, Origin, QueryText, Whole, indent
+from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
+from spdist.program.shape import Batched, Sliding
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """An event for which there may be a result: what reads it, its timestamp, and the number of its group."""
-
-    read: Callable[[int], Value]
-    timestamp: str
-    group: str
 
 
 class QueryWriter:
@@ -49,14 +41,16 @@ class QueryWriter:
         self._event = whole.name()
         self._groups = GroupWriter(whole.arrays, query, key or "0", whole.name(), self._writer)
         self._window = None
-        if query.read.window is not None:
+        if isinstance(query.read.window, Sliding):
             self._window = WindowWriter(whole, query, query.read.window, key or "0", self._groups)
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
+        if isinstance(self._read.window, Batched):
+            return self._loop(self._batch(self._read.window))
         groups, window, count = self._groups, self._window, self._whole.name()
         readers = self._readers(count)
-        body = self._filters()
+        body: list[str] = []
         if window is not None:
             leaving = self._put_out(self._leaving(), count) if readers and self._read.puts_out_expired else []
             body += window.enters(self._attribute, self._timestamp, leaving)
@@ -65,22 +59,43 @@ class QueryWriter:
             body += window.remembers()
         body += groups.enters(self._event_writer)
         if readers and self._read.puts_out_current:
-            body += self._put_out(_Event(self._attribute, self._timestamp, groups.number), count)
+            body += self._put_out(self._entering, count)
         before, after = groups.before(), groups.forgets()
         if readers:
-            before = [f"{count} = 0", *before]
-            if groups.collapses and groups.grouped:
-                before += [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+            before = [*self._begins(count), *before]
             after = [*after, f"if {count} > 0:", *indent(readers)]
+        return [*before, *self._loop(body), *after]
+
+    def _loop(self, body: list[str]) -> list[str]:
+        """Return the loop over the events that meet the conditions in front of the window."""
         guard = self._block.guard
-        if guard:
-            body = [f"if not ({guard.format(self._event)}):", "    continue", *body]
-        loop = f"for {self._event} in range({self._block.begin}, {self._block.end}):"
-        return [*before, loop, *indent(body or ["pass"]), *after]
+        body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *self._filters(), *body]
+        return [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
+
+    def _begins(self, count: str) -> list[str]:
+        """Return what stands in front of a chunk of results."""
+        if self._groups.collapses and self._groups.grouped:
+            return [f"{count} = 0", f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+        return [f"{count} = 0"]
+
+    def _batch(self, window: Batched) -> list[str]:
+        """Return what is done with an event where the window releases batches: each of them is a chunk of its own."""
+        count = self._whole.name()
+        readers = self._readers(count)
+
+        def put_out(event: Event, leaves: bool) -> list[str]:
+            wanted = self._read.puts_out_expired if leaves else self._read.puts_out_current
+            return self._put_out(event, count) if readers and wanted else []
+
+        def hands_over(chunk: list[str]) -> list[str]:
+            return [*self._begins(count), *chunk, f"if {count} > 0:", *indent(readers)] if readers else chunk
+
+        writer = BatchWriter(self._whole, self._query, window, self._key or "0", self._groups, self._writer, put_out)
+        return writer.takes(self._entering, hands_over)
 
     def expires(self) -> list[str]:
         """Return what lets events leave the window by time, while none comes."""
-        if self._window is None or self._read.window is None or not self._read.window.span:
+        if self._window is None or not isinstance(self._read.window, Sliding) or not self._read.window.span:
             return []
         lines = self._window.leaves([])
         if self._key:
@@ -93,10 +108,17 @@ class QueryWriter:
     def _timestamp(self) -> str:
         return f"{self._block.timestamp}[{self._event}]"
 
-    def _leaving(self) -> _Event:
+    @property
+    def _entering(self) -> Event:
+        """The event that comes."""
+        source = self._block.source
+        place = f"{source}[{self._event}]" if source else self._event
+        return Event(self._attribute, self._timestamp, self._groups.number, place)
+
+    def _leaving(self) -> Event:
         """Return the event that leaves the window."""
         assert self._window is not None
-        return _Event(self._window.kept, "now", "gone")
+        return Event(self._window.kept, "now", "gone")
 
     def _writer(self, read: Callable[[int], Value], timestamp: str, group: str = "") -> TypedWriter:
         """Return a writer of expressions, given what reads an attribute, and the group whose totals they may name."""
@@ -133,14 +155,24 @@ class QueryWriter:
         output, owner = self._read.checked.output, f"{self._query.name}_o"
         origins: list[Origin | None] = []
         for place in range(len(output.types)):
-            attribute = None if self._read.puts_out_expired else self._attribute_of(place)
+            kept = self._read.puts_out_expired or self._read.waits
+            attribute = None if kept else self._attribute_of(place)
             origins.append(None if attribute is None else self._block.origins[attribute])
+        room = f"chunk {self._query.name}"
         for name in ("ts", "source"):
-            self._whole.arrays.declare(f"{owner}_{name}", NUMBER, "chunk")
-        target, types = self._read.checked.target, tuple(output.types)
-        most = self._block.most * (1 + (self._read.events == "all"))
-        block = Block(target, owner, types, "0", count, f"{owner}_source", tuple(origins), "chunk", most)
+            self._whole.arrays.declare(f"{owner}_{name}", NUMBER, room)
+        target, types, most = self._read.checked.target, tuple(output.types), self._most
+        self._whole.count(room, most)
+        block = Block(target, owner, types, "0", count, f"{owner}_source", tuple(origins), room, most)
         return self._whole.readers(block, self._query.keyed, self._key)
+
+    @property
+    def _most(self) -> Most:
+        """How many results there may be: each event that comes, or was there before, enters and leaves once."""
+        most = self._block.most
+        if self._read.waits or (isinstance(self._read.window, Batched) and self._read.puts_out_expired):
+            most = most + Most({self._query.name: 1})
+        return most + most if self._read.events == "all" else most
 
     def _attribute_of(self, place: int) -> int | None:
         """Return which attribute of the event an attribute of the output is; None where it is computed."""
@@ -149,7 +181,7 @@ class QueryWriter:
         expression = self._select.items[place].expression
         return self._query.resolved(expression) if isinstance(expression, ast.Variable) else None
 
-    def _put_out(self, event: _Event, count: str) -> list[str]:
+    def _put_out(self, event: Event, count: str) -> list[str]:
         """Return what puts the result for an event into the buffers, unless ``having`` does not hold."""
         writer = self._writer(event.read, event.timestamp, event.group)
         items: dict[int, Value] = {}
@@ -188,13 +220,10 @@ class QueryWriter:
         test = own.condition(condition)
         return own.lines, test
 
-    def _stored(self, item: Callable[[int], Value], event: _Event, count: str) -> list[str]:
+    def _stored(self, item: Callable[[int], Value], event: Event, count: str) -> list[str]:
         """Return what puts the result into the buffers, at ``s``."""
-        owner, source = f"{self._query.name}_o", self._block.source
-        stores = [
-            f"{owner}_ts[s] = {event.timestamp}",
-            f"{owner}_source[s] = {f'{source}[{self._event}]' if source else self._event}",
-        ]
+        owner = f"{self._query.name}_o"
+        stores = [f"{owner}_ts[s] = {event.timestamp}", f"{owner}_source[s] = {event.source}"]
         for place, type in enumerate(self._read.checked.output.types):
             if (owner, place) in self._whole.needed:
                 value = item(place)

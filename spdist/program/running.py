@@ -18,12 +18,13 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import StreamPart
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
-from spdist.program.parts import Program
+from spdist.program.parts import EACH, Most, Program
 from spdist.program.texts import TextTable
 
 __all__ = ["PutOut", "Running"]
 
 _LEAST = 16
+_ONE = Most({EACH: 1})
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -219,11 +220,19 @@ class Running:
         """Make room for so many events."""
         if count > self._spare:
             for room, places in list(self._rooms.items()):
-                needed = self._used(room) + count * self._most.get(room, 1)
+                needed = self._begun(room) + count * self._most.get(room, _ONE)[EACH]
                 if needed > places:
                     self._grow(room, needed)
-            self._spare = min((self._rooms[one] - self._used(one)) // self._most.get(one, 1) for one in self._rooms)
+            # What windows hold now is put out once, whichever call it is.
+            self._spare = min(
+                (self._rooms[one] - self._begun(one)) // max(1, self._most.get(one, _ONE)[EACH]) for one in self._rooms
+            )
         self._spare -= count
+
+    def _begun(self, room: str) -> int:
+        """Return how many places of a room are used, or will be by what windows hold."""
+        most = self._most.get(room, _ONE)
+        return self._used(room) + sum(n * self._used(f"nodes {held}") for held, n in most.items() if held != EACH)
 
     def _used(self, room: str) -> int:
         """Return how many places of a room are, or were, used; of those that begin anew with each call none."""

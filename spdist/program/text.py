@@ -12,7 +12,7 @@ from dataclasses import replace
 from spdist.language.types import Type
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
-from spdist.program.parts import NULL_TEXT, Block, Origin, Program, QueryText, indent
+from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent
 from spdist.program.query_text import QueryWriter
 from spdist.program.shape import Keyed, Read, Shape
 
@@ -21,8 +21,8 @@ __all__ = ["written"]
 #: How many blocks a text may have: streams that meet again and again multiply them.
 _MOST_BLOCKS = 200
 _KERNELS = (
-    "candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, known, loop, "
-    "release, remainder, remainder_real, remove_long, wrap32"
+    "candidate_enters, candidate_leaves, candidates_go, deviation, deviation_add, deviation_remove, divide, f32, find, "
+    "known, loop, release, remainder, remainder_real, remove_long, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -91,7 +91,7 @@ class Writer:
         self._names = 0
         self._blocks = 0
         self._origins: dict[tuple[str, int], Origin | None] = {}
-        self._most: dict[str, int] = {}
+        self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
 
     def program(self) -> Program:
@@ -183,7 +183,6 @@ class Writer:
         self._blocks += 1
         if self._blocks > _MOST_BLOCKS:
             return []
-        self._most["chunk"] = max(self._most.get("chunk", 1), block.most)
         lines: list[str] = []
         if keyed is not None and block.stream.startswith("#"):
             for read in keyed.queries:
@@ -202,14 +201,15 @@ class Writer:
 
     def _query(self, read: Read, keyed: Keyed | None, block: Block, key: str) -> list[str]:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
-        self._count(f"nodes {query.name}", block)
-        self._count(f"groups {query.name}", block)
-        self._count(f"pairs {query.name}", block)
+        self.count(f"nodes {query.name}", block.most)
+        totals = block.most + Most({query.name: 1}) if read.waits else block.most
+        self.count(f"groups {query.name}", totals)
+        self.count(f"pairs {query.name}", totals)
         return QueryWriter(self, query, block, key).lines()
 
-    def _count(self, room: str, block: Block) -> None:
-        """Take note that the events of a block use places of a room."""
-        self._most[room] = self._most.get(room, 0) + block.most
+    def count(self, room: str, most: Most) -> None:
+        """Take note that so many places of a room can be used."""
+        self._most[room] = self._most.get(room, Most()) + most
 
     def _expires(self, query: QueryText) -> list[str]:
         """Return what lets events leave the windows of a query."""
@@ -221,7 +221,7 @@ class Writer:
         place = keyed.keys[block.stream]
         values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
         table = self.arrays.table(f"p{keyed.number}", 1, f"keys {keyed.number}")
-        self._count(f"keys {keyed.number}", block)
+        self.count(f"keys {keyed.number}", block.most)
         self.arrays.declare("word1", NUMBER, "1")
         first, end, key = self.name(), self.name(), self.name()
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
@@ -250,7 +250,7 @@ class Writer:
             raise NotTyped(f"the stream {block.stream}, which is read and handed out")
         number, event = self._put_out.index(block.stream), self.name()
         owner, room = f"h{number}", f"output {number}"
-        self._count(room, block)
+        self.count(room, block.most)
         count = self.arrays.declare(f"{owner}_count", NUMBER, "1")
         stores = {
             "cause": (NUMBER, "c"),
