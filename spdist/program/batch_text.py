@@ -11,6 +11,7 @@ from collections.abc import Callable
 from spdist.program.expressions import NUMBER, TypedWriter, Value
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Event, QueryText, Whole, indent
+from spdist.program.result_text import ResultWriter
 from spdist.program.shape import Batched
 
 __all__ = ["BatchWriter"]
@@ -33,8 +34,8 @@ class BatchWriter:
         The totals.
     writer : callable
         From what reads an attribute, the source of a timestamp and that of a group to a writer of expressions.
-    put_out : callable
-        From an event, and whether it leaves, to what puts its result into the chunk.
+    results : ResultWriter
+        What is put out.
 
     Notes
     -----
@@ -50,7 +51,7 @@ class BatchWriter:
         key: str,
         groups: GroupWriter,
         writer: Callable[[Callable[[int], Value], str, str], TypedWriter],
-        put_out: Callable[[Event, bool], list[str]],
+        results: ResultWriter,
     ) -> None:
         self._whole = whole
         self._query = query
@@ -58,7 +59,7 @@ class BatchWriter:
         self._key = key
         self._groups = groups
         self._writer = writer
-        self._put_out = put_out
+        self._results = results
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.read.puts_out_expired
@@ -77,26 +78,18 @@ class BatchWriter:
             arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
             arrays.free_list(f"{prefix}_free")
 
-    def takes(self, event: Event, hands_over: Callable[[list[str]], list[str]]) -> list[str]:
-        """Return what is done with an event.
-
-        Parameters
-        ----------
-        event : Event
-            The event.
-        hands_over : callable
-            From what makes a chunk of results to what also gives that to whoever reads it.
-        """
+    def takes(self, event: Event) -> list[str]:
+        """Return what is done with an event."""
         prefix, key, length = self._prefix, self._key, self._window.length
         if not self._window.passes:
             return [
                 *self._holds(event, "head"),
                 f"if {prefix}_head_size[{key}] >= {length}:",
-                *indent(hands_over(self._chunk([*self._closes(), *self._releases()]))),
+                *indent(self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))),
             ]
         count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
         full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), f"{count}[{key}] = 0"])]
-        return hands_over(self._chunk([*full, f"{count}[{key}] += 1", *self._passes(event)]))
+        return self._results.hands_over(self._chunk([*full, f"{count}[{key}] += 1", *self._passes(event)]))
 
     def _chunk(self, lines: list[str]) -> list[str]:
         return [*self._groups.before(), *lines, *self._groups.forgets()]
@@ -160,15 +153,24 @@ class BatchWriter:
         if self._expires:
             group, prefix = f"{self._prefix}_g[d]", self._prefix
             leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
-            shown = self._put_out(Event(self._kept, "now", "gone"), True)
+            shown = self._results.of(Event(self._kept, "now", "gone"), True)
             lines = [*self._each("left", [*leaves, *shown]), *self._frees("left")]
         return [*lines, *self._groups.resets()]
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are those that were released last then."""
         prefix, key = self._prefix, self._key
-        event = Event(self._kept, f"{prefix}_ts[d]", self._groups.number)
-        lines = self._each("head", self._enters(event, "d"))
+        groups, results = self._groups, self._results
+        event = Event(self._kept, f"{prefix}_ts[d]", groups.number)
+        if results.late:
+            lines = self._each(
+                "head", [*groups.finds(event.read), *groups.newest(results.count, "d"), *self._adds(event)]
+            )
+            found = [f"d = {prefix}_newest[s]", f"{groups.number} = {prefix}_of[s]"] if groups.grouped else []
+            found = found or [f"d = {prefix}_newest[s]"]
+            lines += [f"for s in range({results.count}):", *indent([*found, *results.at(event)])]
+        else:
+            lines = self._each("head", self._enters(event, "d"))
         if not self._expires:
             return [*lines, *self._frees("head")]
         moved = [f"{prefix}_left{part}[{key}] = {prefix}_head{part}[{key}]" for part in ("", "_end", "_size")]
@@ -187,5 +189,8 @@ class BatchWriter:
         if self._expires and groups.aggregated:
             group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
             lines.append(f"{group}[{node}] = {groups.number}")
-        lines += groups.enters(lambda: self._writer(event.read, event.timestamp, groups.number))
-        return [*lines, *self._put_out(event, False)]
+        return [*lines, *self._adds(event), *self._results.of(event, False)]
+
+    def _adds(self, event: Event) -> list[str]:
+        groups = self._groups
+        return groups.enters(lambda: self._writer(event.read, event.timestamp, groups.number))

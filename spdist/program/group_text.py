@@ -114,6 +114,21 @@ class GroupWriter:
             lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
         return lines
 
+    def newest(self, count: str, node: str) -> list[str]:
+        """Return what notes the newest event of each group of a batch; see `joins`, which is part of it.
+
+        For each place among the results of the chunk: `node`, of the event, and the number of the group.
+        """
+        place, prefix, room = "0", self._prefix, f"chunk {self._query.name}"
+        joins = [f"{count} = 1"]
+        if self.grouped:
+            where = self._arrays.declare(f"{prefix}_where", NUMBER, self._room)
+            joins = [*self.joins([f"{where}[{self.number}] = {count}", f"{count} += 1"])]
+            joins.append(f"s = {where}[{self.number}]")
+            place = "s"
+        nodes, groups = (self._arrays.declare(f"{prefix}_{name}", NUMBER, room) for name in ("newest", "of"))
+        return [*joins, f"{nodes}[{place}] = {node}", f"{groups}[{place}] = {self.number}"]
+
     def slot(self, count: str, group: str) -> list[str]:
         """Return what sets ``s`` to the place of a group's result among those of the chunk, `count` of them so far."""
         following = [f"s = {count}", f"{count} += 1"]
@@ -203,8 +218,8 @@ class GroupWriter:
 
     # Batches: all totals of a key begin anew at a time, so its groups are a list.
 
-    def joins(self) -> list[str]:
-        """Return what puts the event's group into the list of those that have totals."""
+    def joins(self, new: list[str] | None = None) -> list[str]:
+        """Return what puts the event's group into the list of those that have totals; `new` is done where it is not."""
         if not (self.aggregated and self.grouped):
             return []
         prefix, group, key = self._prefix, self.number, self._key
@@ -216,6 +231,7 @@ class GroupWriter:
             f"    {prefix}_known[{group}] = 1",
             f"    {prefix}_others[{group}] = {prefix}_groups[{key}]",
             f"    {prefix}_groups[{key}] = {group}",
+            *indent(new or []),
         ]
 
     def resets(self) -> list[str]:

@@ -45,6 +45,7 @@ __all__ = [
 
 #: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL.
 loop = numba.njit(error_model="numpy", nogil=True, cache=True)
+inlined = numba.njit(error_model="numpy", nogil=True, cache=True, forceinline=True)
 
 _EXACT = 2**52
 _LONG_MAX = 2**63 - 1
@@ -199,7 +200,7 @@ def candidates_go(ends, after, free, group):  # type: ignore[no-untyped-def]
 # Tables of keys.
 
 
-@loop
+@inlined
 def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     """Return the hash of `width` words."""
     mixed = numpy.uint64(seed)
@@ -209,7 +210,7 @@ def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     return mixed
 
 
-@loop
+@inlined
 def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or the free one that it would get."""
     mask = len(slots) - 1
@@ -227,13 +228,13 @@ def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     return slot
 
 
-@loop
+@inlined
 def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key, -1 where it has none."""
     return slots[_place(slots, keys, meta, word, width)]
 
 
-@loop
+@inlined
 def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key; a new key gets one."""
     slot = _place(slots, keys, meta, word, width)

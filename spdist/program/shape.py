@@ -91,6 +91,11 @@ class Read:
         return self.window is not None and (isinstance(self.window, Sliding) or self.puts_out_expired)
 
     @property
+    def renews(self) -> bool:
+        """Whether what is put out is batches of events that come, each with totals of its own."""
+        return self.waits and not self.puts_out_expired
+
+    @property
     def lists(self) -> tuple[str, ...]:
         """What the window holds: the open batch or all of it, and the batch that was released last."""
         if isinstance(self.window, Sliding):
