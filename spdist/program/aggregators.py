@@ -8,7 +8,7 @@ for the group's number and ``{a}`` for the prefix of arrays that the aggregator 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spdist.language.types import Type
@@ -43,6 +43,8 @@ class TypedForm:
         The dtype of the values in an ordered list of candidates of each group; empty where there is none.
     pairs : bool
         Whether there is a table of groups and values, which counts how often a group has a value.
+    reset : tuple of str
+        Statements with which a group begins anew, besides the first values of the slots.
     kept : int
         How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
     pack, unpack : callable
@@ -60,12 +62,13 @@ class TypedForm:
     on_null: tuple[str, ...] = ()
     candidates: str = ""
     pairs: bool = False
+    reset: tuple[str, ...] = ()
     kept: int = 1
     pack: Callable[[list[Any]], list[Any]] = lambda slots: slots
     unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
 
 
-def typed_form(name: str, types: tuple[Type, ...], leaving: bool) -> TypedForm | None:
+def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool = False) -> TypedForm | None:
     """Return how an aggregator is written for arguments of these types; None where it is not.
 
     Parameters
@@ -76,11 +79,14 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool) -> TypedForm |
         Of the arguments.
     leaving : bool
         Whether events can leave one by one.
+    resets : bool
+        Whether all totals begin anew from time to time.
     """
     if name == "count":
         return _COUNT
     if name == "distinctCount":
-        return _DISTINCT if len(types) == 1 and types[0] not in (*_REALS, Type.BOOL, Type.OBJECT) else None
+        distinct = _LISTED if resets and not leaving else _DISTINCT
+        return distinct if len(types) == 1 and types[0] not in (*_REALS, Type.BOOL, Type.OBJECT) else None
     make = _FORMS.get(name)
     return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
 
@@ -111,6 +117,28 @@ _DISTINCT = TypedForm(
     Type.LONG,
     skips_null=False,
     pairs=True,
+)
+
+
+#: Where values never leave one by one, those of a group are a list.
+_LISTED = replace(
+    _DISTINCT,
+    add=(
+        *_DISTINCT.add[:2],
+        "if {a}_d_count[m] == 0:",
+        "    {0} += 1",
+        "    {a}_d_link[m] = {a}_d_first[{g}]",
+        "    {a}_d_first[{g}] = m",
+        _DISTINCT.add[-1],
+    ),
+    reset=(
+        "m = {a}_d_first[{g}]",
+        "{a}_d_first[{g}] = -1",
+        "while m >= 0:",
+        "    {a}_d_count[m] = 0",
+        "    release({a}_d_slots, {a}_d_keys, {a}_d_meta, {a}_d_after, m, 3)",
+        "    m = {a}_d_link[m]",
+    ),
 )
 
 
@@ -159,6 +187,7 @@ def _extreme(better: str) -> Callable[[Type, bool], TypedForm]:
                 "{a}_ends[2 * {g}] < 0",
                 type,
                 candidates=dtype,
+                reset=("candidates_go({a}_ends, {a}_after, {a}_free, {g})",),
             )
         return TypedForm(
             ((dtype, zero), (NUMBER, "0")),

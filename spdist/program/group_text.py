@@ -12,7 +12,7 @@ from spdist.program.aggregators import typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Aggregate, QueryText, indent
-from spdist.program.shape import Read
+from spdist.program.shape import Batched, Read
 
 __all__ = ["GroupWriter"]
 
@@ -114,6 +114,21 @@ class GroupWriter:
             lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
         return lines
 
+    def newest(self, count: str, node: str) -> list[str]:
+        """Return what notes the newest event of each group of a batch; see `joins`, which is part of it.
+
+        For each place among the results of the chunk: `node`, of the event, and the number of the group.
+        """
+        place, prefix, room = "0", self._prefix, f"chunk {self._query.name}"
+        joins = [f"{count} = 1"]
+        if self.grouped:
+            where = self._arrays.declare(f"{prefix}_where", NUMBER, self._room)
+            joins = [*self.joins([f"{where}[{self.number}] = {count}", f"{count} += 1"])]
+            joins.append(f"s = {where}[{self.number}]")
+            place = "s"
+        nodes, groups = (self._arrays.declare(f"{prefix}_{name}", NUMBER, room) for name in ("newest", "of"))
+        return [*joins, f"{nodes}[{place}] = {node}", f"{groups}[{place}] = {self.number}"]
+
     def slot(self, count: str, group: str) -> list[str]:
         """Return what sets ``s`` to the place of a group's result among those of the chunk, `count` of them so far."""
         following = [f"s = {count}", f"{count} += 1"]
@@ -148,14 +163,9 @@ class GroupWriter:
         """
         if not self.aggregated:
             return leaving
-        prefix, lines = self._prefix, [f"gone = {group}"]
-        empty, first = [], []
-        for call, aggregate in self._found:
-            lines += self._updated(self._writer(read, timestamp), call, aggregate, "gone", enters=False)
-            empty.append(self._filled(aggregate.form.empty, aggregate, "gone"))
-            values = zip(aggregate.slots, aggregate.form.slots, strict=True)
-            first += [f"{name}[gone] = {value}" for name, (_, value) in values]
-        lines += leaving
+        prefix, lines = self._prefix, [*self.removes(read, timestamp, group), *leaving]
+        empty = [self._filled(aggregate.form.empty, aggregate, "gone") for _, aggregate in self._found]
+        first = self._first("gone")
         if first:
             lines += [f"if {' and '.join(empty)}:", *indent(first)]
         if self.grouped:
@@ -171,6 +181,21 @@ class GroupWriter:
             ]
         return lines
 
+    def removes(self, read: Callable[[int], Value], timestamp: str, group: str) -> list[str]:
+        """Return what takes an event off the totals of its group, which is ``gone`` then."""
+        lines = [f"gone = {group}"] if self.aggregated else []
+        for call, aggregate in self._found:
+            lines += self._updated(self._writer(read, timestamp), call, aggregate, "gone", enters=False)
+        return lines
+
+    def _first(self, group: str) -> list[str]:
+        """Return what lets the totals of a group be those of nothing."""
+        lines = []
+        for _, aggregate in self._found:
+            values = zip(aggregate.slots, aggregate.form.slots, strict=True)
+            lines += [f"{name}[{group}] = {value}" for name, (_, value) in values]
+        return lines
+
     def before(self) -> list[str]:
         """Return what stands before the events of a chunk."""
         return ["late = 0"] if self._forgetting else []
@@ -182,12 +207,58 @@ class GroupWriter:
         """
         if not self._forgetting:
             return []
+        waits = [f"    {self._prefix}_waits[gone] = 0"] if f"{self._prefix}_waits" in self._arrays.declared else []
         return [
             "for waiting in range(late):",
             f"    gone = {self._prefix}_late[waiting]",
-            f"    {self._prefix}_waits[gone] = 0",
+            *waits,
             f"    if {self._forgetting}:",
             f"        release({self._table}, gone, {self._width})",
+        ]
+
+    # Batches: all totals of a key begin anew at a time, so its groups are a list.
+
+    def joins(self, new: list[str] | None = None) -> list[str]:
+        """Return what puts the event's group into the list of those that have totals; `new` is done where it is not."""
+        if not (self.aggregated and self.grouped):
+            return []
+        prefix, group, key = self._prefix, self.number, self._key
+        self._arrays.declare(f"{prefix}_known", FLAG, self._room)
+        self._arrays.declare(f"{prefix}_others", NUMBER, self._room, "-1")
+        self._arrays.declare(f"{prefix}_groups", NUMBER, self._query.instances, "-1")
+        return [
+            f"if {prefix}_known[{group}] == 0:",
+            f"    {prefix}_known[{group}] = 1",
+            f"    {prefix}_others[{group}] = {prefix}_groups[{key}]",
+            f"    {prefix}_groups[{key}] = {group}",
+            *indent(new or []),
+        ]
+
+    def resets(self) -> list[str]:
+        """Return what lets all totals of a key begin anew; what becomes of the groups is seen when the chunk is over.
+
+        A group keeps its number until then, since results are known by it.
+        """
+        if not self.aggregated:
+            return []
+        gone = "gone" if self.grouped else self._key
+        anew = self._first(gone)
+        for _, aggregate in self._found:
+            anew += [self._filled(line, aggregate, gone) for line in aggregate.form.reset]
+        if not self.grouped:
+            return anew
+        prefix, key = self._prefix, self._key
+        self._arrays.declare(f"{prefix}_late", NUMBER, self._room)
+        self._forgetting = f"{prefix}_known[gone] == 0"
+        return [
+            f"gone = {prefix}_groups[{key}]",
+            f"{prefix}_groups[{key}] = -1",
+            "while gone >= 0:",
+            *indent(anew),
+            f"    {prefix}_known[gone] = 0",
+            f"    {prefix}_late[late] = gone",
+            "    late += 1",
+            f"    gone = {prefix}_others[gone]",
         ]
 
     # Groups and aggregators.
@@ -214,8 +285,12 @@ class GroupWriter:
     def _declared(self, call: ast.FunctionCall, number: int) -> Aggregate:
         """Return an aggregator, and declare its arrays."""
         types = tuple(self._type_of(argument) for argument in call.args)
-        form = None if call.namespace else typed_form(call.name, types, self._query.read.leaves)
-        if form is None or (form.candidates and self._query.read.window is None):
+        form = (
+            None
+            if call.namespace
+            else typed_form(call.name, types, self._query.read.leaving, isinstance(self._query.read.window, Batched))
+        )
+        if form is None:
             raise NotTyped(f"the aggregator {call.id}()", call.span)
         prefix = f"{self._prefix}_a{number}"
         slots = [
@@ -233,6 +308,9 @@ class GroupWriter:
             room = f"pairs {self._prefix}"
             self._arrays.table(f"{prefix}_d", 3, room)
             self._arrays.declare(f"{prefix}_d_count", NUMBER, room)
+            if form.reset:
+                self._arrays.declare(f"{prefix}_d_link", NUMBER, room, "-1")
+                self._arrays.declare(f"{prefix}_d_first", NUMBER, self._room, "-1")
             self._arrays.declare("pair", NUMBER, "3")
         return Aggregate(form, tuple(slots), prefix, types[:1] == (Type.STRING,))
 

@@ -23,6 +23,7 @@ __all__ = [
     "append",
     "candidate_enters",
     "candidate_leaves",
+    "candidates_go",
     "deviation",
     "deviation_add",
     "deviation_remove",
@@ -49,6 +50,7 @@ __all__ = [
 
 #: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL.
 loop = numba.njit(error_model="numpy", nogil=True, cache=True)
+inlined = numba.njit(error_model="numpy", nogil=True, cache=True, forceinline=True)
 
 _EXACT = 2**52
 _LONG_MAX = 2**63 - 1
@@ -190,6 +192,16 @@ def candidate_leaves(ends, before, after, values, free, group, value):  # type: 
     free[0] = node
 
 
+@loop
+def candidates_go(ends, after, free, group):  # type: ignore[no-untyped-def]
+    """Let all candidates of a group go."""
+    first = ends[2 * group]
+    if first >= 0:
+        after[ends[2 * group + 1]] = free[0]
+        free[0] = first
+        ends[2 * group] = ends[2 * group + 1] = -1
+
+
 # Lists of nodes: double links over a pool, the ends of each list by its number.
 
 
@@ -259,7 +271,7 @@ def give_back(free, after, node):  # type: ignore[no-untyped-def]
 # Tables of keys.
 
 
-@loop
+@inlined
 def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     """Return the hash of `width` words."""
     mixed = numpy.uint64(seed)
@@ -269,7 +281,7 @@ def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     return mixed
 
 
-@loop
+@inlined
 def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or the free one that it would get."""
     mask = len(slots) - 1
@@ -287,13 +299,13 @@ def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     return slot
 
 
-@loop
+@inlined
 def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key, -1 where it has none."""
     return slots[_place(slots, keys, meta, word, width)]
 
 
-@loop
+@inlined
 def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key; a new key gets one."""
     slot = _place(slots, keys, meta, word, width)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,14 +11,31 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
+from spdist.program.expressions import Value
 from spdist.program.shape import Keyed, Query, Shape
 
-__all__ = ["NULL_TEXT", "Aggregate", "Block", "Origin", "Program", "QueryText", "Whole", "indent"]
+__all__ = [
+    "EACH",
+    "NULL_TEXT",
+    "Aggregate",
+    "Block",
+    "Event",
+    "Most",
+    "Origin",
+    "Program",
+    "QueryText",
+    "Whole",
+    "indent",
+]
 
 #: Texts that are null are, as the key of a group, this text; its number is 0.
 NULL_TEXT = "null"
 #: An attribute of a source, as (stream, attribute).
 Origin = tuple[str, int]
+#: How many there may be at most: so many for each event of a source, under `EACH`, and for each event that a query's
+#: window holds before these come, by the query's name.
+Most = Counter[str]
+EACH = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +129,8 @@ class Program:
     outputs : mapping of str to tuple
         For each stream that is put out, and each of its attributes: the attribute of a source that it is, as (stream,
         attribute), or None where it is computed.
-    most : mapping of str to int
-        How many places of a room (`spdist.program.arrays.Array`) one event of a source can use.
-    pools : mapping of str to frozenset of str
-        The rooms whose places can become those of a room, once each, whatever has come before: partial matches that
-        are completed.
+    most : mapping of str to Most
+        How many places of a room (`spdist.program.arrays.Array`) can be used.
     texts : tuple of str
         The texts of the app; their places are their numbers.
     """
@@ -125,14 +141,13 @@ class Program:
     queries: tuple[QueryText, ...]
     inputs: dict[str, list[int]]
     outputs: dict[str, tuple[Origin | None, ...]]
-    most: dict[str, int]
-    pools: dict[str, frozenset[str]]
+    most: dict[str, Most]
     texts: tuple[str, ...]
 
     @property
     def keeps_timestamps(self) -> bool:
         """Whether all that is put out has the timestamp of the event that has caused it."""
-        return not any(query.read.puts_out_expired for query in self.queries)
+        return not any(query.read.puts_out_expired or query.read.waits for query in self.queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +170,8 @@ class Block:
         For each attribute that of a source which it is; None where it was computed.
     room : str
         What the arrays have a place for (`spdist.program.arrays.Array`).
-    most : int
-        How many events it may have for each one of the source.
-    pools : frozenset of str
-        The rooms that have a place for each event that it may have besides.
+    most : Most
+        How many events all chunks of a call may have.
     guard : str
         The condition under which an event, ``{}``, is one of the chunk; empty where all are.
     """
@@ -171,14 +184,33 @@ class Block:
     source: str
     origins: tuple[Origin | None, ...]
     room: str
-    most: int = 1
-    pools: frozenset[str] = frozenset()
+    most: Most = field(default_factory=lambda: Most({EACH: 1}))
     guard: str = ""
 
     @property
     def timestamp(self) -> str:
         """The array of the timestamps."""
         return f"{self.owner}_ts"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event for which there may be a result.
+
+    Parameters
+    ----------
+    read : callable
+        From an attribute's place to its value.
+    timestamp, group : str
+        Source of its timestamp, and of the number of its group.
+    source : str
+        Source of the place of the event of a source that it comes from.
+    """
+
+    read: Callable[[int], Value]
+    timestamp: str
+    group: str
+    source: str = "0"
 
 
 class Whole(Protocol):
@@ -197,6 +229,10 @@ class Whole(Protocol):
 
     def attribute(self, owner: str, place: int, type: Type, room: str) -> tuple[str, str]:
         """Return the arrays of an attribute's values and nulls."""
+        ...
+
+    def count(self, room: str, most: Most) -> None:
+        """Take note that so many places of a room can be used."""
         ...
 
     def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:

@@ -110,6 +110,8 @@ class Matched:
     events = "current"
     puts_out_current = True
     puts_out_expired = False
+    renews = waits = False
+    lists: tuple[str, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -127,7 +129,7 @@ class Matched:
         return tuple(map(self.place, self.checked.scope.star()))
 
     @property
-    def leaves(self) -> bool:
+    def leaving(self) -> bool:
         """Whether aggregators have the form of those that events can leave, as the operators have them."""
         return self.within > 0
 

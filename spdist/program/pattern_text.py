@@ -10,19 +10,66 @@ What is too old is looked for where it could be met: when an event is offered, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from spdist.language import ast
 from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
-from spdist.program.parts import Block, QueryText, Whole, indent
+from spdist.program.parts import Block, Event, Most, QueryText, Whole, indent
 from spdist.program.pattern_lists import PatternLists, when
 from spdist.program.pattern_shape import Matched
-from spdist.program.query_text import PutOutEvent, QueryWriter
+from spdist.program.query_text import QueryWriter
+from spdist.program.result_text import ResultWriter
 
 __all__ = ["PatternWriter", "SequenceWriter"]
 
 _NEVER = str(-(2**63))
+
+
+class MatchWriter(ResultWriter):
+    """Writes what a pattern puts out: matches are handed over one by one, or all that an event completes together.
+
+    Parameters
+    ----------
+    whole, query, block, key, groups, writer
+        As for `ResultWriter`.
+    by_event : bool
+        Whether what an event completes is one chunk.
+    """
+
+    def __init__(self, *given: Any, by_event: bool) -> None:
+        whole, query = given[:2]
+        self._by_event = by_event
+        self._begin, self._end = whole.name(), whole.name()
+        self._causes = whole.arrays.declare(f"{query.name}_o_at", NUMBER, f"chunk {query.name}")
+        super().__init__(*given)
+
+    @property
+    def _bounds(self) -> tuple[str, str]:
+        return self._begin, self._end
+
+    def _own_attribute(self, place: int) -> int | None:
+        pattern, found = self._read, self._attribute_of(place)
+        assert isinstance(pattern, Matched)
+        last = len(pattern.steps) - 1
+        return None if found is None or pattern.step_of(found) < last else found - pattern.bases[last]
+
+    @property
+    def _most(self) -> Most:
+        return self._block.most + Most({self._query.name: 1})
+
+    def hands_over(self, chunk: list[str]) -> list[str]:
+        """Return a chunk, given what makes its results, and what hands them over."""
+        if not self._readers:
+            return chunk
+        begin, end, count, causes = self._begin, self._end, self.count, self._causes
+        more = [f"while {end} < {count} and {causes}[{end}] == {causes}[{begin}]:", f"    {end} += 1"]
+        body = [f"{end} = {begin} + 1", *(more if self._by_event else []), *self._readers, f"{begin} = {end}"]
+        return [f"{count} = 0", *chunk, f"{begin} = 0", f"while {begin} < {count}:", *indent(body)]
+
+    def of_match(self, event: Event, cause: str) -> list[str]:
+        """Return what puts the result of a match into the chunk; `cause` is the event that has completed it."""
+        return self.of(event, noted=[f"{self._causes}[s] = {cause}"] if self._by_event else [])
 
 
 class PatternWriter(QueryWriter):
@@ -41,31 +88,26 @@ class PatternWriter(QueryWriter):
         self._prefix = query.name
         self._at = self._key or "0"
         self._last = len(query.read.steps) - 1
-        self._chunks = False
         opened = whole.arrays.declare(f"{query.name}_open", FLAG, query.instances, "1")
         #: Source of whether the first element waits for an event: 0, 1, or 2 where it does from the next event on.
         self._open = f"{opened}[{self._at}]"
         self._lists = PatternLists(whole, query, self._at, self._open)
 
-    @property
-    def results(self) -> Block:
-        """The events that are put out, as far as that is known: one for each partial match that is completed."""
-        return replace(self._block, pools=self._block.pools | {self._lists.nodes}) if self._last else self._block
-
     # The block.
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
-        count, pattern = self._whole.name(), self._pattern
-        reading = [n for n, step in enumerate(pattern.steps) if step.stream == self._block.stream]
-        # Siddhi hands out matches one by one where one element alone reads the stream.
-        self._chunks = len(reading) > 1
-        readers = self._chunked(count) if self._last in reading else []
-        body = [*self._before_event(reading), *self._offered(reading, count if readers else "")]
+        reading = [n for n, step in enumerate(self._pattern.steps) if step.stream == self._block.stream]
+        results = None
+        if self._last in reading:
+            given = self._whole, self._query, self._block, self._key, self._groups, self._writer
+            # Siddhi hands out matches one by one where one element alone reads the stream.
+            results = MatchWriter(*given, by_event=len(reading) > 1)
+        body = [*self._before_event(reading), *self._offered(reading, results)]
         if self._block.guard:
             body = [f"if not ({self._block.guard.format(self._event)}):", "    continue", *body]
-        loop = f"for {self._event} in range({self._block.begin}, {self._block.end}):"
-        return [*([f"{count} = 0"] if readers else []), loop, *indent(body or ["pass"]), *readers]
+        loop = [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
+        return loop if results is None else results.hands_over(loop)
 
     def expires(self) -> list[str]:
         """Return what drops the partial matches that were too old at the latest event."""
@@ -93,11 +135,11 @@ class PatternWriter(QueryWriter):
             lines += [f"if {self._open} == 2:", f"    {self._open} = 1"]
         return [*lines, *chain.from_iterable(self._lists.joins(n) for n in reading if n)]
 
-    def _offered(self, reading: Sequence[int], count: str) -> list[str]:
+    def _offered(self, reading: Sequence[int], results: MatchWriter | None) -> list[str]:
         """Return what offers the event to the elements that read it, the last one first."""
         lines: list[str] = []
         for n in reversed(reading):
-            lines += self._offer(n, count) if n else self._begin(count)
+            lines += self._offer(n, results) if n else self._begin(results)
         return lines
 
     def _latest(self) -> str:
@@ -111,7 +153,7 @@ class PatternWriter(QueryWriter):
         """Source of whether this event may be the first one of a match."""
         return self._open
 
-    def _begin(self, count: str) -> list[str]:
+    def _begin(self, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to the first element."""
         step = self._pattern.steps[0]
         inside = [] if self._pattern.repeated == 1 else [f"{self._open} = 0"]
@@ -122,17 +164,17 @@ class PatternWriter(QueryWriter):
                 *self._goes_on(0),
             ]
         else:
-            inside += self._completed(count)
+            inside += self._completed(results)
         return self._where(step.alone, 0, inside, [f"{self._may_begin} == 1"])
 
-    def _offer(self, n: int, count: str) -> list[str]:
+    def _offer(self, n: int, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to those who wait at an element behind the first one."""
         step, number = self._pattern.steps[n], self._at
         if step.key is None:
-            return self._where(step.alone, n, self._scanned(n, number, count))
+            return self._where(step.alone, n, self._scanned(n, number, results))
         number, own, (ends, _) = self._whole.name(), self._attribute(step.key.own), self._lists.ends(n)
         scanned = [
-            *self._scanned(n, number, count),
+            *self._scanned(n, number, results),
             f"if {ends[0]}[{number}] < 0:",
             f"    {self._lists.released(n, number)}",
         ]
@@ -143,11 +185,11 @@ class PatternWriter(QueryWriter):
         ]
         return self._where(step.alone, n, when([f"not ({own.null})"], found))
 
-    def _scanned(self, n: int, number: str, count: str) -> list[str]:
+    def _scanned(self, n: int, number: str, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to those in a list, where it can fit any of them."""
         step, following, fresh = self._pattern.steps[n], self._whole.name(), self._whole.name()
         ((head, _), (_, after)), bound = self._lists.ends(n), step.bound
-        goes = self._goes_on(n) if n < self._last else self._ends(count)
+        goes = self._goes_on(n) if n < self._last else self._ends(results)
         loop = [f"{following} = {after}[d]", *self._where(step.rest, n, [*self._lists.unlinked(n, number), *goes])]
         if bound is None:
             return [f"d = {head}[{number}]", "while d >= 0:", *indent([*loop, f"d = {following}"])]
@@ -181,19 +223,22 @@ class PatternWriter(QueryWriter):
         """Return what lets a partial match arrive at an element."""
         return self._lists.arrives(n)
 
-    def _ends(self, count: str) -> list[str]:
+    def _ends(self, results: MatchWriter | None) -> list[str]:
         """Return what completes a partial match."""
         again = [f"{self._open} = 2"] if self._last + 1 == self._pattern.repeated > 1 else []
-        return [*self._completed(count), f"give_back({self._prefix}_free, {self._prefix}_next, d)", *again]
+        return [*self._completed(results), f"give_back({self._prefix}_free, {self._prefix}_next, d)", *again]
 
-    def _completed(self, count: str) -> list[str]:
+    def _completed(self, results: MatchWriter | None) -> list[str]:
         """Return what puts the result for a complete match into the buffers."""
-        groups = self._groups
-        lines = [*groups.finds(self._event_at), *groups.enters(self._match_writer)]
-        if count:
-            more = [f"{self._causes}[s] = {self._event}"] if self._chunks else []
-            lines += self.put_out(PutOutEvent(self._event_at, self._timestamp, groups.number), count, more)
-        return lines
+        assert results is not None
+        groups, source = self._groups, self._block.source
+        place = f"{source}[{self._event}]" if source else self._event
+        event = Event(self._event_at, self._timestamp, groups.number, place)
+        return [
+            *groups.finds(self._event_at),
+            *groups.enters(self._match_writer),
+            *results.of_match(event, self._event),
+        ]
 
     # Values.
 
@@ -207,12 +252,6 @@ class PatternWriter(QueryWriter):
 
     def _match_writer(self) -> TypedWriter:
         return self._writer(self._event_at, self._timestamp, self._groups.number)
-
-    def _attribute_of(self, place: int) -> int | None:
-        found = super()._attribute_of(place)
-        if found is None or self._pattern.step_of(found) < self._last:
-            return None
-        return found - self._pattern.bases[self._last]
 
     def _where(
         self, conditions: Sequence[ast.Expression], n: int, inside: list[str], tests: Sequence[str] = ()
@@ -234,29 +273,6 @@ class PatternWriter(QueryWriter):
             return self._attribute(place) if reference.source == n else self._lists.kept(place)
 
         return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
-
-    # What comes out.
-
-    @property
-    def _room(self) -> str:
-        return self._lists.nodes if self._last else "chunk"
-
-    @property
-    def _causes(self) -> str:
-        """The array that has of each result the event that has completed the match."""
-        return self._whole.arrays.declare(f"{self._prefix}_o_at", NUMBER, self._room)
-
-    def _chunked(self, count: str) -> list[str]:
-        """Return the blocks of who reads what is put out: of single matches, or of all that an event completes."""
-        begin, end = self._whole.name(), self._whole.name()
-        readers = self._readers(begin, end, self._room)
-        if not readers:
-            return []
-        more = []
-        if self._chunks:
-            more = [f"while {end} < {count} and {self._causes}[{end}] == {self._causes}[{begin}]:", f"    {end} += 1"]
-        body = [f"{end} = {begin} + 1", *more, *readers, f"{begin} = {end}"]
-        return [f"{begin} = 0", f"while {begin} < {count}:", *indent(body)]
 
 
 class SequenceWriter(PatternWriter):
@@ -293,8 +309,8 @@ class SequenceWriter(PatternWriter):
     def _may_begin(self) -> str:
         return self._open if self._pattern.repeated else "fresh"
 
-    def _offer(self, n: int, count: str) -> list[str]:
-        step, goes_on = self._pattern.steps[n], self._goes_on(n) if n < self._last else self._ends(count)
+    def _offer(self, n: int, results: MatchWriter | None) -> list[str]:
+        step, goes_on = self._pattern.steps[n], self._goes_on(n) if n < self._last else self._ends(results)
         fits = self._where((*step.alone, *step.rest), n, [*goes_on, f"{self._name(n)} = -1"])
         gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
         return [

@@ -18,12 +18,13 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import StreamPart
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
-from spdist.program.parts import Program
+from spdist.program.parts import EACH, Most, Program
 from spdist.program.texts import TextTable
 
 __all__ = ["PutOut", "Running"]
 
 _LEAST = 16
+_ONE = Most({EACH: 1})
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -84,9 +85,6 @@ class Running:
         #: So many events may come before somebody must look whether there is room.
         self._spare = 0
         self._most = program.most
-        self._upstream = {
-            room: pools for room, of in program.pools.items() if (pools := [one for one in of if one in self._rooms])
-        }
         #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
         self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
         self._pools = {
@@ -221,18 +219,20 @@ class Running:
     def _make_room(self, count: int) -> None:
         """Make room for so many events."""
         if count > self._spare:
-            short = list(self._rooms)
-            while short:  # a room with more places may mean that others need more
-                for room in short:
-                    self._grow(room, self._rooms[room] + count * self._most.get(room, 1) - self._left(room))
-                short = [room for room in self._rooms if self._left(room) < count * self._most.get(room, 1)]
-            self._spare = min(self._left(room) // self._most.get(room, 1) for room in self._rooms)
+            for room, places in list(self._rooms.items()):
+                needed = self._begun(room) + count * self._most.get(room, _ONE)[EACH]
+                if needed > places:
+                    self._grow(room, needed)
+            # What windows hold now is put out once, whichever call it is.
+            self._spare = min(
+                (self._rooms[one] - self._begun(one)) // max(1, self._most.get(one, _ONE)[EACH]) for one in self._rooms
+            )
         self._spare -= count
 
-    def _left(self, room: str) -> int:
-        """Return how many places of a room are free, once all that is held elsewhere has come into it."""
-        come = sum(self._rooms[pool] for pool in self._upstream.get(room, ()))
-        return self._rooms[room] - self._used(room) - come
+    def _begun(self, room: str) -> int:
+        """Return how many places of a room are used, or will be by what windows hold."""
+        most = self._most.get(room, _ONE)
+        return self._used(room) + sum(n * self._used(f"nodes {held}") for held, n in most.items() if held != EACH)
 
     def _used(self, room: str) -> int:
         """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
@@ -250,13 +250,12 @@ class Running:
         if room not in self._rooms:
             return
         used = self._used(room)
-        self._grow(room, used + more)
+        if used + more > self._rooms[room]:
+            self._grow(room, used + more)
         self._spare = 0
 
     def _grow(self, room: str, needed: int) -> None:
         """Let a room have at least so many places, and let what is in it stay."""
-        if needed <= self._rooms[room]:
-            return
         places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
         for name, array in self.program.arrays.declared.items():
             if array.room == room:

@@ -15,7 +15,7 @@ from spdist.operators.feedback import circular_streams
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.pattern_shape import Matched, matched
 
-__all__ = ["Element", "Keyed", "Query", "Read", "Shape", "Sliding", "shape_of"]
+__all__ = ["Batched", "Element", "Keyed", "Query", "Read", "Shape", "Sliding", "shape_of"]
 
 _WHOLE = (Type.INT, Type.LONG)
 
@@ -26,6 +26,25 @@ class Sliding:
 
     length: int = 0
     span: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A window that events leave together: after `length` of them.
+
+    Parameters
+    ----------
+    length : int
+        How many events are a batch.
+    passes : bool
+        Whether an event is put out when it comes, and the batch only leaves together.
+    """
+
+    length: int = 0
+    passes: bool = False
+
+
+Kept = Sliding | Batched
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +63,7 @@ class Read:
         The attributes of that.
     filters : tuple of Expression
         Conditions in front of the window.
-    window : Sliding, optional
+    window : Sliding or Batched, optional
         Its window.
     events : str
         Which events are put out: ``current``, ``expired`` or ``all``.
@@ -55,7 +74,7 @@ class Read:
     stream: str
     schema: Schema
     filters: tuple[ast.Expression, ...]
-    window: Sliding | None
+    window: Kept | None
     events: str
 
     @property
@@ -73,11 +92,6 @@ class Read:
         """The places of what ``select *`` means."""
         return tuple(range(len(self.schema)))
 
-    @property
-    def leaves(self) -> bool:
-        """Whether events can leave the totals."""
-        return self.window is not None
-
     def place(self, reference: Reference) -> int:
         """Return the place of what a name means."""
         return reference.attribute
@@ -91,6 +105,28 @@ class Read:
     def puts_out_expired(self) -> bool:
         """Whether there are results for events that leave the window."""
         return self.events != "current"
+
+    @property
+    def leaving(self) -> bool:
+        """Whether events can be taken off the totals again, and not only all of them at a time."""
+        return self.window is not None and (isinstance(self.window, Sliding) or self.puts_out_expired)
+
+    @property
+    def renews(self) -> bool:
+        """Whether what is put out is batches of events that come, each with totals of its own."""
+        return self.waits and not self.puts_out_expired
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """What the window holds: the open batch or all of it, and the batch that was released last."""
+        if isinstance(self.window, Sliding):
+            return ("head",)
+        return (*(("head",) if self.waits else ()), *(("left",) if self.window and self.puts_out_expired else ()))
+
+    @property
+    def waits(self) -> bool:
+        """Whether results for events that come are there later than they."""
+        return isinstance(self.window, Batched) and not self.window.passes
 
 
 #: A query, of whatever it reads.
@@ -218,7 +254,7 @@ def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     if len(filters) < len(handlers):
         raise NotTyped("a stream function", given.span)
     window, events = _window(given), checked.query.output.events or "current"
-    if events != "current" and (window is None or window.span):
+    if events != "current" and (window is None or (isinstance(window, Sliding) and window.span)):
         raise NotTyped(f"'insert {events} events' without a window of length", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
 
@@ -227,23 +263,29 @@ def _aggregates(select: ast.Selection) -> bool:
     return any(aggregates_in(item.expression) for item in select.items)
 
 
-def _window(given: ast.SingleInput) -> Sliding | None:
+def _window(given: ast.SingleInput) -> Kept | None:
     window = given.window
     if window is None:
         return None
-    value = window.args[0] if len(window.args) == 1 else None
-    number = (
-        value.milliseconds
-        if isinstance(value, ast.TimeLiteral)
-        else value.value
-        if isinstance(value, ast.Literal) and value.type in _WHOLE
-        else None
-    )
-    if isinstance(number, int) and number > 0 and window.id == "length":
-        return Sliding(length=number)
-    if isinstance(number, int) and number > 0 and window.id == "time":
-        return Sliding(span=number)
-    raise NotTyped(f"the window {window.id}", window.span)
+    constants = tuple(map(_constant, window.args))
+    found: Kept | None = None
+    match window.id, constants:
+        case "length", (int(length),) if length > 0:
+            found = Sliding(length=length)
+        case "time", (int(span),) if span > 0:
+            found = Sliding(span=span)
+        case "lengthBatch", (int(length), *passes) if length > 0 and passes in ([], [True], [False]):
+            found = Batched(length=length, passes=passes == [True])
+    if found is None:
+        raise NotTyped(f"the window {window.id}", window.span)
+    return found
+
+
+def _constant(value: ast.Expression) -> object:
+    """Return the value of a literal that an argument of a window is; None where it is something else."""
+    if isinstance(value, ast.TimeLiteral):
+        return value.milliseconds
+    return value.value if isinstance(value, ast.Literal) and value.type in (*_WHOLE, Type.BOOL) else None
 
 
 def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:

@@ -17,16 +17,14 @@ import pyarrow as pa
 
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
-from spdist.operators.base import Arrival
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_state import fresh_pattern, held_events, load_pattern, stored_patterns
 from spdist.program.running import Running
 from spdist.program.shape import Query
+from spdist.program.window_state import fresh_window, key_numbers, list_groups, load_window, stored_windows
 
 __all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
-
-_NEVER = -(2**63)
 
 
 def load_keys(running: Running, number: int, keys: Sequence[str], text: bool) -> Any:
@@ -34,7 +32,7 @@ def load_keys(running: Running, number: int, keys: Sequence[str], text: bool) ->
     name = f"p{number}"
     running.reserve(f"keys {number}", len(keys))
     words = running.texts.numbers(pa.array(keys, pa.string())) if text else numpy.array([int(k) for k in keys])
-    return _numbers(running, name, words.astype(numpy.int64).reshape(-1, 1))
+    return key_numbers(running, name, words.astype(numpy.int64).reshape(-1, 1))
 
 
 def stored_keys(running: Running, number: int, text: bool) -> list[str]:
@@ -46,11 +44,8 @@ def stored_keys(running: Running, number: int, text: bool) -> list[str]:
 
 def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
     """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
-    if isinstance(query.read, Matched):
-        load_pattern(running, query, [(number, state[1]) for number, state in states])
-    elif query.read.window is not None:
-        held = [(number, _events(query, state[1])) for number, state in states]
-        _load_window(running, query, held)
+    load = load_pattern if isinstance(query.read, Matched) else load_window
+    load(running, query, [(number, state[1]) for number, state in states])
     if query.aggregates:
         for number, state in states:
             _load_totals(running, query, number, state[0])
@@ -62,7 +57,7 @@ def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     if isinstance(query.read, Matched):
         patterns = stored_patterns(running, query, count)
         return [[totals[number], patterns[number], None] for number in range(count)]
-    windows = _stored_windows(running, query, count)
+    windows = stored_windows(running, query, count)
     return [[totals[number], windows[number], None, []] for number in range(count)]
 
 
@@ -70,8 +65,7 @@ def fresh_query(read: Query) -> Any:
     """Return the state of a query that has seen nothing."""
     if isinstance(read, Matched):
         return [[{}, [], {}], fresh_pattern(read), None]
-    window = None if read.window is None else _timed(read.window.span, deque()) if read.window.span else deque()
-    return [[{}, [], {}], window, None, []]
+    return [[{}, [], {}], fresh_window(read), None, []]
 
 
 def held_rows(running: Running) -> int:
@@ -80,98 +74,10 @@ def held_rows(running: Running) -> int:
     for query in running.program.queries:
         if isinstance(query.read, Matched):
             held += held_events(running, query)
-        elif query.read.window is not None:
-            held += int(arrays[f"{query.name}_size"].sum())
+        held += sum(int(arrays[f"{query.name}_{name}_size"].sum()) for name in query.read.lists)
         if query.aggregates and query.grouped:
             held += int(arrays[f"{query.name}_k_meta"][2])
     return held
-
-
-# Windows.
-
-
-def _events(query: QueryText, window: Any) -> Sequence[Arrival]:
-    assert query.read.window is not None
-    held: Sequence[Arrival] = window[0] if query.read.window.span else window
-    return held
-
-
-def _load_window(running: Running, query: QueryText, held: Sequence[tuple[int, Sequence[Arrival]]]) -> None:
-    prefix, arrays, types = query.name, running.arrays, query.read.types
-    total = sum(len(events) for _, events in held)
-    running.reserve(f"nodes {prefix}", total)
-    if query.read.checked.query.select.group_by:
-        running.reserve(f"groups {prefix}", total)
-    arrays = running.arrays
-    arrays[f"{prefix}_free"][:] = (-1, total)
-    rows = [row for _, events in held for _, row in events]
-    arrays[f"{prefix}_ts"][:total] = [timestamp for _, events in held for timestamp, _ in events]
-    arrays[f"{prefix}_next"][:total] = numpy.arange(1, total + 1)
-    begin = 0
-    instances = numpy.zeros(total, numpy.int64)
-    for number, events in held:
-        end = begin + len(events)
-        if end > begin:
-            arrays[f"{prefix}_head"][number], arrays[f"{prefix}_tail"][number] = begin, end - 1
-            arrays[f"{prefix}_size"][number] = end - begin
-            arrays[f"{prefix}_next"][end - 1] = -1
-            instances[begin:end] = number
-        begin = end
-    columns: dict[int, tuple[Any, Any]] = {}
-    for place in query.kept:
-        column = pa.array([row[place] for row in rows], ARROW[types[place]])
-        values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
-        columns[place] = values, nulls
-        if f"{prefix}_w_{place}" in arrays:
-            arrays[f"{prefix}_w_{place}"][:total] = values
-            arrays[f"{prefix}_w_{place}_n"][:total] = nulls
-    if f"{prefix}_g" not in arrays or not total:
-        return
-    groups = instances
-    if query.grouped:
-        words = [] if query.keyed is None else [instances]
-        bits = numpy.zeros(total, numpy.int64)
-        for bit, place in enumerate(query.grouped):
-            values, nulls = columns[place]
-            words.append(numpy.where(nulls, 0, values).astype(numpy.int64))
-            if types[place] is not Type.STRING:
-                bits += nulls.astype(numpy.int64) << bit
-        groups = _numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
-        held_by = numpy.bincount(groups, minlength=len(arrays[f"{prefix}_members"]))
-        arrays[f"{prefix}_members"][:] = held_by
-    arrays[f"{prefix}_g"][:total] = groups
-
-
-def _stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
-    window, prefix, arrays = query.read.window, query.name, running.arrays
-    if window is None:
-        return [None] * count
-    order = numpy.empty(int(arrays[f"{prefix}_size"][:count].sum()), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
-    kernels = running.compiled.kernels
-    kernels.walk(arrays[f"{prefix}_head"], arrays[f"{prefix}_next"], count, order, ends)
-    nothing = [None] * len(order)
-    types = query.read.types
-    columns: list[Iterable[Any]] = [nothing] * len(types)
-    for place in query.kept:
-        name = f"{prefix}_w_{place}"
-        if name in arrays:
-            columns[place] = running.column(arrays[name][order], arrays[f"{name}_n"][order], types[place]).to_pylist()
-    events = list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
-    bounds = ends.tolist()
-    held = [deque(events[begin:end]) for begin, end in pairwise(bounds)]
-    return [_timed(window.span, own) for own in held] if window.span else held
-
-
-def _timed(span: int, held: deque[Arrival]) -> list[Any]:
-    """Return the state of a time window: what it holds, the latest timestamp, and the wake-ups asked for."""
-    due: list[int] = []
-    latest = _NEVER
-    for timestamp, _ in held:
-        if timestamp > latest:
-            latest = timestamp
-            due.append(timestamp + span)
-    return [held, latest, due]
 
 
 # Totals.
@@ -187,7 +93,9 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
         return
     running.reserve(f"groups {query.name}", len(groups))
     words = _words(running, query, number, list(groups))
-    for group, slots in zip(_numbers(running, f"{query.name}_k", words).tolist(), groups.values(), strict=True):
+    numbers = key_numbers(running, f"{query.name}_k", words)
+    list_groups(running, query, numbers, [number] * len(numbers))
+    for group, slots in zip(numbers.tolist(), groups.values(), strict=True):
         _unpack(running, query, group, slots)
 
 
@@ -305,11 +213,15 @@ def _load_pairs(
     column = pa.array(list(counts), pa.string() if text else pa.int64())
     nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
     words = numpy.asarray(running.numbers(column, Type.STRING if text else Type.LONG)).astype(numpy.int64)
-    found = _numbers(
+    found = key_numbers(
         running, f"{aggregate.prefix}_d", numpy.stack([numpy.full(len(words), group), words, nulls], axis=1)
     )
     running.arrays[f"{aggregate.prefix}_d_count"][found] = list(counts.values())
     running.arrays[aggregate.slots[0]][group] = len(counts)
+    link = running.arrays.get(f"{aggregate.prefix}_d_link")
+    if link is not None:
+        link[found] = [-1, *found[:-1]]
+        running.arrays[f"{aggregate.prefix}_d_first"][group] = found[-1]
 
 
 def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
@@ -323,18 +235,4 @@ def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
     found: dict[int, dict[Any, int]] = {}
     for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):
         found.setdefault(group, {})[value] = count
-    return found
-
-
-def _numbers(running: Running, table: str, words: Any) -> Any:
-    """Return the numbers of keys; new ones get one."""
-    arrays = running.arrays
-    found = numpy.empty(len(words), numpy.int64)
-    running.compiled.kernels.find_all(
-        *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
-        numpy.ascontiguousarray(words).reshape(-1),
-        words.shape[1],
-        numpy.empty(words.shape[1], numpy.int64),
-        found,
-    )
     return found

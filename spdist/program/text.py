@@ -12,7 +12,7 @@ from dataclasses import replace
 from spdist.language.types import Type
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
-from spdist.program.parts import NULL_TEXT, Block, Origin, Program, QueryText, indent
+from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
@@ -23,8 +23,9 @@ __all__ = ["written"]
 #: How many blocks a text may have: streams that meet again and again multiply them.
 _MOST_BLOCKS = 200
 _KERNELS = (
-    "allot, append, candidate_enters, candidate_leaves, deviation, deviation_add, deviation_remove, divide, f32, find, "
-    "give_back, insert_by_time, known, loop, release, remainder, remainder_real, remove_long, unlink, wrap32"
+    "allot, append, candidate_enters, candidate_leaves, candidates_go, deviation, deviation_add, deviation_remove, "
+    "divide, f32, find, give_back, insert_by_time, known, loop, release, remainder, remainder_real, remove_long, "
+    "unlink, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -93,8 +94,7 @@ class Writer:
         self._names = 0
         self._blocks = 0
         self._origins: dict[tuple[str, int], Origin | None] = {}
-        self._most: dict[str, int] = {}
-        self._pools: dict[str, frozenset[str]] = {}
+        self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
 
     def program(self) -> Program:
@@ -117,15 +117,7 @@ class Writer:
         }
         source = self._source(body, queries)
         return Program(
-            source,
-            self.arrays,
-            self._shape,
-            queries,
-            inputs,
-            self._outputs(),
-            self._most,
-            self._pools,
-            tuple(self._texts),
+            source, self.arrays, self._shape, queries, inputs, self._outputs(), self._most, tuple(self._texts)
         )
 
     def _source(self, body: list[str], queries: tuple[QueryText, ...]) -> str:
@@ -194,8 +186,6 @@ class Writer:
         self._blocks += 1
         if self._blocks > _MOST_BLOCKS:
             return []
-        self._most["chunk"] = max(self._most.get("chunk", 1), block.most)
-        self._pools["chunk"] = self._pools.get("chunk", frozenset()) | block.pools
         lines: list[str] = []
         if keyed is not None and block.stream.startswith("#"):
             for read in keyed.queries:
@@ -214,21 +204,21 @@ class Writer:
 
     def _query(self, read: Query, keyed: Keyed | None, block: Block, key: str) -> list[str]:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
-        self._count(f"nodes {query.name}", block)
-        writer = self._writer(query, block, key)
-        for room in ("groups", "pairs"):
-            self._count(f"{room} {query.name}", writer.results)
-        return writer.lines()
+        self.count(f"nodes {query.name}", block.most)
+        # Partial matches, and what waits for its batch, have been counted before they are results.
+        totals = block.most + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+        self.count(f"groups {query.name}", totals)
+        self.count(f"pairs {query.name}", totals)
+        return self._writer(query, block, key).lines()
 
     def _writer(self, query: QueryText, block: Block, key: str) -> QueryWriter:
         if not isinstance(query.read, Matched):
             return QueryWriter(self, query, block, key)
         return (SequenceWriter if query.read.strict else PatternWriter)(self, query, block, key)
 
-    def _count(self, room: str, block: Block) -> None:
-        """Take note that the events of a block use places of a room."""
-        self._most[room] = self._most.get(room, 0) + block.most
-        self._pools[room] = self._pools.get(room, frozenset()) | block.pools
+    def count(self, room: str, most: Most) -> None:
+        """Take note that so many places of a room can be used."""
+        self._most[room] = self._most.get(room, Most()) + most
 
     def _expires(self, query: QueryText) -> list[str]:
         """Return what lets events leave the windows of a query."""
@@ -240,7 +230,7 @@ class Writer:
         place = keyed.keys[block.stream]
         values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
         table = self.arrays.table(f"p{keyed.number}", 1, f"keys {keyed.number}")
-        self._count(f"keys {keyed.number}", block)
+        self.count(f"keys {keyed.number}", block.most)
         self.arrays.declare("word1", NUMBER, "1")
         first, end, key = self.name(), self.name(), self.name()
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
@@ -269,7 +259,7 @@ class Writer:
             raise NotTyped(f"the stream {block.stream}, which is read and handed out")
         number, event = self._put_out.index(block.stream), self.name()
         owner, room = f"h{number}", f"output {number}"
-        self._count(room, block)
+        self.count(room, block.most)
         count = self.arrays.declare(f"{owner}_count", NUMBER, "1")
         stores = {
             "cause": (NUMBER, "c"),

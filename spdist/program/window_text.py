@@ -52,9 +52,9 @@ class WindowWriter:
             What is done for an event that leaves, once it is off the totals.
         """
         arrays, prefix, key = self._whole.arrays, self._prefix, self._key
-        for name in ("head", "tail"):
+        for name in ("head", "head_end"):
             arrays.declare(f"{prefix}_{name}", NUMBER, self._query.instances, "-1")
-        arrays.declare(f"{prefix}_size", NUMBER, self._query.instances)
+        arrays.declare(f"{prefix}_head_size", NUMBER, self._query.instances)
         arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
         arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
         arrays.free_list(f"{prefix}_free")
@@ -73,27 +73,27 @@ class WindowWriter:
             f"    {prefix}_free[1] = d + 1",
             f"{prefix}_next[d] = -1",
             f"{prefix}_ts[d] = {timestamp}",
-            f"if {prefix}_tail[{key}] < 0:",
+            f"if {prefix}_head_end[{key}] < 0:",
             f"    {prefix}_head[{key}] = d",
             "else:",
-            f"    {prefix}_next[{prefix}_tail[{key}]] = d",
-            f"{prefix}_tail[{key}] = d",
-            f"{prefix}_size[{key}] += 1",
+            f"    {prefix}_next[{prefix}_head_end[{key}]] = d",
+            f"{prefix}_head_end[{key}] = d",
+            f"{prefix}_head_size[{key}] += 1",
             *kept,
         ]
 
     def leaves(self, leaving: list[str]) -> list[str]:
         """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
         window, prefix, key = self._window, self._prefix, self._key
-        full = f"if {prefix}_size[{key}] >= {window.length}:"
+        full = f"if {prefix}_head_size[{key}] >= {window.length}:"
         due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
         return [
             due if window.span else full,
             f"    d = {prefix}_head[{key}]",
             f"    {prefix}_head[{key}] = {prefix}_next[d]",
             f"    if {prefix}_head[{key}] < 0:",
-            f"        {prefix}_tail[{key}] = -1",
-            f"    {prefix}_size[{key}] -= 1",
+            f"        {prefix}_head_end[{key}] = -1",
+            f"    {prefix}_head_size[{key}] -= 1",
             *indent(self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)),
             f"    {prefix}_next[d] = {prefix}_free[0]",
             f"    {prefix}_free[0] = d",

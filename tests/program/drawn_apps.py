@@ -56,9 +56,7 @@ def _chain(random: Random, name: str, target: str) -> str:
 def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
     """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
     filter = f"[{_condition(random)}]" if random.random() < 0.5 else ""
-    window = random.choice(
-        ("", f"#window.length({random.randint(1, 4)})", f"#window.time({random.choice((1, 50, 900))})")
-    )
+    window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")) if "length" in window else ""
     if shaped and random.random() < 0.5:
         return f"from {stream}{filter}{window} select * insert {events}into {target};"
@@ -76,6 +74,18 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
     return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert {events}into {own};"
+
+
+def _window(random: Random) -> str:
+    passes = random.choice(("", "", ", false", ", true"))
+    return random.choice(
+        (
+            "",
+            f"#window.length({random.randint(1, 4)})",
+            f"#window.time({random.choice((1, 50, 900))})",
+            f"#window.lengthBatch({random.randint(1, 5)}{passes})",
+        )
+    )
 
 
 def _moved(random: Random, stream: str) -> str:

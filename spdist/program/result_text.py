@@ -1,0 +1,184 @@
+"""What a query of a program puts out: results stand in the query's buffers, and go to whoever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spdist.language import ast
+from spdist.operators.aggregates import aggregates_in
+from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value, dtype_of
+from spdist.program.group_text import GroupWriter
+from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
+from spdist.program.shape import Sliding
+
+__all__ = ["ResultWriter"]
+
+
+class ResultWriter:
+    """Writes the chunks of results of one block of a query, and the blocks of their readers.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    query : QueryText
+        The query.
+    block : Block
+        The events that it reads.
+    key : str
+        Source of the number of the partition's key; empty outside of partitions.
+    groups : GroupWriter
+        The totals.
+    writer : callable
+        From what reads an attribute, the source of a timestamp and that of a group to a writer of expressions.
+    """
+
+    def __init__(
+        self,
+        whole: Whole,
+        query: QueryText,
+        block: Block,
+        key: str,
+        groups: GroupWriter,
+        writer: Callable[[Callable[[int], Value], str, str], TypedWriter],
+    ) -> None:
+        self._whole = whole
+        self._query = query
+        self._read = query.read
+        self._select = query.read.checked.query.select
+        self._block = block
+        self._groups = groups
+        self._writer = writer
+        #: Source of how many results there are.
+        self.count = whole.name()
+        self._readers = self._reading(key)
+
+    @property
+    def late(self) -> bool:
+        """Whether the results of a batch are those of the newest event of each group, and are computed at its end."""
+        return bool(self._readers) and self._groups.collapses and not self._select.having and self._read.renews
+
+    def hands_over(self, chunk: list[str]) -> list[str]:
+        """Return a chunk, given what makes its results, and what hands it over."""
+        if not self._readers:
+            return chunk
+        begins, count = [f"{self.count} = 0"], self.count
+        if self._groups.collapses and self._groups.grouped:
+            begins += [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+        return [*begins, *chunk, f"if {count} > 0:", *indent(self._readers)]
+
+    def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
+        """Return what puts the result of an event into the chunk, where there is one, at ``s``.
+
+        Parameters
+        ----------
+        event : Event
+            The event.
+        leaves : bool
+            Whether it leaves the window.
+        noted : sequence of str
+            What else is noted of the result.
+        """
+        wanted = self._read.puts_out_expired if leaves else self._read.puts_out_current
+        if not (self._readers and wanted):
+            return []
+        computed, condition, stored = self._result(event)
+        stored = [*self._groups.slot(self.count, event.group), *stored, *noted]
+        if condition is None:
+            return [*computed, *stored]
+        lines, test = condition
+        return [*computed, *lines, f"if {test}:", *indent(stored)]
+
+    def at(self, event: Event) -> list[str]:
+        """Return what puts the result of an event at place ``s``."""
+        computed, _, stored = self._result(event)
+        return [*computed, *stored]
+
+    # Readers.
+
+    def _reading(self, key: str) -> list[str]:
+        """Return the blocks of who reads what is put out."""
+        output, owner, room = self._read.checked.output, f"{self._query.name}_o", f"chunk {self._query.name}"
+        origins: list[Origin | None] = []
+        for place in range(len(output.types)):
+            kept = self._read.puts_out_expired or self._read.waits
+            attribute = None if kept else self._own_attribute(place)
+            origins.append(None if attribute is None else self._block.origins[attribute])
+        for name in ("ts", "source"):
+            self._whole.arrays.declare(f"{owner}_{name}", NUMBER, room)
+        target, types, most = self._read.checked.target, tuple(output.types), self._most
+        self._whole.count(room, most)
+        block = Block(target, owner, types, *self._bounds, f"{owner}_source", tuple(origins), room, most)
+        return self._whole.readers(block, self._query.keyed, key)
+
+    @property
+    def _bounds(self) -> tuple[str, str]:
+        """Source of where the chunk that readers get begins, and ends."""
+        return "0", self.count
+
+    def _own_attribute(self, place: int) -> int | None:
+        """Return which attribute of the event that is read an attribute of the output is; None where it is none."""
+        return self._attribute_of(place)
+
+    @property
+    def _most(self) -> Most:
+        """How many results there may be: each event that comes, or was there before, enters and leaves once."""
+        read, most = self._read, self._block.most
+        if read.lists and (read.waits or not isinstance(read.window, Sliding)):
+            most = most + Most({self._query.name: 1})
+        return most + most if read.events == "all" else most
+
+    def _attribute_of(self, place: int) -> int | None:
+        """Return which attribute of the event an attribute of the output is; None where it is computed."""
+        if not self._select.items:
+            return self._read.star[place]
+        expression = self._select.items[place].expression
+        return self._query.resolved(expression) if isinstance(expression, ast.Variable) else None
+
+    # Results.
+
+    def _result(self, event: Event) -> tuple[list[str], tuple[list[str], str] | None, list[str]]:
+        """Return what computes a result, the statements and the test of ``having``, and what stores it at ``s``."""
+        writer = self._writer(event.read, event.timestamp, event.group)
+        items: dict[int, Value] = {}
+
+        def item(place: int) -> Value:
+            if not self._select.items:
+                return event.read(self._read.star[place])
+            if place not in items:
+                # The value of an aggregator may only be looked at where it is not null.
+                items[place] = writer.kept(writer.write(self._select.items[place].expression))
+            return items[place]
+
+        condition = self._having(item, event)
+        computed, writer.lines = writer.lines, []
+        stored = self._stored(item, event)
+        return computed, condition, [*writer.lines, *stored]
+
+    def _having(self, item: Callable[[int], Value], event: Event) -> tuple[list[str], str] | None:
+        condition = self._select.having
+        if condition is None:
+            return None
+        if aggregates_in(condition):
+            raise NotTyped("an aggregator in having", condition.span)
+        checked = self._read.checked
+        scope = checked.scope.results(checked.target, checked.output)
+
+        def read(variable: ast.Variable) -> Value:
+            found = scope.resolve(variable)
+            return item(found.attribute) if scope.is_output(found) else event.read(self._read.place(found))
+
+        own = TypedWriter(read, event.timestamp, self._whole.name, self._whole.text_number)
+        test = own.condition(condition)
+        return own.lines, test
+
+    def _stored(self, item: Callable[[int], Value], event: Event) -> list[str]:
+        owner = f"{self._query.name}_o"
+        stores = [f"{owner}_ts[s] = {event.timestamp}", f"{owner}_source[s] = {event.source}"]
+        for place, type in enumerate(self._read.checked.output.types):
+            if (owner, place) in self._whole.needed:
+                value = item(place)
+                if dtype_of(value.type) != dtype_of(type):
+                    raise NotTyped(f"a value of {value.type} as {type}", self._read.checked.query.span)
+                stores += [f"{owner}_{place}[s] = {value.text}", f"{owner}_{place}_n[s] = {value.null or 'False'}"]
+        return stores

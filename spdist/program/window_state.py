@@ -1,0 +1,195 @@
+"""What windows of a program hold as the operators have it, and back.
+
+Of a row only the attributes are there that the query reads when it leaves; the others are null.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.language.types import Type
+from spdist.mapping.read_rows import ARROW
+from spdist.operators.base import Arrival
+from spdist.program.parts import QueryText
+from spdist.program.running import Running
+from spdist.program.shape import Batched, Read, Sliding
+
+__all__ = ["fresh_window", "key_numbers", "list_groups", "load_window", "stored_windows"]
+
+_NEVER = -(2**63)
+#: The events of each list of a window (`spdist.program.shape.Read.lists`).
+_Lists = Mapping[str, Sequence[Arrival]]
+
+
+def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over what the windows of a query hold: of each key of its partition, by number; or of one, of number 0."""
+    if query.read.window is None:
+        return
+    held = [(number, _lists(query.read, state)) for number, state in states]
+    total = sum(len(events) for _, lists in held for events in lists.values())
+    running.reserve(f"nodes {query.name}", total)
+    if query.grouped:
+        running.reserve(f"groups {query.name}", total)
+    first = 0
+    for name in query.read.lists:
+        first = _load_list(running, query, name, first, [(number, lists[name]) for number, lists in held])
+    if query.read.lists:
+        running.arrays[f"{query.name}_free"][:] = (-1, total)
+    if isinstance(query.read.window, Batched) and query.read.window.passes:
+        for number, state in states:
+            running.arrays[f"{query.name}_count"][number] = state[3]
+
+
+def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return what the windows of a query hold: those of so many keys of its partition, by number; or one."""
+    assert isinstance(query.read, Read)
+    lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
+    by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
+    window = query.read.window
+    if isinstance(window, Batched) and window.passes:
+        counts = running.arrays[f"{query.name}_count"][:count].tolist()
+    else:
+        counts = [0] * count
+    return [_state(query.read, own, number) for own, number in zip(by_key, counts, strict=True)]
+
+
+def fresh_window(read: Read) -> Any:
+    """Return the state of a window that has seen nothing."""
+    return _state(read, {name: [] for name in read.lists}, 0)
+
+
+def list_groups(running: Running, query: QueryText, numbers: Any, instances: Iterable[int]) -> None:
+    """Have groups be among those of their key that have totals, where these can begin anew."""
+    prefix, arrays = query.name, running.arrays
+    if f"{prefix}_known" not in arrays:
+        return
+    for group, key in zip(numbers.tolist(), instances, strict=True):
+        if not arrays[f"{prefix}_known"][group]:
+            arrays[f"{prefix}_known"][group] = 1
+            arrays[f"{prefix}_others"][group] = arrays[f"{prefix}_groups"][key]
+            arrays[f"{prefix}_groups"][key] = group
+
+
+def _lists(read: Read, state: Any) -> _Lists:
+    """Return the lists of a window from its state."""
+    if isinstance(read.window, Sliding):
+        return {"head": state[0] if read.window.span else state}
+    return {"head": state[0], "left": state[1]}
+
+
+def _state(read: Read, lists: _Lists, count: int) -> Any:
+    """Return the state of a window that has these lists, and so many events of a batch that pass at once."""
+    if read.window is None:
+        return None
+    if isinstance(read.window, Sliding):
+        held = deque(lists["head"])
+        return _timed(read.window.span, held) if read.window.span else held
+    batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
+    # The event that a RESET copies: nobody looks at more than whether there is one.
+    reset = batch[0][1] if batch else (None,) * len(read.schema) if count else None
+    return [batch, before, reset, count, 0]
+
+
+def _timed(span: int, held: deque[Arrival]) -> list[Any]:
+    """Return the state of a time window: what it holds, the latest timestamp, and the wake-ups asked for."""
+    due: list[int] = []
+    latest = _NEVER
+    for timestamp, _ in held:
+        if timestamp > latest:
+            latest = timestamp
+            due.append(timestamp + span)
+    return [held, latest, due]
+
+
+# Lists.
+
+
+def _load_list(
+    running: Running, query: QueryText, name: str, first: int, held: Sequence[tuple[int, Sequence[Arrival]]]
+) -> int:
+    """Fill the list of each key, with nodes from `first` on; returns the node behind them."""
+    prefix, arrays, types = query.name, running.arrays, query.read.types
+    last = first + sum(len(events) for _, events in held)
+    rows = [row for _, events in held for _, row in events]
+    arrays[f"{prefix}_ts"][first:last] = [timestamp for _, events in held for timestamp, _ in events]
+    arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
+    instances = numpy.zeros(last - first, numpy.int64)
+    begin = first
+    for number, events in held:
+        end = begin + len(events)
+        if end > begin:
+            arrays[f"{prefix}_{name}"][number], arrays[f"{prefix}_{name}_end"][number] = begin, end - 1
+            arrays[f"{prefix}_{name}_size"][number] = end - begin
+            arrays[f"{prefix}_next"][end - 1] = -1
+            instances[begin - first : end - first] = number
+        begin = end
+    columns: dict[int, tuple[Any, Any]] = {}
+    for place in query.kept:
+        column = pa.array([row[place] for row in rows], ARROW[types[place]])
+        values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
+        columns[place] = values, nulls
+        if f"{prefix}_w_{place}" in arrays:
+            arrays[f"{prefix}_w_{place}"][first:last] = values
+            arrays[f"{prefix}_w_{place}_n"][first:last] = nulls
+    if f"{prefix}_g" in arrays and last > first and (name == "left" or isinstance(query.read.window, Sliding)):
+        groups = _groups(running, query, instances, columns)
+        arrays[f"{prefix}_g"][first:last] = groups
+        list_groups(running, query, groups, instances.tolist())
+    return last
+
+
+def _groups(running: Running, query: QueryText, instances: Any, columns: dict[int, tuple[Any, Any]]) -> Any:
+    """Return the numbers of the groups of events that a window holds, given their values by attribute."""
+    if not query.grouped:
+        return instances
+    prefix, types = query.name, query.read.types
+    words = [] if query.keyed is None else [instances]
+    bits = numpy.zeros(len(instances), numpy.int64)
+    for bit, place in enumerate(query.grouped):
+        values, nulls = columns[place]
+        words.append(numpy.where(nulls, 0, values).astype(numpy.int64))
+        if types[place] is not Type.STRING:
+            bits += nulls.astype(numpy.int64) << bit
+    groups = key_numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
+    members = running.arrays.get(f"{prefix}_members")
+    if members is not None:
+        members[:] = numpy.bincount(groups, minlength=len(members))
+    return groups
+
+
+def _stored_list(running: Running, query: QueryText, name: str, count: int) -> list[list[Arrival]]:
+    """Return the events of the lists of so many keys."""
+    prefix, arrays = query.name, running.arrays
+    order = numpy.empty(int(arrays[f"{prefix}_{name}_size"][:count].sum()), numpy.int64)
+    ends = numpy.zeros(count + 1, numpy.int64)
+    running.compiled.kernels.walk(arrays[f"{prefix}_{name}"], arrays[f"{prefix}_next"], count, order, ends)
+    nothing = [None] * len(order)
+    types = query.read.types
+    columns: list[Iterable[Any]] = [nothing] * len(types)
+    for place in query.kept:
+        stored = f"{prefix}_w_{place}"
+        if stored in arrays:
+            values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
+            columns[place] = running.column(values, nulls, types[place]).to_pylist()
+    events = list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
+    return [events[begin:end] for begin, end in pairwise(ends.tolist())]
+
+
+def key_numbers(running: Running, table: str, words: Any) -> Any:
+    """Return the numbers of keys; new ones get one."""
+    arrays = running.arrays
+    found = numpy.empty(len(words), numpy.int64)
+    running.compiled.kernels.find_all(
+        *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
+        numpy.ascontiguousarray(words).reshape(-1),
+        words.shape[1],
+        numpy.empty(words.shape[1], numpy.int64),
+        found,
+    )
+    return found
