@@ -5,6 +5,8 @@ VENV := .venv/bin/python
 DEMO := out/quickstart.ipynb
 # How many processes run the tests; those of one directory stay in one, as they share servers and Spark.
 PROCESSES ?= 2
+# What `make check` runs.
+QUICK := tests/language tests/functions tests/operators tests/planning tests/mapping tests/docs tests/test_architecture.py tests/test_config.py
 # These are processes that run until they are told to stop; the tests of the cluster start them.
 NODES := --ignore=notebooks/manager.ipynb --ignore=notebooks/worker.ipynb --ignore=notebooks/server.ipynb
 
@@ -16,7 +18,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
+.PHONY: help setup demo test check docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -36,6 +38,9 @@ demo: java .venv/.installed ## run notebooks/quickstart.ipynb without a screen; 
 
 test: lint java ## lint, then every test: units, properties, Spark, cluster, notebooks
 	@$(VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
+
+check: lint ## lint, then the tests that need no JVM, server or browser: a minute and a half
+	@$(VENV) -m pytest -q -n $(PROCESSES) $(QUICK)
 
 lint: .venv/.installed ## style, types, layers, notebooks without outputs
 	@$(VENV) -m ruff check .
@@ -109,6 +114,12 @@ tables: .venv/.installed ## write spdist/language/tables.json: what lark makes o
 
 ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
 	@$(VENV) -m tests.cases.ledger
+
+reference: .venv/.installed ## write docs/reference: commands, routes, settings, names of the package
+	@$(VENV) -m tests.docs.reference
+
+docs: .venv/.installed ## make pages of docs/, in out/docs
+	@$(VENV) -m sphinx -q -W -b html docs out/docs && echo "The docs: out/docs/index.html"
 
 clean: ## delete the environment and everything that was made
 	rm -rf .venv out artifacts build dist spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis \

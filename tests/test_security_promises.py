@@ -1,4 +1,4 @@
-"""What README says of security holds: its examples run as they stand, and its sentences are true of small apps."""
+"""What the guides say of security holds: its examples run as they stand, and its sentences are true of small apps."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from spdist.runtime.alone import prepare
 from spdist.transports.kafka_options import app_properties
 from spdist.transports.options import Options
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-SECURITY = README.partition("## Security")[2].partition("\n## ")[0]
+GUIDES = Path(__file__).parents[1] / "docs/guides"
+APPS, SECURITY, SETTINGS = ((GUIDES / f"{name}.md").read_text() for name in ("apps", "security", "settings"))
 
 
 def test_the_example_runs_without_settings_and_writes_where_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (text,) = re.findall(r"```sql\n(@app:name\('Orders'\).*?)```", README, re.DOTALL)
+    (text,) = re.findall(r"```sql\n(@app:name\('Orders'\).*?)```", APPS, re.DOTALL)
     config = load_alone()
     prepare(text, allowed=allowed_of(config))
     assert config.files.directories == (tmp_path / "spdist-data/files",)
@@ -40,7 +40,7 @@ def test_the_example_with_spark_runs_and_formats_are_those_that_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    chapter = README.partition("## Any Spark connector")[2].partition("\n## ")[0]
+    chapter = APPS.partition("## Any Spark connector")[2].partition("\n## ")[0]
     (text,) = re.findall(r"```sql\n(.*?)```", chapter, re.DOTALL)
     prepare(text, allowed=allowed_of(load_alone()))
     with pytest.raises(AppValidationError, match="cannot be 'delta' on this node"):
@@ -52,12 +52,12 @@ def test_the_example_with_spark_runs_and_formats_are_those_that_are_listed(
     assert config.spark.packages == ("io.delta:delta-spark_4.1_2.13:4.2.0",)
 
 
-def test_the_store_of_the_readme_is_taken_and_its_secret_comes_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    (store,) = re.findall(r"`(@store\(type='rdbms', jdbc\.url=[^`]*)`", README)
+def test_the_store_of_the_guide_is_accepted_and_its_secret_comes_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    (store,) = re.findall(r"`(@store\(type='rdbms', jdbc\.url=[^`]*)`", (GUIDES / "databases.md").read_text())
     spdist.check(f"{store} define table T (k string);")
     monkeypatch.setenv("SPDIST__SECRETS__SHOP", "geheim")
     assert allowed_of(load_alone()).expand("${secret:SHOP}") == "geheim"
-    assert "SPDIST__SECRETS__NAME" in README
+    assert "SPDIST__SECRETS__NAME" in APPS
 
 
 @pytest.mark.parametrize("written", ["${env:HOME}", "${file:/etc/passwd}", "${secret:S}"])
@@ -109,7 +109,7 @@ def test_a_login_module_is_told_name_and_password_only() -> None:
 
 def test_the_commands_for_a_cluster_with_tls_run_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    section = README.partition("## A cluster with TLS")[2].partition("\n## ")[0]
+    section = SETTINGS.partition("## A cluster with TLS")[2].partition("\n## ")[0]
     commands = [line.split()[3:] for line in section.splitlines() if line.startswith("python -m spdist ")]
     assert [one[0] for one in commands] == ["tls", "manager", "worker"]
     done = CliRunner().invoke(app, commands[0])

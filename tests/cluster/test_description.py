@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,6 +30,7 @@ from spdist.cluster.worker import Worker
 from spdist.errors import SpdistError
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
 from tests.cluster.test_server_node import server_config
+from tests.docs.routes import FOLDER, operations, rest
 
 Json = dict[str, Any]
 Operation = schemathesis.schemas.APIOperation[Any, Any, Any, Any]
@@ -69,14 +72,13 @@ DRAWS = settings(
 )
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """A manager that plans as it does for users, a worker and a server whose groups need no Spark; an app runs."""
-    home = tmp_path_factory.mktemp("home")
+@contextmanager
+def running_nodes(home: Path, server_home: Path) -> Iterator[Nodes]:
+    """Run a manager that plans as it does for users, a worker and a server whose groups need no Spark; an app runs."""
     manager = Manager(manager_config(home))
     manager.start()
     worker = Worker(worker_config(home, [manager.url]), launcher=FakeSpark())
-    server = ServerNode(server_config(tmp_path_factory.mktemp("server")), launcher=FakeSpark())
+    server = ServerNode(server_config(server_home), launcher=FakeSpark())
     try:
         worker.start()
         server.start()
@@ -90,16 +92,16 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         manager.stop()
 
 
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with running_nodes(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
 @pytest.fixture(scope="module", params=["worker", "manager", "server"])
 def app(request: pytest.FixtureRequest, nodes: Nodes) -> FastAPI:
     manager, worker, server = nodes
     return {"manager": manager_app(manager), "worker": worker_app(worker), "server": server_app(server)}[request.param]
-
-
-def operations(document: Json) -> Iterator[tuple[str, Json]]:
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            yield f"{method.upper()} {path}", operation
 
 
 # ------------------------------------------------------------------------------------------------------- completeness
@@ -117,6 +119,12 @@ def test_every_route_says_what_it_does_and_what_may_come_back(app: FastAPI) -> N
         assert bool(operation.get("security")) is (name not in (*open_to_all, "POST /login/{app}")), name
         if "{" in name:
             assert "404" in operation["responses"], name
+
+
+def test_the_list_of_routes_is_current(nodes: Nodes) -> None:
+    apps = zip(("manager", "worker", "server"), (manager_app, worker_app, server_app), nodes, strict=True)
+    text = rest({name: make(node).openapi() for name, make, node in apps})
+    assert (FOLDER / "rest.md").read_text() == text, "run `make reference`"
 
 
 def test_a_permission_is_part_of_the_description(app: FastAPI) -> None:

@@ -68,9 +68,8 @@ def test_the_webhook_of_the_shipped_file_works_when_it_is_switched_on(live: Path
     assert file.jobs[1].webhook is not None
 
 
-def test_the_example_of_the_readme_is_one(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text()
-    example = re.search(r"^## Jobs$.*?```yaml\n(.*?)```", readme, flags=re.DOTALL | re.MULTILINE)
+def test_the_example_of_the_guide_is_one(tmp_path: Path) -> None:
+    example = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/guides/jobs.md").read_text(), flags=re.DOTALL)
     assert example
     (tmp_path / "jobs.yaml").write_text(example.group(1))
     (job,) = load_jobs(tmp_path / "jobs.yaml", environment={"OPS_WEBHOOK": "https://h.example/x"}).jobs

@@ -335,18 +335,18 @@ def test_what_does_not_belong_together_ends_the_query(spark: SparkSession, tmp_p
         run_query(one.union(other), tmp_path / "out", tmp_path / "one")
 
 
-# --------------------------------------------------------------------------------------------------------- readme
-def test_the_examples_of_the_readme_run(spark: SparkSession, tmp_path: Path) -> None:
-    section = (ROOT / "README.md").read_text().split("## Spark DataFrames")[1].split("\n## ")[0]
+# ---------------------------------------------------------------------------------------------------------- guide
+def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> None:
+    section = (ROOT / "docs/guides/frames.md").read_text()
     section = re.sub(r'"(trades|alerts[a-z-]*)"', rf'"{tmp_path}/\1"', section)
     batch, stream = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     rows = [(datetime.fromtimestamp(START / 1000 + n, UTC), f"S{n % 2}", 100.0 + n) for n in range(20)]
     trades = spark.createDataFrame(rows, "ts timestamp, symbol string, price double")
     trades.coalesce(1).write.parquet(f"{tmp_path}/trades")
     names: dict[str, Any] = {"spark": spark}
-    exec(compile(batch, "README.md", "exec"), names)
+    exec(compile(batch, "frames.md", "exec"), names)
     expected = out(names["alerts"])
     assert expected
-    exec(compile(stream, "README.md", "exec"), names)
+    exec(compile(stream, "frames.md", "exec"), names)
     assert names["query"].awaitTermination(300)
     assert by_item(out(spark.read.parquet(f"{tmp_path}/alerts"))) == by_item(expected)
