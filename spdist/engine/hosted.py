@@ -174,8 +174,15 @@ class HostedApp(LocalApp):
 
     def approach(self, to_ms: int) -> None:
         """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
-        guarded(self._timers.fire_until, to_ms - 1)
+        if self.programmed is not None:
+            guarded(self.programmed.approach, to_ms)
+        guarded(self._fire, to_ms - 1)
         self._clock.now = max(self._clock.now, to_ms)
+
+    def _fire(self, to_ms: int) -> None:
+        if self.programmed is not None:
+            self.programmed.advance(to_ms)
+        super()._fire(to_ms)
 
     def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Deliver the events of one chunk with the clock where it is, whatever their timestamps are."""
@@ -273,7 +280,7 @@ class HostedApp(LocalApp):
         """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
         last = max(int(part.times[-1]) for part in parts.values())
         if self.programmed is not None and self.programmed.active:
-            taken = not self._timers.is_due(last, None) and self.programmed.take(parts)
+            taken = not self._timers.is_due(last, self.programmed.timer) and self.programmed.take(parts)
             self._clock.now = max(self._clock.now, last) if taken else self._clock.now
             return taken
         self._saw(sum(len(part.times) for part in parts.values()))

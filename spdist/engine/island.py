@@ -14,7 +14,7 @@ from spdist.engine.intake import Intake
 from spdist.engine.merge import part_of
 from spdist.engine.publish import Publisher
 from spdist.engine.rows import HoldsRows
-from spdist.engine.straight import NO_EVENTS, Run, RunsApp
+from spdist.engine.straight import NO_EVENTS, Run, RunsApp, TimerOutputs
 from spdist.errors import StateError
 from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema
@@ -133,7 +133,7 @@ class Island:
         # What causes that which is put out now: a timer here, or the input with this order and path; outputs so far.
         self._by_timer, self._order, self._path, self._number = True, TIMER, b"", 0
         #: When timers here last put something out, and how much at that time.
-        self._timers = (NO_CLOCK, 0)
+        self._timers = TimerOutputs(NO_CLOCK, 0)
         #: What sinks have put out before the running batch was whole.
         self._put_out: list[Outgoing] = []
         self.intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=clock)
@@ -143,7 +143,7 @@ class Island:
         #: The event of such a stream that is being delivered, as its first row: others have published it.
         self._handed: object = None
         self.publisher = Publisher(assignment.name, assignment.outputs, schemas)
-        self._run = Run([self.publisher.collect(stream) for stream in self.publisher.streams])
+        self._run = Run([self.publisher.collect(stream) for stream in self.publisher.streams], self._timers)
         for position, stream in enumerate(self.publisher.streams):
             put = self._collector(stream)
             if isinstance(app, RunsApp):
@@ -275,7 +275,7 @@ class Island:
                 "app": self.app.snapshot() if self._started else b"",
                 **self.intake.snapshot(),
                 "publisher": self.publisher.snapshot(),
-                "timers": self._timers,
+                "timers": (self._timers.at, self._timers.count),
             }
         )
 
@@ -295,7 +295,7 @@ class Island:
         self._started = state["started"]
         self.intake.restore(state)
         self.publisher.restore(state["publisher"])
-        self._timers = state["timers"]
+        self._timers.at, self._timers.count = state["timers"]
 
     def _start(self, frontier: int) -> None:
         """Begin: a live app now, since it follows the clock on the wall; else with the first time heard of."""
@@ -380,7 +380,7 @@ class Island:
                 events.add(at, self._order, child(self._path, self._number), place, ts, row)
                 self._number += 1
             if self._by_timer:
-                self._timers = (at, self._number)
+                self._timers.at, self._timers.count = at, self._number
 
         return put
 
@@ -390,5 +390,5 @@ class Island:
 
     def _caused_by_timer(self, at: int) -> None:
         """Go on numbering what timers put out at the time `at`, however batches were cut."""
-        before, number = self._timers
-        self._order, self._path, self._number = TIMER, b"", number if before == at else 0
+        number = self._timers.count if self._timers.at == at else 0
+        self._order, self._path, self._number = TIMER, b"", number

@@ -158,8 +158,12 @@ class LocalApp:
 
     def _move(self, to_ms: int) -> None:
         self.start(to_ms)
-        self._timers.fire_until(to_ms)
+        self._fire(to_ms)
         self._clock.now = max(self._clock.now, to_ms)
+
+    def _fire(self, to_ms: int) -> None:
+        """Wake all that is due until then."""
+        self._timers.fire_until(to_ms)
 
     # Events.
 

@@ -59,6 +59,10 @@ class Programmed:
         self.program: Program | None = None
         self._undo: list[Callable[[], None]] = []
         self._behind: dict[str, list[Receiver]] = {}
+        #: The time that the clock has come to, while timers that are due then have not fired.
+        self._approached: int | None = None
+        #: Due when the next timer of the program is: it has the only one that is set while it runs the app.
+        self.timer = home.timer((-1, 1), self.advance)
 
     def compile(self) -> Compiling | None:
         """Write the program, where that was not done, and return what compiles it; None where it has no typed form."""
@@ -142,24 +146,58 @@ class Programmed:
         kept = self._running.program.keeps_timestamps
         for stream, put in out.items():
             for receiver in self._behind[stream]:
-                receiver.pick(put.rows, put.bounds, put.causes, None if kept else put.stamps, put.numbers)
+                stamps = None if kept else put.stamps
+                receiver.pick(put.rows, put.bounds, put.causes, stamps, put.numbers, put.times)
+        self._set_timer()
         return True
+
+    def advance(self, to_ms: int) -> None:
+        """Let time pass, and put out what timers do, with the clock at their times."""
+        if self._approached is not None and self._approached <= to_ms:
+            self._approached = None
+        running, clock = self._running, self._home.clock
+        due = None if running is None else running.next_due
+        if running is None or due is None or due > to_ms:
+            return
+        chunks = running.advance(to_ms, clock.now)
+        forget_texts(running)
+        self._set_timer()
+        for time, target, chunk in chunks:
+            clock.now = max(clock.now, time)
+            self._hand_over(target, chunk)
+
+    def approach(self, to_ms: int) -> None:
+        """Let time come to `to_ms`, with timers that are due then still to come; see `HostedApp.approach`."""
+        self.advance(to_ms - 1)
+        self._approached = to_ms
+
+    def _set_timer(self) -> None:
+        """Have the app wake the program when its next timer is due."""
+        due = None if self._running is None else self._running.next_due
+        times = [] if due is None else [due]
+        if self.timer.snapshot() != times:
+            self.timer.restore(times)
+
+    def _hand_over(self, target: str, chunk: list[Arrival]) -> None:
+        for receiver in self._behind[target]:
+            if len(chunk) == 1:
+                receiver.one(*chunk[0])
+            else:
+                receiver.many(chunk)
 
     def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Take the events of one chunk with the clock where it is."""
         assert self._running is not None
-        chunks = self._running.take_chunk(stream, arrivals, self._home.clock.now)
+        now = self._home.clock.now
+        chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
             self.retire("a value is not of its type")
             self._home.junction(stream).many(arrivals)
             return
         forget_texts(self._running)
+        self._set_timer()
         for target, chunk in chunks:
-            for receiver in self._behind[target]:
-                if len(chunk) == 1:
-                    receiver.one(*chunk[0])
-                else:
-                    receiver.many(chunk)
+            self._hand_over(target, chunk)
 
     # Who runs the app.
 
@@ -195,6 +233,7 @@ class Programmed:
     def forget(self) -> None:
         """Forget the state: the operators have it, or get another."""
         self._running = None
+        self._set_timer()
         for undo in self._undo:
             undo()
         self._undo.clear()
@@ -216,7 +255,7 @@ class Programmed:
                 load_query(running, next(queries), [(0, state)])
 
     def drop(self) -> None:
-        """Take the state off the operators: the program has it, and waits for no timer."""
+        """Take the state off the operators: the program has it, and its timers."""
         self._home.timers.clear()
         for element in self._shape.elements:
             if isinstance(element, Keyed):
@@ -226,6 +265,7 @@ class Programmed:
             else:
                 fresh = fresh_query(element)
                 self._elements.query(element.checked.name).restore(fresh)
+        self._set_timer()
 
     def store(self) -> None:
         """Give the operators the state, for a snapshot; `drop` takes it off them again."""

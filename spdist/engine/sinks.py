@@ -266,9 +266,7 @@ class _Together:
             self._chunks.append((begin, begin + len(rows)))
         self._rows.extend(rows)
 
-    def _picked(
-        self, rows: PickedRows | ReadRows, bounds: Any, _causes: Any, _stamps: Any, _numbers: Any = None
-    ) -> None:
+    def _picked(self, rows: PickedRows | ReadRows, bounds: Any, *_: Any) -> None:
         self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
 
     def _written(self) -> Iterator[Sequence[Any]]:

@@ -16,11 +16,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import Pick, StreamPart
+from spdist.operators.junction import NO_TIMER, Pick, StreamPart
 from spdist.transports.paths import child, sort_key
 from spdist.transports.payload import TIMER, Events
 
-__all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "as_run"]
+__all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "TimerOutputs", "as_run"]
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
@@ -118,6 +118,21 @@ def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
     return None if TIMER in order else (replace(events, at=[key[0] for key in keys], order=order), keys[-1])
 
 
+class TimerOutputs:
+    """When timers last put something out, and how much at that time: what they put out is numbered, however cut."""
+
+    __slots__ = ("at", "count")
+
+    def __init__(self, at: int, count: int) -> None:
+        self.at = at
+        self.count = count
+
+    def note(self, at: int, count: int) -> None:
+        """Take note that so much was put out at a time; that of several streams may be told in turn."""
+        if (at, count) > (self.at, self.count):
+            self.at, self.count = at, count
+
+
 class _Put:
     """What has come out to one stream since columns were made last."""
 
@@ -136,13 +151,17 @@ class Run:
     ----------
     published : Sequence[Events]
         Where what is put out is gathered, for each stream.
+    timers : TimerOutputs
+        What timers have put out.
 
     State
     -----
     None between two runs.
     """
 
-    def __init__(self, published: Sequence[Events]) -> None:
+    def __init__(self, published: Sequence[Events], timers: TimerOutputs) -> None:
+        self._timers = timers
+        self._timers_before = timers.at, timers.count
         #: Whether an event of a run is being processed, and no timer.
         self.on = False
         self._puts = [_Put(events) for events in published]
@@ -194,6 +213,7 @@ class Run:
             The app's clock, ms.
         """
         self._causes, self._since = causes, now
+        self._timers_before = self._timers.at, self._timers.count
         try:
             return app.deliver_parts(parts)
         finally:
@@ -203,22 +223,39 @@ class Run:
         """Return what takes what the events of a run put out at once to a stream."""
         into = self._puts[position].events
 
-        def pick(rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any, numbers: Any = None) -> None:
+        def pick(
+            rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None
+        ) -> None:
             counts = numpy.diff(bounds)
             places = numpy.arange(len(rows)) - numpy.repeat(bounds[:-1], counts)
             which = numpy.repeat(causes, counts).tolist()
-            at, order, path, ts = self._causes.at, self._causes.order, self._causes.path, self._causes.ts
-            times = [at[number] for number in which]
-            into.columns = None
-            into.at += times if times[0] >= self._since else [max(self._since, time) for time in times]
-            into.order += [order[number] for number in which]
+            causing, since = self._causes, self._since
+            times = [causing.at[number] for number in which]
+            order = [causing.order[number] for number in which]
             put = (places if numbers is None else numbers).tolist()
-            into.path += [child(path[number], place) for number, place in zip(which, put, strict=True)]
+            path = [child(causing.path[number], place) for number, place in zip(which, put, strict=True)]
+            if due is not None:
+                self._by_timers(numpy.repeat(due, counts).tolist(), put, times, order, path)
+            into.columns = None
+            into.at += times if times[0] >= since else [max(since, time) for time in times]
+            into.order += order
+            into.path += path
             into.chunk += places.tolist()
-            into.ts += [ts[number] for number in which] if stamps is None else stamps.tolist()
+            into.ts += [causing.ts[number] for number in which] if stamps is None else stamps.tolist()
             into.rows += rows
 
         return pick
+
+    def _by_timers(
+        self, due: list[int], numbers: list[int], at: list[int], order: list[int], path: list[bytes]
+    ) -> None:
+        """Have what timers put out be theirs, given when, or `NO_TIMER`; all that they put out is counted."""
+        last_at, last_count = self._timers_before
+        for place, time in enumerate(due):
+            if time != NO_TIMER:
+                number = numbers[place] + (last_count if time == last_at else 0)
+                at[place], order[place], path[place] = time, TIMER, child(b"", number)
+                self._timers.note(time, number + 1)
 
     def _go(
         self, events: Events, now: int, timers: Callable[[bool], None], deliver: Callable[[Iterator[int], Around], None]

@@ -19,6 +19,7 @@ from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.faults import error_text
 
 __all__ = [
+    "NO_TIMER",
     "Drive",
     "Failures",
     "Junction",
@@ -42,8 +43,10 @@ Gather = Callable[[int, list[Row]], None]
 #: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; likewise
 #: which of the events that were taken at once has caused each, ascending; and the timestamps of the rows, None where
 #: they are those of the causes. Where an event causes several chunks, or some to several streams, also which of all
-#: that it causes each row is.
+#: that it causes each row is. Where timers put out some, before the event that is their cause, also when each chunk is
+#: put out, `NO_TIMER` where an event has caused it; of those of a timer it is told which of all at that time a row is.
 Pick = Callable[..., None]
+NO_TIMER = -(2**63)
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
 

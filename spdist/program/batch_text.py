@@ -155,7 +155,11 @@ class BatchWriter:
             leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
             shown = self._results.of(Event(self._kept, "now", "gone"), True)
             lines = [*self._each("left", [*leaves, *shown]), *self._frees("left")]
-        return [*lines, *self._groups.resets()]
+        return [*lines, *self._resets()]
+
+    def _resets(self) -> list[str]:
+        """Return what lets all totals begin anew."""
+        return self._groups.resets()
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are those that were released last then."""

@@ -203,7 +203,7 @@ def _load(file: Path, dtypes: list[str]) -> Compiled:
     types = [getattr(numba.types, dtype) for dtype in dtypes]
     arrays = tuple(numba.types.Array(one, 1, "C") for one in types)
     whole = numba.types.Array(numba.int64, 1, "C")
-    module.run.compile((whole, whole, whole, whole, numba.int64, *arrays))
+    module.run.compile((whole, whole, whole, whole, numba.int64, numba.int64, *arrays))
     module.expire.compile((numba.int64, *arrays))
     return Compiled(module.run, module.expire, kernels)
 

@@ -28,6 +28,8 @@ __all__ = [
     "deviation_add",
     "deviation_remove",
     "divide",
+    "due_asked",
+    "due_done",
     "f32",
     "find",
     "find_all",
@@ -43,6 +45,8 @@ __all__ = [
     "remainder",
     "remainder_real",
     "remove_long",
+    "timer_gone",
+    "timer_set",
     "unlink",
     "walk",
     "wrap32",
@@ -434,6 +438,85 @@ def refill_texts(slots, hashes, count):  # type: ignore[no-untyped-def]
         while slots[slot] >= 0:
             slot = (slot + 1) & mask
         slots[slot] = number
+
+
+# Timers: a heap of (due, query, key), three words each, behind how many there are; and for each key of a query a queue
+# of times, a ring of nodes of which the last one is known.
+
+
+@loop
+def _is_before(timers, left, right):  # type: ignore[no-untyped-def]
+    for word in range(3):
+        if timers[3 * left + word] != timers[3 * right + word]:
+            return timers[3 * left + word] < timers[3 * right + word]
+    return False
+
+
+@loop
+def _exchange(timers, left, right):  # type: ignore[no-untyped-def]
+    for word in range(3):
+        kept = timers[3 * left + word]
+        timers[3 * left + word] = timers[3 * right + word]
+        timers[3 * right + word] = kept
+
+
+@loop
+def timer_set(timers, due, query, key):  # type: ignore[no-untyped-def]
+    """Put a timer into the heap."""
+    place = timers[0] + 1
+    timers[0] = place
+    timers[3 * place], timers[3 * place + 1], timers[3 * place + 2] = due, query, key
+    while place > 1 and _is_before(timers, place, place // 2):
+        _exchange(timers, place, place // 2)
+        place //= 2
+
+
+@loop
+def timer_gone(timers):  # type: ignore[no-untyped-def]
+    """Take the first timer off the heap."""
+    count = timers[0]
+    _exchange(timers, 1, count)
+    timers[0] = count - 1
+    place = 1
+    while 2 * place < count:
+        child = 2 * place
+        if child + 1 < count and _is_before(timers, child + 1, child):
+            child += 1
+        if not _is_before(timers, child, place):
+            break
+        _exchange(timers, place, child)
+        place = child
+
+
+@loop
+def due_asked(last, following, at, free, timers, query, key, due):  # type: ignore[no-untyped-def]
+    """Ask for a wake-up of a key; a timer is set for the first of its queue."""
+    node = free[0]
+    if node >= 0:
+        free[0] = following[node]
+    else:
+        node = free[1]
+        free[1] = node + 1
+    at[node], following[node] = due, node
+    if last[key] < 0:
+        timer_set(timers, due, query, key)
+    else:
+        following[node] = following[last[key]]
+        following[last[key]] = node
+    last[key] = node
+
+
+@loop
+def due_done(last, following, free, key):  # type: ignore[no-untyped-def]
+    """Take the first wake-up of a key off its queue."""
+    end = last[key]
+    node = following[end]
+    if node == end:
+        last[key] = -1
+    else:
+        following[end] = following[node]
+    following[node] = free[0]
+    free[0] = node
 
 
 # What is done to all of a state.

@@ -231,6 +231,10 @@ class Whole(Protocol):
         """Return the arrays of an attribute's values and nulls."""
         ...
 
+    def until(self, read: Read) -> str:
+        """Return source of until when the timers of a query have fired."""
+        ...
+
     def count(self, room: str, most: Most) -> None:
         """Take note that so many places of a room can be used."""
         ...

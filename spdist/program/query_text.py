@@ -9,6 +9,7 @@ from spdist.program.batch_text import BatchWriter
 from spdist.program.expressions import TypedWriter, Value
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
+from spdist.program.period_text import PeriodWriter
 from spdist.program.result_text import ResultWriter
 from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.window_text import WindowWriter
@@ -47,7 +48,10 @@ class QueryWriter:
         """Return the block, with those of its readers."""
         groups, window, results = self._groups, self._window, self._results()
         if isinstance(self._read.window, Batched):
-            return self._loop(self._batch(self._read.window, results).takes(self._entering))
+            batch = self._batch(self._read.window, results)
+            if isinstance(batch, PeriodWriter):
+                return batch.block(self._entering, self._loop)
+            return self._loop(batch.takes(self._entering))
         body: list[str] = []
         if window is not None:
             body += window.enters(self._attribute, self._timestamp, results.of(self._leaving(), leaves=True))
@@ -65,15 +69,26 @@ class QueryWriter:
         body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *self._filters(), *body]
         return [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
 
-    def _results(self) -> ResultWriter:
-        return ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer)
+    def _results(self, silent: bool = False) -> ResultWriter:
+        return ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
 
     def _batch(self, window: Batched, results: ResultWriter) -> BatchWriter:
-        return BatchWriter(self._whole, self._query, window, self._key or "0", self._groups, self._writer, results)
+        make = PeriodWriter if window.span else BatchWriter
+        return make(self._whole, self._query, window, self._key or "0", self._groups, self._writer, results)
+
+    def wakes(self) -> list[str]:
+        """Return what is done when the timer of a key is due."""
+        results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
+        if self._window is not None:
+            return self._window.wakes(results, results.of(self._leaving(), leaves=True))
+        assert isinstance(self._read.window, Batched)
+        batch = self._batch(self._read.window, results)
+        assert isinstance(batch, PeriodWriter)
+        return batch.wakes()
 
     def expires(self) -> list[str]:
         """Return what lets events leave the window by time, while none comes."""
-        if self._window is None or not isinstance(self._read.window, Sliding) or not self._read.window.span:
+        if self._window is None or not self._read.window or not self._read.window.span or self._read.timed:
             return []
         lines = self._window.leaves([])
         if self._key:

@@ -31,6 +31,8 @@ class ResultWriter:
         The totals.
     writer : callable
         From what reads an attribute, the source of a timestamp and that of a group to a writer of expressions.
+    silent : bool
+        Whether there is never a result.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class ResultWriter:
         key: str,
         groups: GroupWriter,
         writer: Callable[[Callable[[int], Value], str, str], TypedWriter],
+        silent: bool = False,
     ) -> None:
         self._whole = whole
         self._query = query
@@ -51,7 +54,7 @@ class ResultWriter:
         self._writer = writer
         #: Source of how many results there are.
         self.count = whole.name()
-        self._readers = self._reading(key)
+        self._readers = [] if silent else self._reading(key)
 
     @property
     def late(self) -> bool:
@@ -124,7 +127,8 @@ class ResultWriter:
     def _most(self) -> Most:
         """How many results there may be: each event that comes, or was there before, enters and leaves once."""
         read, most = self._read, self._block.most
-        if read.lists and (read.waits or not isinstance(read.window, Sliding)):
+        one_by_one = isinstance(read.window, Sliding) and not read.window.span
+        if read.waits or (read.puts_out_expired and not one_by_one):
             most = most + Most({self._query.name: 1})
         return most + most if read.events == "all" else most
 

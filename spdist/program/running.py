@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import StreamPart
+from spdist.operators.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program
@@ -40,11 +40,13 @@ class PutOut:
     bounds : numpy.ndarray
         Where each chunk begins, and where the last one ends.
     causes : numpy.ndarray
-        The rank of the event that has caused each chunk.
+        The rank of the event that has caused each chunk, or before which a timer has.
     numbers : numpy.ndarray
-        Which of all that its cause puts out, to any stream, each row is.
+        Which of all that its cause puts out, to any stream, each row is; of timers since the call and at that time.
     stamps : numpy.ndarray
         The timestamps, ms.
+    times : numpy.ndarray, optional
+        Where timers can put something out: when one has put out each chunk, ms; `NO_TIMER` where an event has.
     """
 
     rows: ReadRows
@@ -52,6 +54,7 @@ class PutOut:
     causes: Any
     numbers: Any
     stamps: Any
+    times: Any = None
 
 
 class Running:
@@ -128,15 +131,24 @@ class Running:
             if stream in columns:
                 part = parts[stream]
                 self._fill(number, stream, columns[stream], part.times if part.stamps is None else part.stamps)
-        self._run(begins, ends, at, which, now)
+        self._run(begins, ends, at, which, now, fires=True)
         return {
             stream: put
             for number, stream in enumerate(self.program.outputs)
             if (put := self._put_out(number, stream, columns)) is not None
         }
 
-    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int) -> list[Chunk] | None:
-        """Take the events of one small chunk, with the clock at `now`; as `take`, without columns.
+    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
+        """Take the events of one small chunk, with the clock at `now`; as `take`, without columns and timers.
+
+        Parameters
+        ----------
+        stream : str
+            Their stream.
+        arrivals : Sequence of (int, tuple)
+            The events.
+        now, until : int
+            The clock, and until when timers have fired, ms.
 
         Returns
         -------
@@ -150,19 +162,40 @@ class Running:
                 return None
         except (UnicodeEncodeError, OverflowError):  # half a character, or too large
             return None
-        arrays = self.arrays
+        timers_until = self.arrays.get("timers_until")
+        if timers_until is not None:
+            timers_until[0] = max(timers_until[0], until)
         one = numpy.zeros(1, numpy.int64)
-        self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now)
-        chunks: list[tuple[int, str, list[Arrival]]] = []
+        self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now, fires=False)
+        return [(target, rows) for _, target, rows in self._chunks(arrivals)]
+
+    def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
+        """Let time pass from `now` until `to_ms`, and return the chunks that timers put out, each behind its time."""
+        self._make_room(0)
+        none = numpy.zeros(1, numpy.int64)
+        self._run(none, none, numpy.array([to_ms]), numpy.array([-1]), now, fires=True)
+        return self._chunks(())
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next timer is due, ms; None where none is."""
+        timers = self.arrays.get("timers")
+        return int(timers[3]) if timers is not None and timers[0] else None
+
+    def _chunks(self, arrivals: Sequence[Arrival]) -> list[tuple[int, str, list[Arrival]]]:
+        """Return the chunks that were put out, in order: the time where a timer has, stream, timestamps and rows."""
+        arrays, chunks = self.arrays, []
         for output, target in enumerate(self.program.outputs):
+            owner = f"h{output}"
+            times = arrays.get(f"{owner}_at")
             for place in range(self._count(output)):
-                row = self._row(output, target, place, arrivals)
-                owner = f"h{output}"
                 if arrays[f"{owner}_first"][place]:
-                    chunks.append((int(arrays[f"{owner}_number"][place]), target, []))
-                chunks[-1][2].append((int(arrays[f"{owner}_ts"][place]), row))
-        chunks.sort(key=itemgetter(0))
-        return [(target, rows) for _, target, rows in chunks]
+                    time = NO_TIMER if times is None else int(times[place])
+                    chunks.append((time, int(arrays[f"{owner}_number"][place]), target, list[Arrival]()))
+                row = self._row(output, target, place, arrivals)
+                chunks[-1][3].append((int(arrays[f"{owner}_ts"][place]), row))
+        chunks.sort(key=itemgetter(0, 1))
+        return [(time, target, rows) for time, _, target, rows in chunks]
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
         """Let events be the input; tells whether all values are of their types."""
@@ -201,10 +234,11 @@ class Running:
                 )
         return tuple(values)
 
-    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int) -> None:
+    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int, *, fires: bool) -> None:
+        """Run the program; `fires`: timers, too, that are due until an event is."""
         for count in self._counts:
             self.arrays[count][0] = 0
-        self.compiled.run(begins, ends, at, which, now, *self._parameters)
+        self.compiled.run(begins, ends, at, which, int(fires), now, *self._parameters)
 
     def _count(self, output: int) -> int:
         name = f"h{output}_count"
@@ -239,6 +273,10 @@ class Running:
         kind, _, owner = room.partition(" ")
         if kind == "nodes":
             return max(int(self.arrays[name][1]) for name in self._pools[owner])
+        if kind == "dues":  # one may be asked for before another one is done
+            return int(self.arrays[f"{owner}_due_free"][1]) + 1
+        if kind == "timers":
+            return int(self.arrays["timers"][0]) + 1
         if kind == "pairs":
             return max(int(self.arrays[name][0]) for name in self._pairs[owner])
         if kind in ("groups", "keys"):
@@ -328,12 +366,14 @@ class Running:
                 made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
         batch = pa.RecordBatch.from_arrays(made, list(map(str, range(len(made)))))
         first = numpy.flatnonzero(arrays[f"{owner}_first"][:count])
+        times = arrays[f"{owner}_at"][:count][first] if f"{owner}_at" in arrays else None
         return PutOut(
             ReadRows(batch, lambda: None),
             numpy.append(first, count),
             arrays[f"{owner}_cause"][:count][first],
             arrays[f"{owner}_number"][:count].copy(),
             arrays[f"{owner}_ts"][:count].copy(),
+            times,
         )
 
 

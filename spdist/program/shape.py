@@ -30,17 +30,21 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """A window that events leave together: after `length` of them.
+    """A window that events leave together: after `length` of them, or `span` ms.
 
     Parameters
     ----------
-    length : int
-        How many events are a batch.
+    length, span : int
+        How many events are a batch, or how long it is open.
+    start : int, optional
+        A time from which periods are counted, ms; else from the first event.
     passes : bool
         Whether an event is put out when it comes, and the batch only leaves together.
     """
 
     length: int = 0
+    span: int = 0
+    start: int | None = None
     passes: bool = False
 
 
@@ -112,6 +116,11 @@ class Read:
         return self.window is not None and (isinstance(self.window, Sliding) or self.puts_out_expired)
 
     @property
+    def timed(self) -> bool:
+        """Whether something is put out when time passes, and no event comes."""
+        return self.window is not None and bool(self.window.span) and (self.leaving or isinstance(self.window, Batched))
+
+    @property
     def renews(self) -> bool:
         """Whether what is put out is batches of events that come, each with totals of its own."""
         return self.waits and not self.puts_out_expired
@@ -165,6 +174,23 @@ class Shape:
     def queries(self) -> tuple[Query, ...]:
         """All queries, in the order of the app."""
         return tuple(q for one in self.elements for q in (one.queries if isinstance(one, Keyed) else (one,)))
+
+    @cached_property
+    def downwards(self) -> list[int]:
+        """The numbers of the queries, each behind those that write what it reads."""
+        left: list[tuple[int, Read]] = []
+        for place, element in enumerate(self.elements):
+            left += [(place, read) for read in (element.queries if isinstance(element, Keyed) else (element,))]
+
+        def named(place: int, stream: str) -> str:
+            return f"{place}{stream}" if stream.startswith("#") else stream
+
+        found: list[int] = []
+        while left:
+            to_come = {named(place, read.checked.target) for place, read in left}
+            found += [read.number for place, read in left if named(place, read.stream) not in to_come]
+            left = [(place, read) for place, read in left if named(place, read.stream) in to_come]
+        return found
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
@@ -254,8 +280,8 @@ def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     if len(filters) < len(handlers):
         raise NotTyped("a stream function", given.span)
     window, events = _window(given), checked.query.output.events or "current"
-    if events != "current" and (window is None or (isinstance(window, Sliding) and window.span)):
-        raise NotTyped(f"'insert {events} events' without a window of length", checked.query.span)
+    if events != "current" and window is None:
+        raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
 
 
@@ -276,6 +302,9 @@ def _window(given: ast.SingleInput) -> Kept | None:
             found = Sliding(span=span)
         case "lengthBatch", (int(length), *passes) if length > 0 and passes in ([], [True], [False]):
             found = Batched(length=length, passes=passes == [True])
+        case "timeBatch", (int(span), *options) if span > 0 and None not in options:
+            starts = [one for one in options if isinstance(one, int) and not isinstance(one, bool)]
+            found = Batched(span=span, start=starts[0] if starts else None, passes=options[-1:] == [True])
     if found is None:
         raise NotTyped(f"the window {window.id}", window.span)
     return found

@@ -17,6 +17,7 @@ from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.shape import Keyed, Query, Shape
+from spdist.program.timer_text import NEVER, fired
 
 __all__ = ["written"]
 
@@ -24,8 +25,8 @@ __all__ = ["written"]
 _MOST_BLOCKS = 200
 _KERNELS = (
     "allot, append, candidate_enters, candidate_leaves, candidates_go, deviation, deviation_add, deviation_remove, "
-    "divide, f32, find, give_back, insert_by_time, known, loop, release, remainder, remainder_real, remove_long, "
-    "unlink, wrap32"
+    "divide, due_asked, due_done, f32, find, give_back, insert_by_time, known, loop, release, remainder, remainder_real, "
+    "remove_long, timer_gone, timer_set, unlink, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -93,6 +94,8 @@ class Writer:
         self._texts: dict[str, int] = {NULL_TEXT: 0}
         self._names = 0
         self._blocks = 0
+        #: The query whose timer the part of the text is for that is being written.
+        self._firing: int | None = None
         self._origins: dict[tuple[str, int], Origin | None] = {}
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
@@ -108,6 +111,7 @@ class Writer:
             origins = tuple((stream, place) for place in range(len(types)))
             block = Block(stream, owner, types, "begin", "end", "", origins, room)
             body += [f"if which[c] == {number}:", *indent(self.readers(block, None, ""))]
+        timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
             raise NotTyped("streams that meet again too often")
         queries = tuple(self._queries[number] for number in sorted(self._queries))
@@ -115,12 +119,31 @@ class Writer:
             stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
             for number, stream in enumerate(self._shape.sources)
         }
-        source = self._source(body, queries)
+        source = self._source(timers, body, queries)
         return Program(
             source, self.arrays, self._shape, queries, inputs, self._outputs(), self._most, tuple(self._texts)
         )
 
-    def _source(self, body: list[str], queries: tuple[QueryText, ...]) -> str:
+    def _timers(self) -> list[str]:
+        """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
+        blocks: dict[int, list[str]] = {}
+        for number in self._shape.downwards:
+            query = self._queries.get(number)
+            if query is None or not query.read.timed:
+                continue
+            self._firing = number
+            most, width = self._most[f"nodes {query.name}"], len(query.read.schema)
+            block = Block(query.read.stream, "", tuple(query.read.schema.types), "", "", "", (None,) * width, "", most)
+            blocks[number] = QueryWriter(self, query, block, "key" if query.keyed is not None else "").wakes()
+            self._firing = None
+        return fired(blocks) if blocks else []
+
+    def until(self, read: Read) -> str:
+        """Return source of until when the timers of a query have fired."""
+        before = self._firing is not None and read.number < self._firing
+        return "max(until, due)" if before else "until"
+
+    def _source(self, timers: list[str], body: list[str], queries: tuple[QueryText, ...]) -> str:
         expires = [line for query in queries for line in self._expires(query)]
         parameters = ", ".join(self.arrays.declared)
         lines = [
@@ -128,12 +151,15 @@ class Writer:
             "",
             "",
             "@loop",
-            f"def run(begins, ends, at, which, now, {parameters}):",
+            f"def run(begins, ends, at, which, fires, now, {parameters}):",
+            *([f"    until, fired, fired_number = timers_until[0], {NEVER}, 0"] if timers else []),
             "    for c in range(len(begins)):",
-            "        begin, end, number = begins[c], ends[c], 0",
+            *indent(indent(timers)),
+            f"        begin, end, number, rung = begins[c], ends[c], 0, {NEVER}",
             "        if at[c] > now:",
             "            now = at[c]",
             *indent(indent(body)),
+            *(["    timers_until[0] = until"] if timers else []),
             "    return now",
             "",
             "",
@@ -207,6 +233,9 @@ class Writer:
         self.count(f"nodes {query.name}", block.most)
         # Partial matches, and what waits for its batch, have been counted before they are results.
         totals = block.most + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+        if read.timed:
+            self.count(f"dues {query.name}", block.most + block.most)
+            self.count("timers", block.most + block.most)
         self.count(f"groups {query.name}", totals)
         self.count(f"pairs {query.name}", totals)
         return self._writer(query, block, key).lines()
@@ -268,6 +297,8 @@ class Writer:
             "ts": (NUMBER, f"{block.timestamp}[{event}]"),
             "source": (NUMBER, f"{block.source}[{event}]"),
         }
+        if any(read.timed for read in self._shape.queries):
+            stores["at"] = NUMBER, "rung"
         for attribute, type in enumerate(block.types):
             origin, shown = block.origins[attribute], (block.stream, attribute)
             if origin is None or self._origins.setdefault(shown, origin) != origin:

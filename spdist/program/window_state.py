@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -41,27 +42,21 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
         first = _load_list(running, query, name, first, [(number, lists[name]) for number, lists in held])
     if query.read.lists:
         running.arrays[f"{query.name}_free"][:] = (-1, total)
-    if isinstance(query.read.window, Batched) and query.read.window.passes:
-        for number, state in states:
-            running.arrays[f"{query.name}_count"][number] = state[3]
+    _load_rest(running, query, states)
 
 
 def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return what the windows of a query hold: those of so many keys of its partition, by number; or one."""
     assert isinstance(query.read, Read)
     lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
+    rests = _stored_rests(running, query, count)
     by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
-    window = query.read.window
-    if isinstance(window, Batched) and window.passes:
-        counts = running.arrays[f"{query.name}_count"][:count].tolist()
-    else:
-        counts = [0] * count
-    return [_state(query.read, own, number) for own, number in zip(by_key, counts, strict=True)]
+    return [_state(query.read, own, rest) for own, rest in zip(by_key, rests, strict=True)]
 
 
 def fresh_window(read: Read) -> Any:
     """Return the state of a window that has seen nothing."""
-    return _state(read, {name: [] for name in read.lists}, 0)
+    return _state(read, {name: [] for name in read.lists}, _Rest())
 
 
 def list_groups(running: Running, query: QueryText, numbers: Any, instances: Iterable[int]) -> None:
@@ -83,17 +78,45 @@ def _lists(read: Read, state: Any) -> _Lists:
     return {"head": state[0], "left": state[1]}
 
 
-def _state(read: Read, lists: _Lists, count: int) -> Any:
-    """Return the state of a window that has these lists, and so many events of a batch that pass at once."""
-    if read.window is None:
+@dataclass(slots=True)
+class _Rest:
+    """What a window knows besides its lists.
+
+    Parameters
+    ----------
+    came : int
+        How many events of a batch that passes at once have come, or whether any has.
+    ending : int, optional
+        The end of the open period.
+    latest : int
+        The greatest timestamp that a wake-up was asked for.
+    due : list of int
+        The wake-ups asked for.
+    """
+
+    came: int = 0
+    ending: int | None = None
+    latest: int = _NEVER
+    due: list[int] = field(default_factory=list)
+
+
+def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
+    """Return the state of a window that has these lists."""
+    window = read.window
+    if window is None:
         return None
-    if isinstance(read.window, Sliding):
+    if isinstance(window, Sliding):
         held = deque(lists["head"])
-        return _timed(read.window.span, held) if read.window.span else held
+        if not window.span:
+            return held
+        return [held, rest.latest, rest.due] if read.timed else _timed(window.span, held)
     batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
     # The event that a RESET copies: nobody looks at more than whether there is one.
-    reset = batch[0][1] if batch else (None,) * len(read.schema) if count else None
-    return [batch, before, reset, count, 0]
+    nothing = (None,) * len(read.schema)
+    if window.span:
+        copied = batch[0] if batch else (_NEVER, nothing) if rest.came else None
+        return [batch, before, copied, 0, rest.ending, rest.due]
+    return [batch, before, batch[0][1] if batch else nothing if rest.came else None, rest.came, 0]
 
 
 def _timed(span: int, held: deque[Arrival]) -> list[Any]:
@@ -105,6 +128,60 @@ def _timed(span: int, held: deque[Arrival]) -> list[Any]:
             latest = timestamp
             due.append(timestamp + span)
     return [held, latest, due]
+
+
+# What windows know besides their lists.
+
+
+def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the counts and times of windows."""
+    window, prefix, timed = query.read.window, query.name, query.read.timed
+    if timed:
+        running.reserve(f"dues {prefix}", sum(len(state[-1]) for _, state in states))
+        running.reserve("timers", len(states))
+    arrays, kernels = running.arrays, running.compiled.kernels
+    for number, state in states:
+        if isinstance(window, Batched) and window.passes and window.length:
+            arrays[f"{prefix}_count"][number] = state[3]
+        elif isinstance(window, Batched) and window.passes:
+            arrays[f"{prefix}_came"][number] = state[2] is not None
+        if not timed:
+            continue
+        if isinstance(window, Sliding):
+            arrays[f"{prefix}_latest"][number] = state[1]
+        elif state[4] is not None:
+            arrays[f"{prefix}_ending"][0] = state[4]
+        queue = [arrays[f"{prefix}_{name}"] for name in ("due", "due_next", "due_at", "due_free")]
+        for due in state[-1]:
+            kernels.due_asked(*queue, arrays["timers"], query.read.number, number, due)
+
+
+def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]:
+    window, prefix, arrays = query.read.window, query.name, running.arrays
+    rests = [_Rest() for _ in range(count)]
+    if isinstance(window, Batched) and window.passes:
+        for rest, came in zip(rests, arrays[f"{prefix}_count" if window.length else f"{prefix}_came"], strict=False):
+            rest.came = int(came)
+    if not query.read.timed:
+        return rests
+    for number, rest in enumerate(rests):
+        last = node = int(arrays[f"{prefix}_due"][number])
+        while last >= 0:
+            node = int(arrays[f"{prefix}_due_next"][node])
+            rest.due.append(int(arrays[f"{prefix}_due_at"][node]))
+            if node == last:
+                break
+        if isinstance(window, Sliding):
+            rest.latest = int(arrays[f"{prefix}_latest"][number])
+    if isinstance(window, Batched):
+        ending, asleep = int(arrays[f"{prefix}_ending"][0]), int(arrays[f"{prefix}_asleep"][0])
+        if asleep:
+            until = int(arrays["timers_until"][0])
+            ending += max(0, (until - ending) // window.span + 1) * window.span
+            rests[asleep - 1].due = [ending]
+        for rest in rests:
+            rest.ending = None if ending == _NEVER else ending
+    return rests
 
 
 # Lists.

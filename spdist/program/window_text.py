@@ -7,7 +7,9 @@ from collections.abc import Callable
 from spdist.program.expressions import NUMBER, Value
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.result_text import ResultWriter
 from spdist.program.shape import Sliding
+from spdist.program.timer_text import NEVER, TimerWriter
 
 __all__ = ["WindowWriter"]
 
@@ -37,6 +39,7 @@ class WindowWriter:
         self._groups = groups
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
+        self._timer = TimerWriter(whole.arrays, query, key) if query.read.timed else None
         query.kept = query.shown if query.read.puts_out_expired else groups.attributes()
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
@@ -80,7 +83,29 @@ class WindowWriter:
             f"{prefix}_head_end[{key}] = d",
             f"{prefix}_head_size[{key}] += 1",
             *kept,
+            *self._asks(timestamp),
         ]
+
+    def _asks(self, timestamp: str) -> list[str]:
+        """Return what asks for a wake-up when the event leaves, where it is later than all before."""
+        if self._timer is None:
+            return []
+        latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
+        return [
+            f"if {timestamp} > {latest}[{self._key}]:",
+            f"    {latest}[{self._key}] = {timestamp}",
+            f"    {self._timer.asks(f'{timestamp} + {self._window.span}')}",
+        ]
+
+    def wakes(self, results: ResultWriter, leaving: list[str]) -> list[str]:
+        """Return what is done when the timer of a key is due; for `leaving` see `enters`."""
+        assert self._timer is not None
+        groups, prefix, key = self._groups, self._prefix, self._key
+        lines = self.leaves(leaving)
+        body = results.hands_over([*groups.before(), *lines, *groups.forgets()])
+        if self._query.keyed is not None:
+            body += [f"if {prefix}_head[{key}] < 0:", f"    {prefix}_latest[{key}] = {NEVER}"]
+        return self._timer.wakes(body)
 
     def leaves(self, leaving: list[str]) -> list[str]:
         """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""

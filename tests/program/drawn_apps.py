@@ -57,7 +57,7 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
     filter = f"[{_condition(random)}]" if random.random() < 0.5 else ""
     window = _window(random)
-    events = random.choice(("", "", "all events ", "expired events ")) if "length" in window else ""
+    events = random.choice(("", "", "all events ", "expired events ")) if window else ""
     if shaped and random.random() < 0.5:
         return f"from {stream}{filter}{window} select * insert {events}into {target};"
     if shaped:
@@ -84,6 +84,7 @@ def _window(random: Random) -> str:
             f"#window.length({random.randint(1, 4)})",
             f"#window.time({random.choice((1, 50, 900))})",
             f"#window.lengthBatch({random.randint(1, 5)}{passes})",
+            f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",
         )
     )
 

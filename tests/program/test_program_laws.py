@@ -15,7 +15,7 @@ from spdist.language.checked import CheckedApp
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.base import Arrival
-from spdist.operators.junction import StreamPart
+from spdist.operators.junction import NO_TIMER, StreamPart
 from spdist.program.compiler import Compiled, interpreted
 from spdist.program.parts import Program
 from tests.program.drawn_apps import START_MS, drawn_app, drawn_events
@@ -34,7 +34,7 @@ class Watched:
         self.app = HostedApp(checked, delivers=False)
         self.chunks: list[Chunk] = []
         self._compiled = compiled
-        self._picked: list[tuple[int, int, Chunk]] = []
+        self._picked: list[tuple[tuple[int, bool, int, int], Chunk]] = []
         self._stamps: Sequence[int] = ()
         for stream in checked.streams:
             if stream.startswith("Out"):
@@ -49,12 +49,14 @@ class Watched:
         def many(arrivals: Sequence[Arrival]) -> None:
             self.chunks.append((stream, list(arrivals)))
 
-        def pick(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None) -> None:
+        def pick(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None) -> None:
             made, ends = list(rows), bounds.tolist()
-            for cause, begin, end in zip(causes.tolist(), ends, ends[1:], strict=False):
+            fired = [NO_TIMER] * len(causes) if due is None else due.tolist()
+            for cause, time, begin, end in zip(causes.tolist(), fired, ends, ends[1:], strict=False):
                 times = [self._stamps[cause]] * (end - begin) if stamps is None else stamps[begin:end].tolist()
                 chunk = list(zip(times, made[begin:end], strict=True))
-                self._picked.append((cause, int(numbers[begin]), (stream, chunk)))
+                # What timers put out comes before what the event does.
+                self._picked.append(((cause, time == NO_TIMER, time, int(numbers[begin])), (stream, chunk)))
 
         self.app.subscribe_each(stream, one, many, pick)
 
@@ -78,7 +80,7 @@ class Watched:
         part = StreamPart(times, numpy.arange(len(times)), [row for _, row in events])
         assert self.app.takes_parts(("S",))
         assert self.app.deliver_parts({"S": part})
-        self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[:2])]
+        self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[0])]
         self._picked.clear()
 
     def chunk(self, events: Sequence[Arrival], due: int) -> None:
@@ -100,7 +102,7 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
         one.app.start(START_MS)
     time = START_MS
     for _ in range(steps):
-        how = random.choice(("run", "run", "chunk", "single", "stored"))
+        how = random.choice(("run", "run", "chunk", "single", "stored", "wait"))
         events = drawn_events(random, random.choice((1, 3, 12)), time)
         time = events[-1][0]
         if how == "stored":
@@ -118,7 +120,9 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
         # Events that come late have timestamps before the clock.
         late = [(timestamp - random.choice((0, 0, 3, 300, 5000)), row) for timestamp, row in events]
         for one in apps:
-            if how == "run":
+            if how == "wait":
+                one.app.advance(time)
+            elif how == "run":
                 one.run(events)
             elif how == "chunk":
                 one.chunk(late, time)

@@ -172,7 +172,7 @@ class FrameApp:
                 self.hosted.advance(min(time, self._reach))
             self.hosted.send(stream, time, row)
 
-    def _add_columns(self, add: Any, rows: Any, bounds: Any, causes: Any, stamps: Any, _numbers: Any = None) -> None:
+    def _add_columns(self, add: Any, rows: Any, bounds: Any, causes: Any, stamps: Any, *_: Any) -> None:
         if stamps is None:
             stamps = self._times[numpy.repeat(causes, numpy.diff(bounds))]
         add(rows, stamps)
