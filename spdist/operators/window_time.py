@@ -268,7 +268,8 @@ class TimeBatchWindow(Window):
     def calm_until(self) -> int:
         """Return `ALWAYS` where periods end and release nothing (`spdist.operators.base.Rests`)."""
         held = self.batch or self.reset is not None or (self.expects_expired and self.before)
-        return NOT_NOW if held else ALWAYS
+        # In a partition another key may end the open period.
+        return NOT_NOW if held or self.timer.due[0] != self.shared.get("end") else ALWAYS
 
     def passed(self, by_ms: int) -> None:
         """Be so many periods further, in ms."""

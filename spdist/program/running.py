@@ -85,8 +85,8 @@ class Running:
         for name in program.arrays.tables:
             self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
         self._parameters = tuple(self.arrays.values())
-        #: So many events may come before somebody must look whether there is room.
-        self._spare = 0
+        #: So many events may come before somebody must look whether there is room; -1: that must be done first.
+        self._spare = -1
         self._most = program.most
         #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
         self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
@@ -290,7 +290,7 @@ class Running:
         used = self._used(room)
         if used + more > self._rooms[room]:
             self._grow(room, used + more)
-        self._spare = 0
+        self._spare = -1
 
     def _grow(self, room: str, needed: int) -> None:
         """Let a room have at least so many places, and let what is in it stay."""

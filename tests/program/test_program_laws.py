@@ -102,7 +102,7 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
         one.app.start(START_MS)
     time = START_MS
     for _ in range(steps):
-        how = random.choice(("run", "run", "chunk", "single", "stored", "wait"))
+        how = random.choice(("run", "run", "chunk", "single", "stored", "wait", "before timers"))
         events = drawn_events(random, random.choice((1, 3, 12)), time)
         time = events[-1][0]
         if how == "stored":
@@ -122,6 +122,9 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
         for one in apps:
             if how == "wait":
                 one.app.advance(time)
+            elif how == "before timers":
+                one.app.approach(time)
+                one.app.deliver("S", events)
             elif how == "run":
                 one.run(events)
             elif how == "chunk":
