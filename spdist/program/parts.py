@@ -231,7 +231,7 @@ class Whole(Protocol):
         """Return the arrays of an attribute's values and nulls."""
         ...
 
-    def until(self, read: Read) -> str:
+    def until(self, read: Query) -> str:
         """Return source of until when the timers of a query have fired."""
         ...
 

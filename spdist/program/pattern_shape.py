@@ -110,7 +110,7 @@ class Matched:
     events = "current"
     puts_out_current = True
     puts_out_expired = False
-    renews = waits = False
+    renews = waits = timed = False
     lists: tuple[str, ...] = ()
 
     @property

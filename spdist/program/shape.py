@@ -178,7 +178,7 @@ class Shape:
     @cached_property
     def downwards(self) -> list[int]:
         """The numbers of the queries, each behind those that write what it reads."""
-        left: list[tuple[int, Read]] = []
+        left: list[tuple[int, Query]] = []
         for place, element in enumerate(self.elements):
             left += [(place, read) for read in (element.queries if isinstance(element, Keyed) else (element,))]
 
@@ -188,8 +188,9 @@ class Shape:
         found: list[int] = []
         while left:
             to_come = {named(place, read.checked.target) for place, read in left}
-            found += [read.number for place, read in left if named(place, read.stream) not in to_come]
-            left = [(place, read) for place, read in left if named(place, read.stream) in to_come]
+            waits = [any(named(place, stream) in to_come for stream in read.streams) for place, read in left]
+            found += [read.number for (_, read), behind in zip(left, waits, strict=True) if not behind]
+            left = [one for one, behind in zip(left, waits, strict=True) if behind]
         return found
 
     @cached_property

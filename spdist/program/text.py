@@ -25,8 +25,8 @@ __all__ = ["written"]
 _MOST_BLOCKS = 200
 _KERNELS = (
     "allot, append, candidate_enters, candidate_leaves, candidates_go, deviation, deviation_add, deviation_remove, "
-    "divide, due_asked, due_done, f32, find, give_back, insert_by_time, known, loop, release, remainder, remainder_real, "
-    "remove_long, timer_gone, timer_set, unlink, wrap32"
+    "divide, due_asked, due_done, f32, find, give_back, insert_by_time, known, loop, release, remainder, "
+    "remainder_real, remove_long, timer_gone, timer_set, unlink, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -132,13 +132,13 @@ class Writer:
             if query is None or not query.read.timed:
                 continue
             self._firing = number
-            most, width = self._most[f"nodes {query.name}"], len(query.read.schema)
-            block = Block(query.read.stream, "", tuple(query.read.schema.types), "", "", "", (None,) * width, "", most)
-            blocks[number] = QueryWriter(self, query, block, "key" if query.keyed is not None else "").wakes()
+            most, types = self._most[f"nodes {query.name}"], query.read.types
+            block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
+            blocks[number] = self._writer(query, block, "key" if query.keyed is not None else "").wakes()
             self._firing = None
         return fired(blocks) if blocks else []
 
-    def until(self, read: Read) -> str:
+    def until(self, read: Query) -> str:
         """Return source of until when the timers of a query have fired."""
         before = self._firing is not None and read.number < self._firing
         return "max(until, due)" if before else "until"
