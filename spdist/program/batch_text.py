@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from spdist.program.batch_groups import BatchGroups
 from spdist.program.expressions import NUMBER, TypedWriter, Value
-from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.result_text import ResultWriter
 from spdist.program.shape import Batched
@@ -26,11 +26,9 @@ class BatchWriter:
         The text.
     query : QueryText
         The query; it is told which attributes are kept.
-    window : Batched
-        The window.
     key : str
         Source of the number of the partition's key.
-    groups : GroupWriter
+    groups : BatchGroups
         The totals.
     writer : callable
         From what reads an attribute, the source of a timestamp and that of a group to a writer of expressions.
@@ -47,15 +45,14 @@ class BatchWriter:
         self,
         whole: Whole,
         query: QueryText,
-        window: Batched,
         key: str,
-        groups: GroupWriter,
+        groups: BatchGroups,
         writer: Callable[[Callable[[int], Value], str, str], TypedWriter],
         results: ResultWriter,
     ) -> None:
         self._whole = whole
         self._query = query
-        self._window = window
+        self._window = query.read.window if isinstance(query.read.window, Batched) else Batched()
         self._key = key
         self._groups = groups
         self._writer = writer

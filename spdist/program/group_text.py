@@ -40,24 +40,24 @@ class GroupWriter:
     """
 
     def __init__(self, arrays: Arrays, query: QueryText, key: str, name: str, writer: MakeWriter) -> None:
-        self._arrays = arrays
-        self._query = query
-        self._key = key
+        self.arrays = arrays
+        self.query = query
+        self.key = key
         self._writer = writer
-        self._prefix = query.name
+        self.prefix = query.name
         self._select = query.read.checked.query.select
         self.grouped = bool(self._select.group_by)
         #: Source of the number of the event's group.
         self.number = name if self.grouped else key
-        self._room = f"groups {query.name}" if self.grouped else query.instances
-        self._found = self._aggregators()
-        query.aggregates = [aggregate for _, aggregate in self._found]
-        self._forgetting = ""
+        self.room = f"groups {query.name}" if self.grouped else query.instances
+        self.found = self._aggregators()
+        query.aggregates = [aggregate for _, aggregate in self.found]
+        self.forgetting = ""
 
     @property
     def aggregated(self) -> bool:
         """Whether there are aggregators."""
-        return bool(self._found)
+        return bool(self.found)
 
     @property
     def collapses(self) -> bool:
@@ -66,18 +66,18 @@ class GroupWriter:
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""
-        found = set(self._query.grouped)
-        for call, _ in self._found:
+        found = set(self.query.grouped)
+        for call, _ in self.found:
             for argument in call.args:
-                found |= {self._query.resolved(one) for one in argument.walk() if isinstance(one, ast.Variable)}
+                found |= {self.query.resolved(one) for one in argument.walk() if isinstance(one, ast.Variable)}
         return sorted(found)
 
     def value(self, call: ast.FunctionCall, group: str) -> Value | None:
         """Return the value of an aggregator of a group, given its number; None where the call is none."""
-        found = next((one for node, one in self._found if node is call), None)
+        found = next((one for node, one in self.found if node is call), None)
         if found is None:
             return None
-        result, null = (self._filled(text, found, group) for text in (found.form.result, found.form.null))
+        result, null = (self.filled(text, found, group) for text in (found.form.result, found.form.null))
         return Value(result, null, found.form.type)
 
     # An event that enters.
@@ -87,12 +87,12 @@ class GroupWriter:
         if not self.grouped:
             return []
         width, nulls = self._width, []
-        self._arrays.declare(f"word{width}", NUMBER, str(width))
-        words = [self._key] if self._query.keyed is not None else []
-        for bit, place in enumerate(self._query.grouped):
+        self.arrays.declare(f"word{width}", NUMBER, str(width))
+        words = [self.key] if self.query.keyed is not None else []
+        for bit, place in enumerate(self.query.grouped):
             value = read(place)
             if value.type in (Type.FLOAT, Type.DOUBLE):
-                raise NotTyped("a group by a real number", self._query.read.checked.query.span)
+                raise NotTyped("a group by a real number", self.query.read.checked.query.span)
             words.append(f"0 if {value.null} else {value.text}")
             if value.type is not Type.STRING:  # a text that is null is the text of number 0
                 nulls.append(f"({1 << bit} if {value.null} else 0)")
@@ -104,30 +104,15 @@ class GroupWriter:
         """Return what counts the event among those in the window that are of its group."""
         if not self.grouped:
             return []
-        members = self._arrays.declare(f"{self._prefix}_members", NUMBER, self._room)
+        members = self.arrays.declare(f"{self.prefix}_members", NUMBER, self.room)
         return [f"{members}[{self.number}] += 1"]
 
     def enters(self, event_writer: Callable[[], TypedWriter]) -> list[str]:
         """Return what adds the event to the totals."""
         lines: list[str] = []
-        for call, aggregate in self._found:
+        for call, aggregate in self.found:
             lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
         return lines
-
-    def newest(self, count: str, node: str) -> list[str]:
-        """Return what notes the newest event of each group of a batch; see `joins`, which is part of it.
-
-        For each place among the results of the chunk: `node`, of the event, and the number of the group.
-        """
-        place, prefix, room = "0", self._prefix, f"chunk {self._query.name}"
-        joins = [f"{count} = 1"]
-        if self.grouped:
-            where = self._arrays.declare(f"{prefix}_where", NUMBER, self._room)
-            joins = [*self.joins([f"{where}[{self.number}] = {count}", f"{count} += 1"])]
-            joins.append(f"s = {where}[{self.number}]")
-            place = "s"
-        nodes, groups = (self._arrays.declare(f"{prefix}_{name}", NUMBER, room) for name in ("newest", "of"))
-        return [*joins, f"{nodes}[{place}] = {node}", f"{groups}[{place}] = {self.number}"]
 
     def slot(self, count: str, group: str) -> list[str]:
         """Return what sets ``s`` to the place of a group's result among those of the chunk, `count` of them so far."""
@@ -136,8 +121,8 @@ class GroupWriter:
             return following
         if not self.grouped:
             return ["s = 0", f"{count} = 1"]
-        seen = self._arrays.declare(f"{self._prefix}_seen", NUMBER, self._room)
-        where = self._arrays.declare(f"{self._prefix}_where", NUMBER, self._room)
+        seen = self.arrays.declare(f"{self.prefix}_seen", NUMBER, self.room)
+        where = self.arrays.declare(f"{self.prefix}_where", NUMBER, self.room)
         return [
             f"if {seen}[{group}] == mark{count}:",
             f"    s = {where}[{group}]",
@@ -163,18 +148,18 @@ class GroupWriter:
         """
         if not self.aggregated:
             return leaving
-        prefix, lines = self._prefix, [*self.removes(read, timestamp, group), *leaving]
-        empty = [self._filled(aggregate.form.empty, aggregate, "gone") for _, aggregate in self._found]
-        first = self._first("gone")
+        prefix, lines = self.prefix, [*self.removes(read, timestamp, group), *leaving]
+        empty = [self.filled(aggregate.form.empty, aggregate, "gone") for _, aggregate in self.found]
+        first = self.first("gone")
         if first:
             lines += [f"if {' and '.join(empty)}:", *indent(first)]
         if self.grouped:
-            self._arrays.declare(f"{prefix}_waits", FLAG, self._room)
-            self._arrays.declare(f"{prefix}_late", NUMBER, self._room)
-            self._forgetting = " and ".join([f"{prefix}_members[gone] == 0", *empty])
+            self.arrays.declare(f"{prefix}_waits", FLAG, self.room)
+            self.arrays.declare(f"{prefix}_late", NUMBER, self.room)
+            self.forgetting = " and ".join([f"{prefix}_members[gone] == 0", *empty])
             lines += [
                 f"{prefix}_members[gone] -= 1",
-                f"if {prefix}_waits[gone] == 0 and {self._forgetting}:",
+                f"if {prefix}_waits[gone] == 0 and {self.forgetting}:",
                 f"    {prefix}_waits[gone] = 1",
                 f"    {prefix}_late[late] = gone",
                 "    late += 1",
@@ -184,92 +169,47 @@ class GroupWriter:
     def removes(self, read: Callable[[int], Value], timestamp: str, group: str) -> list[str]:
         """Return what takes an event off the totals of its group, which is ``gone`` then."""
         lines = [f"gone = {group}"] if self.aggregated else []
-        for call, aggregate in self._found:
+        for call, aggregate in self.found:
             lines += self._updated(self._writer(read, timestamp), call, aggregate, "gone", enters=False)
         return lines
 
-    def _first(self, group: str) -> list[str]:
+    def first(self, group: str) -> list[str]:
         """Return what lets the totals of a group be those of nothing."""
         lines = []
-        for _, aggregate in self._found:
+        for _, aggregate in self.found:
             values = zip(aggregate.slots, aggregate.form.slots, strict=True)
             lines += [f"{name}[{group}] = {value}" for name, (_, value) in values]
         return lines
 
     def before(self) -> list[str]:
         """Return what stands before the events of a chunk."""
-        return ["late = 0"] if self._forgetting else []
+        return ["late = 0"] if self.forgetting else []
 
     def forgets(self) -> list[str]:
         """Return what forgets groups that have gone with their last event.
 
         Not before the chunk is over: their numbers must not be given to others while results are known by them.
         """
-        if not self._forgetting:
+        if not self.forgetting:
             return []
-        waits = [f"    {self._prefix}_waits[gone] = 0"] if f"{self._prefix}_waits" in self._arrays.declared else []
+        waits = [f"    {self.prefix}_waits[gone] = 0"] if f"{self.prefix}_waits" in self.arrays.declared else []
         return [
             "for waiting in range(late):",
-            f"    gone = {self._prefix}_late[waiting]",
+            f"    gone = {self.prefix}_late[waiting]",
             *waits,
-            f"    if {self._forgetting}:",
+            f"    if {self.forgetting}:",
             f"        release({self._table}, gone, {self._width})",
-        ]
-
-    # Batches: all totals of a key begin anew at a time, so its groups are a list.
-
-    def joins(self, new: list[str] | None = None) -> list[str]:
-        """Return what puts the event's group into the list of those that have totals; `new` is done where it is not."""
-        if not (self.aggregated and self.grouped):
-            return []
-        prefix, group, key = self._prefix, self.number, self._key
-        self._arrays.declare(f"{prefix}_known", FLAG, self._room)
-        self._arrays.declare(f"{prefix}_others", NUMBER, self._room, "-1")
-        self._arrays.declare(f"{prefix}_groups", NUMBER, self._query.instances, "-1")
-        return [
-            f"if {prefix}_known[{group}] == 0:",
-            f"    {prefix}_known[{group}] = 1",
-            f"    {prefix}_others[{group}] = {prefix}_groups[{key}]",
-            f"    {prefix}_groups[{key}] = {group}",
-            *indent(new or []),
-        ]
-
-    def resets(self) -> list[str]:
-        """Return what lets all totals of a key begin anew; what becomes of the groups is seen when the chunk is over.
-
-        A group keeps its number until then, since results are known by it.
-        """
-        if not self.aggregated:
-            return []
-        gone = "gone" if self.grouped else self._key
-        anew = self._first(gone)
-        for _, aggregate in self._found:
-            anew += [self._filled(line, aggregate, gone) for line in aggregate.form.reset]
-        if not self.grouped:
-            return anew
-        prefix, key = self._prefix, self._key
-        self._arrays.declare(f"{prefix}_late", NUMBER, self._room)
-        self._forgetting = f"{prefix}_known[gone] == 0"
-        return [
-            f"gone = {prefix}_groups[{key}]",
-            f"{prefix}_groups[{key}] = -1",
-            "while gone >= 0:",
-            *indent(anew),
-            f"    {prefix}_known[gone] = 0",
-            f"    {prefix}_late[late] = gone",
-            "    late += 1",
-            f"    gone = {prefix}_others[gone]",
         ]
 
     # Groups and aggregators.
 
     @property
     def _width(self) -> int:
-        return len(self._query.grouped) + 1 + (self._query.keyed is not None)
+        return len(self.query.grouped) + 1 + (self.query.keyed is not None)
 
     @property
     def _table(self) -> str:
-        return self._arrays.table(f"{self._prefix}_k", self._width, self._room)
+        return self.arrays.table(f"{self.prefix}_k", self._width, self.room)
 
     def _aggregators(self) -> list[tuple[ast.FunctionCall, Aggregate]]:
         """Return the aggregators, in the order of the text."""
@@ -288,35 +228,37 @@ class GroupWriter:
         form = (
             None
             if call.namespace
-            else typed_form(call.name, types, self._query.read.leaving, isinstance(self._query.read.window, Batched))
+            else typed_form(call.name, types, self.query.read.leaving, isinstance(self.query.read.window, Batched))
         )
         if form is None:
             raise NotTyped(f"the aggregator {call.id}()", call.span)
-        prefix = f"{self._prefix}_a{number}"
+        if form.candidates and self.query.read.waits and not self.query.read.batches:
+            raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
+        prefix = f"{self.prefix}_a{number}"
         slots = [
-            self._arrays.declare(f"{prefix}s{place}", dtype, self._room, first)
+            self.arrays.declare(f"{prefix}s{place}", dtype, self.room, first)
             for place, (dtype, first) in enumerate(form.slots)
         ]
         if form.candidates:
-            self._arrays.declare(f"{prefix}_ends", NUMBER, self._room, "-1", width=2)
-            nodes = f"nodes {self._prefix}"
+            self.arrays.declare(f"{prefix}_ends", NUMBER, self.room, "-1", width=2)
+            nodes = f"nodes {self.prefix}"
             for name in ("before", "after"):
-                self._arrays.declare(f"{prefix}_{name}", NUMBER, nodes, "-1")
-            self._arrays.declare(f"{prefix}_value", form.candidates, nodes)
-            self._arrays.free_list(f"{prefix}_free")
+                self.arrays.declare(f"{prefix}_{name}", NUMBER, nodes, "-1")
+            self.arrays.declare(f"{prefix}_value", form.candidates, nodes)
+            self.arrays.free_list(f"{prefix}_free")
         if form.pairs:
-            room = f"pairs {self._prefix}"
-            self._arrays.table(f"{prefix}_d", 3, room)
-            self._arrays.declare(f"{prefix}_d_count", NUMBER, room)
+            room = f"pairs {self.prefix}"
+            self.arrays.table(f"{prefix}_d", 3, room)
+            self.arrays.declare(f"{prefix}_d_count", NUMBER, room)
             if form.reset:
-                self._arrays.declare(f"{prefix}_d_link", NUMBER, room, "-1")
-                self._arrays.declare(f"{prefix}_d_first", NUMBER, self._room, "-1")
-            self._arrays.declare("pair", NUMBER, "3")
+                self.arrays.declare(f"{prefix}_d_link", NUMBER, room, "-1")
+                self.arrays.declare(f"{prefix}_d_first", NUMBER, self.room, "-1")
+            self.arrays.declare("pair", NUMBER, "3")
         return Aggregate(form, tuple(slots), prefix, types[:1] == (Type.STRING,))
 
     def _type_of(self, expression: ast.Expression) -> Type:
         def read(variable: ast.Variable) -> Value:
-            return Value("0", "", self._query.read.types[self._query.resolved(variable)])
+            return Value("0", "", self.query.read.types[self.query.resolved(variable)])
 
         return TypedWriter(read, "0", lambda: "t", lambda text: 0).write(expression).type
 
@@ -330,15 +272,16 @@ class GroupWriter:
         statements = form.add if enters else form.remove
         if form.pairs and null:
             text = f"(0 if {null} else {text})"
-        lines = [self._filled(line, aggregate, group, text, null or "False") for line in statements]
+        lines = [self.filled(line, aggregate, group, text, null or "False") for line in statements]
         if form.skips_null and null:
             lines = [f"if not ({null}):", *indent(lines)]
             if form.on_null and enters:
-                lines += ["else:", *indent([self._filled(line, aggregate, group) for line in form.on_null])]
+                lines += ["else:", *indent([self.filled(line, aggregate, group) for line in form.on_null])]
         return [*writer.lines, *lines]
 
     @staticmethod
-    def _filled(text: str, aggregate: Aggregate, group: str, value: str = "", null: str = "") -> str:
+    def filled(text: str, aggregate: Aggregate, group: str, value: str = "", null: str = "") -> str:
+        """Return a statement or an expression of an aggregator, given the group, and the value and its null."""
         slots = [f"{name}[{group}]" for name in aggregate.slots]
         return text.format(*slots, v=value, n=null, g=group, a=aggregate.prefix)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spdist.language import ast
+from spdist.program.batch_groups import BatchGroups
 from spdist.program.batch_text import BatchWriter
+from spdist.program.delay_text import DelayWriter
 from spdist.program.expressions import TypedWriter, Value
-from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.period_text import PeriodWriter
 from spdist.program.result_text import ResultWriter
-from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.shape import Read, Sliding
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
@@ -39,19 +40,20 @@ class QueryWriter:
         self._block = block
         self._key = key
         self._event = whole.name()
-        self._groups = GroupWriter(whole.arrays, query, key or "0", whole.name(), self._writer)
+        self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
         self._window = None
-        if isinstance(query.read.window, Sliding):
+        if isinstance(query.read.window, Sliding) and not query.read.waits:
             self._window = WindowWriter(whole, query, query.read.window, key or "0", self._groups)
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
         groups, window, results = self._groups, self._window, self._results()
-        if isinstance(self._read.window, Batched):
-            batch = self._batch(self._read.window, results)
+        if self._read.window is not None and window is None:
+            batch = self._batch(results)
             if isinstance(batch, PeriodWriter):
                 return batch.block(self._entering, self._loop)
-            return self._loop(batch.takes(self._entering))
+            loop = self._loop(batch.takes(self._entering))
+            return results.hands_over(loop) if isinstance(batch, DelayWriter) else loop
         body: list[str] = []
         if window is not None:
             body += window.enters(self._attribute, self._timestamp, results.of(self._leaving(), leaves=True))
@@ -72,18 +74,19 @@ class QueryWriter:
     def _results(self, silent: bool = False) -> ResultWriter:
         return ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
 
-    def _batch(self, window: Batched, results: ResultWriter) -> BatchWriter:
-        make = PeriodWriter if window.span else BatchWriter
-        return make(self._whole, self._query, window, self._key or "0", self._groups, self._writer, results)
+    def _batch(self, results: ResultWriter) -> BatchWriter:
+        """Return what writes a window that has results for events later than they come."""
+        window = self._read.window
+        make = BatchWriter if window is None or not window.span else PeriodWriter if self._read.batches else DelayWriter
+        return make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
 
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due."""
         results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
         if self._window is not None:
             return self._window.wakes(results, results.of(self._leaving(), leaves=True))
-        assert isinstance(self._read.window, Batched)
-        batch = self._batch(self._read.window, results)
-        assert isinstance(batch, PeriodWriter)
+        batch = self._batch(results)
+        assert isinstance(batch, PeriodWriter | DelayWriter)
         return batch.wakes()
 
     def expires(self) -> list[str]:

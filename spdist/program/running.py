@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -16,15 +15,13 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, StreamPart
-from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
-from spdist.program.parts import EACH, Most, Program
+from spdist.program.parts import Program
+from spdist.program.rooms import Rooms
 from spdist.program.texts import TextTable
 
 __all__ = ["PutOut", "Running"]
 
-_LEAST = 16
-_ONE = Most({EACH: 1})
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -57,7 +54,7 @@ class PutOut:
     times: Any = None
 
 
-class Running:
+class Running(Rooms):
     """A program with its state.
 
     Parameters
@@ -69,45 +66,19 @@ class Running:
 
     State
     -----
-    `arrays`: what the text declares, by name. They grow in front of a call by as much as it can use at most.
+    The arrays (`Rooms`), and the texts that they have by number.
     """
 
     def __init__(self, program: Program, compiled: Compiled) -> None:
-        self.program = program
-        self.compiled = compiled
+        super().__init__(program, compiled)
         self.texts = TextTable(compiled.kernels, program.texts)
-        self._rooms: dict[str, int] = {}
-        self.arrays: dict[str, Any] = {}
-        for name, array in program.arrays.declared.items():
-            self.arrays[name] = self._first(array)
-        for name in program.arrays.free_lists:
-            self.arrays[name][0] = -1
-        for name in program.arrays.tables:
-            self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
-        self._parameters = tuple(self.arrays.values())
-        #: So many events may come before somebody must look whether there is room; -1: that must be done first.
-        self._spare = -1
-        self._most = program.most
         #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
         self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
-        self._pools = {
-            query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
-            for query in program.queries
-        }
-        self._pairs = {
-            query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
-        }
         shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.shape.sources}
-
-    def _first(self, array: Array) -> Any:
-        if array.room.isdigit():
-            return filled(array, int(array.room))
-        places = 2 * _LEAST if array.room == "slots" else self._rooms.setdefault(array.room, _LEAST)
-        return filled(array, places)
 
     def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Take events, and return what is put out, by stream; None where a value is not of its type.
@@ -126,7 +97,7 @@ class Running:
                 return None
             columns[stream] = read
         begins, ends, at, which = _chunks(self.program.shape.sources, parts)
-        self._make_room(sum(len(one) for one in columns.values()))
+        self.make_room(sum(len(one) for one in columns.values()))
         for number, stream in enumerate(self.program.shape.sources):
             if stream in columns:
                 part = parts[stream]
@@ -156,7 +127,7 @@ class Running:
             The chunks that are put out, in order: their stream, timestamps and rows.
         """
         count, number = len(arrivals), self.program.shape.sources.index(stream)
-        self._make_room(count)
+        self.make_room(count)
         try:
             if not self._fill_chunk(number, stream, arrivals):
                 return None
@@ -171,7 +142,7 @@ class Running:
 
     def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
         """Let time pass from `now` until `to_ms`, and return the chunks that timers put out, each behind its time."""
-        self._make_room(0)
+        self.make_room(0)
         none = numpy.zeros(1, numpy.int64)
         self._run(none, none, numpy.array([to_ms]), numpy.array([-1]), now, fires=True)
         return self._chunks(())
@@ -247,72 +218,6 @@ class Running:
     def expire(self, now: int) -> None:
         """Let events leave windows whose time is over, also where no event comes."""
         self.compiled.expire(now, *self._parameters)
-
-    # Room.
-
-    def _make_room(self, count: int) -> None:
-        """Make room for so many events."""
-        if count > self._spare:
-            for room, places in list(self._rooms.items()):
-                needed = self._begun(room) + count * self._most.get(room, _ONE)[EACH]
-                if needed > places:
-                    self._grow(room, needed)
-            # What windows hold now is put out once, whichever call it is.
-            self._spare = min(
-                (self._rooms[one] - self._begun(one)) // max(1, self._most.get(one, _ONE)[EACH]) for one in self._rooms
-            )
-        self._spare -= count
-
-    def _begun(self, room: str) -> int:
-        """Return how many places of a room are used, or will be by what windows hold."""
-        most = self._most.get(room, _ONE)
-        return self._used(room) + sum(n * self._used(f"nodes {held}") for held, n in most.items() if held != EACH)
-
-    def _used(self, room: str) -> int:
-        """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
-        kind, _, owner = room.partition(" ")
-        if kind == "nodes":
-            return max(int(self.arrays[name][1]) for name in self._pools[owner])
-        if kind == "dues":  # one may be asked for before another one is done
-            return int(self.arrays[f"{owner}_due_free"][1]) + 1
-        if kind == "timers":
-            return int(self.arrays["timers"][0]) + 1
-        if kind == "pairs":
-            return max(int(self.arrays[name][0]) for name in self._pairs[owner])
-        if kind in ("groups", "keys"):
-            return int(self.arrays[f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"][0])
-        return 0
-
-    def reserve(self, room: str, more: int) -> None:
-        """Let a room have so many places more than are used."""
-        if room not in self._rooms:
-            return
-        used = self._used(room)
-        if used + more > self._rooms[room]:
-            self._grow(room, used + more)
-        self._spare = -1
-
-    def _grow(self, room: str, needed: int) -> None:
-        """Let a room have at least so many places, and let what is in it stay."""
-        places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
-        for name, array in self.program.arrays.declared.items():
-            if array.room == room:
-                more = filled(array, places - self._rooms[room])
-                self.arrays[name] = numpy.concatenate([self.arrays[name], more])
-        self._rooms[room] = places
-        for table in self.program.arrays.tables.values():
-            if table.room == room:
-                self.refill(table.name)
-        self._parameters = tuple(self.arrays.values())
-
-    def refill(self, name: str) -> None:
-        """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
-        table, arrays = self.program.arrays.tables[name], self.arrays
-        fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
-        keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
-        self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
-        arrays[f"{name}_slots"] = fresh
-        self._parameters = tuple(arrays.values())
 
     # Columns.
 

@@ -22,10 +22,11 @@ _WHOLE = (Type.INT, Type.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """A window that events leave one by one: after `length` others, or `span` ms."""
+    """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`."""
 
     length: int = 0
     span: int = 0
+    delays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,19 @@ class Read:
     @property
     def timed(self) -> bool:
         """Whether something is put out when time passes, and no event comes."""
-        return self.window is not None and bool(self.window.span) and (self.leaving or isinstance(self.window, Batched))
+        return (
+            self.window is not None and bool(self.window.span) and (self.waits or self.puts_out_expired or self.batches)
+        )
+
+    @property
+    def batches(self) -> bool:
+        """Whether the window releases batches."""
+        return isinstance(self.window, Batched)
 
     @property
     def renews(self) -> bool:
         """Whether what is put out is batches of events that come, each with totals of its own."""
-        return self.waits and not self.puts_out_expired
+        return self.batches and self.waits and not self.puts_out_expired
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -135,7 +143,8 @@ class Read:
     @property
     def waits(self) -> bool:
         """Whether results for events that come are there later than they."""
-        return isinstance(self.window, Batched) and not self.window.passes
+        window = self.window
+        return window.delays if isinstance(window, Sliding) else window is not None and not window.passes
 
 
 #: A query, of whatever it reads.
@@ -301,6 +310,10 @@ def _window(given: ast.SingleInput) -> Kept | None:
             found = Sliding(length=length)
         case "time", (int(span),) if span > 0:
             found = Sliding(span=span)
+        case "timeLength", (int(span), int(length)) if span > 0 and length > 0:
+            found = Sliding(length=length, span=span)
+        case "delay", (int(span),) if span > 0:
+            found = Sliding(span=span, delays=True)
         case "lengthBatch", (int(length), *passes) if length > 0 and passes in ([], [True], [False]):
             found = Batched(length=length, passes=passes == [True])
         case "timeBatch", (int(span), *options) if span > 0 and None not in options:

@@ -109,7 +109,7 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
         held = deque(lists["head"])
         if not window.span:
             return held
-        return [held, rest.latest, rest.due] if read.timed else _timed(window.span, held)
+        return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
     batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
     # The event that a RESET copies: nobody looks at more than whether there is one.
     nothing = (None,) * len(read.schema)
@@ -119,14 +119,16 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
     return [batch, before, batch[0][1] if batch else nothing if rest.came else None, rest.came, 0]
 
 
-def _timed(span: int, held: deque[Arrival]) -> list[Any]:
+def _timed(window: Sliding, held: deque[Arrival]) -> list[Any]:
     """Return the state of a time window: what it holds, the latest timestamp, and the wake-ups asked for."""
+    if window.length:
+        return [held, _NEVER, [timestamp + window.span for timestamp, _ in held]]
     due: list[int] = []
     latest = _NEVER
     for timestamp, _ in held:
         if timestamp > latest:
             latest = timestamp
-            due.append(timestamp + span)
+            due.append(timestamp + window.span)
     return [held, latest, due]
 
 
@@ -148,7 +150,8 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         if not timed:
             continue
         if isinstance(window, Sliding):
-            arrays[f"{prefix}_latest"][number] = state[1]
+            if f"{prefix}_latest" in arrays:
+                arrays[f"{prefix}_latest"][number] = state[1]
         elif state[4] is not None:
             arrays[f"{prefix}_ending"][0] = state[4]
         queue = [arrays[f"{prefix}_{name}"] for name in ("due", "due_next", "due_at", "due_free")]
@@ -171,7 +174,7 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
             rest.due.append(int(arrays[f"{prefix}_due_at"][node]))
             if node == last:
                 break
-        if isinstance(window, Sliding):
+        if f"{prefix}_latest" in arrays:
             rest.latest = int(arrays[f"{prefix}_latest"][number])
     if isinstance(window, Batched):
         ending, asleep = int(arrays[f"{prefix}_ending"][0]), int(arrays[f"{prefix}_asleep"][0])

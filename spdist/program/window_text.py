@@ -67,7 +67,7 @@ class WindowWriter:
             values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
             kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return [
-            *self.leaves(leaving),
+            *self.leaves(leaving, enters=True),
             f"d = {prefix}_free[0]",
             "if d >= 0:",
             f"    {prefix}_free[0] = {prefix}_next[d]",
@@ -90,11 +90,14 @@ class WindowWriter:
         """Return what asks for a wake-up when the event leaves, where it is later than all before."""
         if self._timer is None:
             return []
+        asks = self._timer.asks(f"{timestamp} + {self._window.span}")
+        if self._window.length:  # each event is waited for
+            return [asks]
         latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
         return [
             f"if {timestamp} > {latest}[{self._key}]:",
             f"    {latest}[{self._key}] = {timestamp}",
-            f"    {self._timer.asks(f'{timestamp} + {self._window.span}')}",
+            f"    {asks}",
         ]
 
     def wakes(self, results: ResultWriter, leaving: list[str]) -> list[str]:
@@ -103,17 +106,22 @@ class WindowWriter:
         groups, prefix, key = self._groups, self._prefix, self._key
         lines = self.leaves(leaving)
         body = results.hands_over([*groups.before(), *lines, *groups.forgets()])
-        if self._query.keyed is not None:
+        if self._query.keyed is not None and not self._window.length:
             body += [f"if {prefix}_head[{key}] < 0:", f"    {prefix}_latest[{key}] = {NEVER}"]
         return self._timer.wakes(body)
 
-    def leaves(self, leaving: list[str]) -> list[str]:
+    def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
         """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
         window, prefix, key = self._window, self._prefix, self._key
         full = f"if {prefix}_head_size[{key}] >= {window.length}:"
         due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
+        tests = [*([due] if window.span else []), *([full] if enters and window.length else [])]
+        return [line for test in tests for line in self._leaves(test, leaving)]
+
+    def _leaves(self, test: str, leaving: list[str]) -> list[str]:
+        prefix, key = self._prefix, self._key
         return [
-            due if window.span else full,
+            test,
             f"    d = {prefix}_head[{key}]",
             f"    {prefix}_head[{key}] = {prefix}_next[d]",
             f"    if {prefix}_head[{key}] < 0:",

@@ -67,6 +67,8 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
         return f"from {stream}{filter}{window} select {', '.join(items)} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
+    if "delay" in window:  # what only enters would be kept for ever
+        items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
     aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count", "distinctCount") for one in items)
     group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total")) if aggregated else ""
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
@@ -84,6 +86,8 @@ def _window(random: Random) -> str:
             f"#window.length({random.randint(1, 4)})",
             f"#window.time({random.choice((1, 50, 900))})",
             f"#window.lengthBatch({random.randint(1, 5)}{passes})",
+            f"#window.timeLength({random.choice((1, 50, 900))}, {random.randint(1, 4)})",
+            f"#window.delay({random.choice((1, 50, 900))})",
             f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",
         )
     )

@@ -1,0 +1,126 @@
+"""The arrays of a program at work: they grow in front of a call by as much as it can use at most."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy
+
+from spdist.program.arrays import Array, filled
+from spdist.program.compiler import Compiled
+from spdist.program.parts import EACH, Most, Program
+
+__all__ = ["Rooms"]
+
+_LEAST = 16
+_ONE = Most({EACH: 1})
+
+
+class Rooms:
+    """The arrays of a program.
+
+    Parameters
+    ----------
+    program : Program
+        Its text.
+    compiled : Compiled
+        Its code.
+
+    State
+    -----
+    `arrays`: what the text declares, by name.
+    """
+
+    def __init__(self, program: Program, compiled: Compiled) -> None:
+        self.program = program
+        self.compiled = compiled
+        self._rooms: dict[str, int] = {}
+        self.arrays: dict[str, Any] = {}
+        for name, array in program.arrays.declared.items():
+            self.arrays[name] = self._first(array)
+        for name in program.arrays.free_lists:
+            self.arrays[name][0] = -1
+        for name in program.arrays.tables:
+            self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
+        self._parameters = tuple(self.arrays.values())
+        #: So many events may come before somebody must look whether there is room; -1: that must be done first.
+        self._spare = -1
+        self._most = program.most
+        self._pools = {
+            query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
+            for query in program.queries
+        }
+        self._pairs = {
+            query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
+        }
+
+    def _first(self, array: Array) -> Any:
+        if array.room.isdigit():
+            return filled(array, int(array.room))
+        places = 2 * _LEAST if array.room == "slots" else self._rooms.setdefault(array.room, _LEAST)
+        return filled(array, places)
+
+    def make_room(self, count: int) -> None:
+        """Make room for so many events."""
+        if count > self._spare:
+            for room, places in list(self._rooms.items()):
+                needed = self._begun(room) + count * self._most.get(room, _ONE)[EACH]
+                if needed > places:
+                    self._grow(room, needed)
+            # What windows hold now is put out once, whichever call it is.
+            self._spare = min(
+                (self._rooms[one] - self._begun(one)) // max(1, self._most.get(one, _ONE)[EACH]) for one in self._rooms
+            )
+        self._spare -= count
+
+    def _begun(self, room: str) -> int:
+        """Return how many places of a room are used, or will be by what windows hold."""
+        most = self._most.get(room, _ONE)
+        return self._used(room) + sum(n * self._used(f"nodes {held}") for held, n in most.items() if held != EACH)
+
+    def _used(self, room: str) -> int:
+        """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
+        kind, _, owner = room.partition(" ")
+        if kind == "nodes":
+            return max(int(self.arrays[name][1]) for name in self._pools[owner])
+        if kind == "dues":  # one may be asked for before another one is done
+            return int(self.arrays[f"{owner}_due_free"][1]) + 1
+        if kind == "timers":
+            return int(self.arrays["timers"][0]) + 1
+        if kind == "pairs":
+            return max(int(self.arrays[name][0]) for name in self._pairs[owner])
+        if kind in ("groups", "keys"):
+            return int(self.arrays[f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"][0])
+        return 0
+
+    def reserve(self, room: str, more: int) -> None:
+        """Let a room have so many places more than are used."""
+        if room not in self._rooms:
+            return
+        used = self._used(room)
+        if used + more > self._rooms[room]:
+            self._grow(room, used + more)
+        self._spare = -1
+
+    def _grow(self, room: str, needed: int) -> None:
+        """Let a room have at least so many places, and let what is in it stay."""
+        places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
+        for name, array in self.program.arrays.declared.items():
+            if array.room == room:
+                more = filled(array, places - self._rooms[room])
+                self.arrays[name] = numpy.concatenate([self.arrays[name], more])
+        self._rooms[room] = places
+        for table in self.program.arrays.tables.values():
+            if table.room == room:
+                self.refill(table.name)
+        self._parameters = tuple(self.arrays.values())
+
+    def refill(self, name: str) -> None:
+        """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
+        table, arrays = self.program.arrays.tables[name], self.arrays
+        fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
+        keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
+        self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
+        arrays[f"{name}_slots"] = fresh
+        self._parameters = tuple(arrays.values())
