@@ -11,6 +11,7 @@ from spdist.operators.selector import is_aggregator
 from spdist.program.aggregators import typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.key_text import finds
 from spdist.program.parts import Aggregate, QueryText, indent
 from spdist.program.shape import Batched, Read
 
@@ -86,8 +87,7 @@ class GroupWriter:
         """Return what finds the number of the event's group."""
         if not self.grouped:
             return []
-        width, nulls = self._width, []
-        self.arrays.declare(f"word{width}", NUMBER, str(width))
+        nulls: list[str] = []
         words = [self.key] if self.query.keyed is not None else []
         for bit, place in enumerate(self.query.grouped):
             value = read(place)
@@ -97,8 +97,7 @@ class GroupWriter:
             if value.type is not Type.STRING:  # a text that is null is the text of number 0
                 nulls.append(f"({1 << bit} if {value.null} else 0)")
         words.append(" + ".join(nulls) or "0")
-        lines = [f"word{width}[{place}] = {word}" for place, word in enumerate(words)]
-        return [*lines, f"{self.number} = find({self._table}, word{width}, {width})"]
+        return finds(self.arrays, f"{self.prefix}_k", self.room, words, self.number)
 
     def counts(self) -> list[str]:
         """Return what counts the event among those in the window that are of its group."""

@@ -45,6 +45,9 @@ __all__ = [
     "remainder",
     "remainder_real",
     "remove_long",
+    "slot_1",
+    "slot_2",
+    "slot_3",
     "timer_gone",
     "timer_set",
     "unlink",
@@ -54,7 +57,6 @@ __all__ = [
 
 #: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL.
 loop = numba.njit(error_model="numpy", nogil=True, cache=True)
-inlined = numba.njit(error_model="numpy", nogil=True, cache=True, forceinline=True)
 
 _EXACT = 2**52
 _LONG_MAX = 2**63 - 1
@@ -275,7 +277,7 @@ def give_back(free, after, node):  # type: ignore[no-untyped-def]
 # Tables of keys.
 
 
-@inlined
+@loop
 def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     """Return the hash of `width` words."""
     mixed = numpy.uint64(seed)
@@ -285,7 +287,7 @@ def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     return mixed
 
 
-@inlined
+@loop
 def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or the free one that it would get."""
     mask = len(slots) - 1
@@ -303,13 +305,13 @@ def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     return slot
 
 
-@inlined
+@loop
 def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key, -1 where it has none."""
     return slots[_place(slots, keys, meta, word, width)]
 
 
-@inlined
+@loop
 def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
     """Return the number of a key; a new key gets one."""
     slot = _place(slots, keys, meta, word, width)
@@ -327,6 +329,34 @@ def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
         keys[number * width + place] = word[place]
     slots[slot] = number
     return number
+
+
+# Where the text looks for a key itself: words are values there. Arrays that are given to a function cost some ns each.
+
+
+@loop
+def _mixed(mixed, value):  # type: ignore[no-untyped-def]
+    """Return the hash with one word more; see `hashed`."""
+    mixed = (mixed ^ numpy.uint64(value)) * numpy.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> numpy.uint64(29))
+
+
+@loop
+def slot_1(seed, mask, first):  # type: ignore[no-untyped-def]
+    """Return the slot where a key of one word is, or behind which."""
+    return numpy.int64(_mixed(numpy.uint64(seed), first) & numpy.uint64(mask))
+
+
+@loop
+def slot_2(seed, mask, first, second):  # type: ignore[no-untyped-def]
+    """Return the slot where a key of two words is, or behind which."""
+    return numpy.int64(_mixed(_mixed(numpy.uint64(seed), first), second) & numpy.uint64(mask))
+
+
+@loop
+def slot_3(seed, mask, first, second, third):  # type: ignore[no-untyped-def]
+    """Return the slot where a key of three words is, or behind which."""
+    return numpy.int64(_mixed(_mixed(_mixed(numpy.uint64(seed), first), second), third) & numpy.uint64(mask))
 
 
 @loop

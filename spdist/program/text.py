@@ -12,6 +12,7 @@ from dataclasses import replace
 from spdist.language.types import Type
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
+from spdist.program.key_text import finds
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter, SequenceWriter
@@ -26,7 +27,7 @@ _MOST_BLOCKS = 200
 _KERNELS = (
     "allot, append, candidate_enters, candidate_leaves, candidates_go, deviation, deviation_add, deviation_remove, "
     "divide, due_asked, due_done, f32, find, give_back, insert_by_time, known, loop, release, remainder, "
-    "remainder_real, remove_long, timer_gone, timer_set, unlink, wrap32"
+    "remainder_real, remove_long, slot_1, slot_2, slot_3, timer_gone, timer_set, unlink, wrap32"
 )
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
@@ -258,9 +259,7 @@ class Writer:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
         place = keyed.keys[block.stream]
         values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
-        table = self.arrays.table(f"p{keyed.number}", 1, f"keys {keyed.number}")
         self.count(f"keys {keyed.number}", block.most)
-        self.arrays.declare("word1", NUMBER, "1")
         first, end, key = self.name(), self.name(), self.name()
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
         lines: list[str] = []
@@ -273,8 +272,7 @@ class Writer:
             f"    if {nulls}[{first}] != 0:",
             f"        {first} += 1",
             "        continue",
-            f"    word1[0] = {values}[{first}]",
-            f"    {key} = find({table}, word1, 1)",
+            *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [f"{values}[{first}]"], key)),
             f"    {end} = {first} + 1",
             f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {values}[{end}] == {values}[{first}]):",
             f"        {end} += 1",

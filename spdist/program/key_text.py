@@ -1,0 +1,51 @@
+"""How a program finds the number of a key: in the text itself, where the key has few words and is known.
+
+A function that is given the arrays of a table costs as much as ten such look-ups, so it is called for new keys only.
+"""
+
+from __future__ import annotations
+
+from spdist.program.arrays import Arrays
+from spdist.program.expressions import NUMBER
+
+__all__ = ["finds"]
+
+_MOST_WORDS = 3
+
+
+def finds(arrays: Arrays, table: str, room: str, words: list[str], number: str) -> list[str]:
+    """Return what sets `number` to the number of a key; a new key gets one.
+
+    Parameters
+    ----------
+    arrays : Arrays
+        Where the table is declared.
+    table : str
+        Its name.
+    room : str
+        What its numbers have a place for.
+    words : list of str
+        Source of the words of the key.
+    number : str
+        The name that gets the number.
+    """
+    width = len(words)
+    given = arrays.table(table, width, room)
+    word = arrays.declare(f"word{width}", NUMBER, str(width))
+    new = [f"{word}[{place}] = {text}" for place, text in enumerate(words)]
+    new.append(f"{number} = find({given}, {word}, {width})")
+    if width > _MOST_WORDS:
+        return new
+    names = [f"w{place}" for place in range(width)]
+    alike = (f"{table}_keys[{width} * {number} + {place}] == {name}" for place, name in enumerate(names))
+    new[:width] = [f"{word}[{place}] = {name}" for place, name in enumerate(names)]
+    return [
+        *(f"{name} = {text}" for name, text in zip(names, words, strict=True)),
+        f"slot = slot_{width}({table}_meta[3], len({table}_slots) - 1, {', '.join(names)})",
+        f"{number} = {table}_slots[slot]",
+        f"while {number} >= 0 and not ({' and '.join(alike)}):",
+        f"    slot = (slot + 1) & (len({table}_slots) - 1)",
+        f"    {number} = {table}_slots[slot]",
+        f"if {number} < 0:",
+        *(f"    {line}" for line in new),
+    ]
