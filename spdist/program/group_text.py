@@ -13,7 +13,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.key_text import finds
 from spdist.program.parts import Aggregate, QueryText, indent
-from spdist.program.shape import Batched, Read
+from spdist.program.shape import Batched, Read, Sliding
 
 __all__ = ["GroupWriter"]
 
@@ -63,7 +63,7 @@ class GroupWriter:
     @property
     def collapses(self) -> bool:
         """Whether a chunk gives one result only, or one for each group."""
-        return self.aggregated and isinstance(self._query.read, Read)
+        return self.aggregated and isinstance(self.query.read, Read)
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""
@@ -231,7 +231,7 @@ class GroupWriter:
         )
         if form is None:
             raise NotTyped(f"the aggregator {call.id}()", call.span)
-        if form.candidates and self.query.read.waits and not self.query.read.batches:
+        if form.candidates and isinstance(self.query.read.window, Sliding) and self.query.read.window.delays:
             raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
         prefix = f"{self.prefix}_a{number}"
         slots = [

@@ -12,7 +12,7 @@ from spdist.program.expressions import TypedWriter, Value
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.period_text import PeriodWriter
 from spdist.program.result_text import ResultWriter
-from spdist.program.shape import Read, Sliding
+from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
@@ -77,7 +77,13 @@ class QueryWriter:
     def _batch(self, results: ResultWriter) -> BatchWriter:
         """Return what writes a window that has results for events later than they come."""
         window = self._read.window
-        make = BatchWriter if window is None or not window.span else PeriodWriter if self._read.batches else DelayWriter
+        make = (
+            BatchWriter
+            if window is None or not window.span
+            else PeriodWriter
+            if isinstance(window, Batched)
+            else DelayWriter
+        )
         return make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
 
     def wakes(self) -> list[str]:
