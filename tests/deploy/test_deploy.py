@@ -84,6 +84,7 @@ def test_the_image_has_all_that_makes_the_wheel_and_runs_as_nobody_special() -> 
     assert "USER 10001" in text
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"}
+    assert "deploy/container/entry.sh" in sent and "deploy/container/entry.sh" in text
     assert {"spdist", "widgets", "labextension", "notebooks", "conf", "pyproject.toml", "README.md", "LICENSE"} <= sent
     assert 'packages = ["spdist"]' in project  # and widgets, which spdist/panels links to
     extras = {*re.findall(r"extras\['([a-z-]+)'\]", text)}
@@ -146,6 +147,17 @@ def test_pods_have_no_rights_and_probes_and_passwords_by_name_only(helm: str) ->
         for variable in container["env"]:
             if "PASSWORD" in variable["name"]:
                 assert "secretKeyRef" in variable["valueFrom"], variable["name"]
+
+
+def test_the_cluster_chooses_the_user_where_values_say_so(helm: str) -> None:
+    for options, user in (((), {"runAsUser": 10001, "fsGroup": 10001}), (("user.id=null", "user.fsGroup=null"), {})):
+        made = template(helm, *(part for one in options for part in ("--set", one)))
+        pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "StatefulSet"]
+        assert len(pods) == 2
+        for pod in pods:
+            given = {key: value for key, value in pod["securityContext"].items() if key in ("runAsUser", "fsGroup")}
+            assert given == user
+            assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsGroup"] == 0
 
 
 def test_every_worker_is_told_every_manager(helm: str) -> None:
