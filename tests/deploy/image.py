@@ -344,7 +344,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--image", default="localhost/spdist", help="its name")
     parser.add_argument("--base", default="", help="BASE of the Containerfile, in place of Docker Hub's Python")
-    parser.add_argument("--only", choices=("server", "cluster"), help="try the nodes of one kind")
+    parser.add_argument("--only", choices=("server", "any", "cluster"), help="try the nodes of one kind")
     parser.add_argument("--built", action="store_true", help="try the image that is there")
     chosen = parser.parse_args()
     options = shlex.split(os.environ.get("CONTAINER_OPTIONS", ""))
@@ -359,10 +359,11 @@ def main() -> None:
         cluster = Cluster(containers, home)
         with tried("certificates are made in it"):
             cluster.make_certificates()
-        if chosen.only != "cluster":
+        if chosen.only in (None, "server"):
             try_server(containers, cluster)
+        if chosen.only in (None, "any"):
             try_any_user(containers, cluster)
-        if chosen.only != "server":
+        if chosen.only in (None, "cluster"):
             stack.callback(SERVERS.stop)
             try_cluster(containers, cluster, home)
 
