@@ -236,7 +236,7 @@ def _parts(lines: Sequence[tuple[int, bytes]]) -> Iterator[Sequence[tuple[int, b
 
 def _is_part(there: bytes, data: bytes) -> bool:
     """Tell whether bytes are what one who ended, or goes on, has written of others; a disk may leave zeros instead."""
-    return data.startswith(there) or data.startswith(there.rstrip(b"\0"))
+    return data.startswith((there, there.rstrip(b"\0")))
 
 
 def _write(handle: int, data: bytes, offset: int) -> None:
