@@ -57,7 +57,7 @@ _LOADED = (
     "spdist.engine.tasks",
     "spdist.transports.log",
 )
-#: What only some of them load: it is loaded here while nobody asks for a process.
+#: What only some of them load, with their sources and sinks: it is loaded here while nobody asks for a process.
 _LOADED_LATER = (
     "spdist.transports.kafka",
     "kafka",
@@ -203,14 +203,14 @@ class _Forker:
 
     def run(self) -> _Request | None:
         """Work until the parent has gone; in each process that was forked return at once what is to run there."""
-        later = [*_LOADED_LATER]
+        later, idle = [*_LOADED_LATER], False
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for file in (sys.stdin, self._listener, self._woken):
             self._selector.register(file, selectors.EVENT_READ)
         while True:
-            ready = self._selector.select(_IDLE_S if later else None)
-            if not ready:
+            ready = self._selector.select((0 if idle else _IDLE_S) if later else None)
+            if idle := not ready:
                 _load_one(later.pop(0))
             for key, _ in ready:
                 if key.fileobj is sys.stdin:
@@ -295,7 +295,7 @@ def _load() -> None:
 
 
 def _load_one(name: str) -> None:
-    """Load a module that is not needed by everybody, so that it need not be there."""
+    """Load a module that not everybody needs; its library may not be installed."""
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
     gc.freeze()
