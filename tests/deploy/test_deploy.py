@@ -162,8 +162,7 @@ def test_the_cluster_chooses_the_user_where_values_say_so(helm: str) -> None:
 
 def test_every_worker_is_told_every_manager(helm: str) -> None:
     made = template(helm, "--set", "managers.replicas=3")
-    worker = next(one for one in made if one["metadata"]["name"] == "r-worker" and one["kind"] == "StatefulSet")
-    variables = worker["spec"]["template"]["spec"]["containers"][0]["env"]
+    variables = _worker(made)["spec"]["template"]["spec"]["containers"][0]["env"]
     managers = next(one["value"] for one in variables if one["name"] == "SPDIST_MANAGERS")
     domain = "r-manager.n.svc.cluster.local:9543"
     assert managers == ",".join(f"https://r-manager-{number}.{domain}" for number in range(3))
@@ -176,6 +175,27 @@ def test_what_is_only_made_on_demand(helm: str) -> None:
     )
     assert {"Certificate", "PodMonitor"} <= {one["kind"] for one in asked}
     assert "PersistentVolumeClaim" not in {one["kind"] for one in asked}
+
+
+def test_state_in_a_bucket_takes_no_volume(helm: str) -> None:
+    asked = ["--set", "state.location=s3://states/sp", "--set", "state.credentials=store"]
+    for options, kinds in (([], 1), (asked, 0)):
+        made = template(helm, *options)
+        assert [one["kind"] for one in made].count("PersistentVolumeClaim") == kinds
+    kubernetes_validate.validate(worker := _worker(made), VERSIONS[0], strict=True)
+    pod = worker["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    variables = {one["name"]: one.get("value", "") for one in container["env"]}
+    assert variables["SPDIST_STATE"] == "s3://states/sp"
+    assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
+    assert "state" not in {one["name"] for one in (*pod["volumes"], *container["volumeMounts"])}
+    given = variables | dict.fromkeys(("SPDIST_NODE_ID", "SPDIST_HOST", "SPDIST_PASSWORD", "SPDIST_NODE_PASSWORD"), "x")
+    place = load_config(CHART / "files" / "worker.yaml", role="worker", environment=given).state_persistence
+    assert str(place.location) == "s3://states/sp" and place.local == Path("/var/lib/spdist/local")
+
+
+def _worker(made: list[dict[str, Any]]) -> dict[str, Any]:
+    return next(one for one in made if one["metadata"]["name"] == "r-worker" and one["kind"] == "StatefulSet")
 
 
 def test_a_value_that_the_chart_does_not_know_is_refused(helm: str) -> None:
