@@ -213,7 +213,7 @@ def test_the_chart_runs_the_image_of_this_version() -> None:
 
 # -------------------------------------------------------------------------------------------------------------- systemd
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze (Debian: systemd)")
-@pytest.mark.parametrize("role", ["manager", "worker"])
+@pytest.mark.parametrize("role", ["manager", "server", "worker"])
 def test_systemd_takes_the_units_and_finds_them_well_closed(role: str, tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / f"spdist-{role}.service").read_text(encoding="utf-8")
     unit = tmp_path / f"spdist-{role}.service"
