@@ -11,6 +11,6 @@ for node in "$@"; do
     mkdir -p "$tls/$node"
     install -m 0444 "$tls/authority/ca.crt" "$tls/$node/ca.crt"
     install -m 0444 "$tls/authority/$node.crt" "$tls/$node/tls.crt"
-    install -m 0400 "$tls/authority/$node.key" "$tls/$node/tls.key"
+    install -m 0440 "$tls/authority/$node.key" "$tls/$node/tls.key"
     [[ -z $owner ]] || chown -R "$owner" "$tls/$node"
 done

@@ -308,6 +308,7 @@ class ServerNode(HostNode):
             "term": keeper.known_term,
             "serving": keeper.serving,
             "ready": keeper.readiness.ready,
+            "warm": keeper.readiness.warm,
         }
 
     def metrics(self) -> str:

@@ -36,8 +36,8 @@ SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_.\-]*)\}")
 SPARK_FORMATS = ("csv", "json", "orc", "parquet", "rate", "text", "xml")
 #: Ends the name of a file with passwords, for other processes of the node.
 PRIVATE_SUFFIX = ".spdist-private.json"
-#: What spdist keeps among the files of users: ledgers of file sinks, and its temporary directories.
-_OWN = re.compile(rf"\..*\.spdist(\.new)?|.*{re.escape(PRIVATE_SUFFIX)}|spdist-spark-.*")
+#: What spdist keeps among the files of users: notes of file sinks, and its temporary directories.
+_OWN = re.compile(rf"\..*\.spdist(\.new|\.d)?|.*{re.escape(PRIVATE_SUFFIX)}|spdist-spark-.*")
 
 
 class NamedDatabase(Protocol):

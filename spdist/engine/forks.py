@@ -57,6 +57,18 @@ _LOADED = (
     "spdist.engine.tasks",
     "spdist.transports.log",
 )
+#: What only some of them load, with their sources and sinks: it is loaded here while nobody asks for a process.
+_LOADED_LATER = (
+    "spdist.transports.kafka",
+    "kafka",
+    "spdist.transports.outlet_file",
+    "spdist.transports.outlet_http",
+    "spdist.transports.outlet_kafka",
+    "spdist.transports.outlet_nats",
+    "spdist.transports.nats",
+)
+#: How long nobody must have asked for that, s.
+_IDLE_S = 1.0
 #: Libraries whose threads a forked process would not have: they must not start any.
 _NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 #: Whatever runs through the parser, the planner of an app and the columns once has loaded what it needs for that.
@@ -191,12 +203,16 @@ class _Forker:
 
     def run(self) -> _Request | None:
         """Work until the parent has gone; in each process that was forked return at once what is to run there."""
+        later, idle = [*_LOADED_LATER], False
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for file in (sys.stdin, self._listener, self._woken):
             self._selector.register(file, selectors.EVENT_READ)
         while True:
-            for key, _ in self._selector.select():
+            ready = self._selector.select((0 if idle else _IDLE_S) if later else None)
+            if idle := not ready:
+                _load_one(later.pop(0))
+            for key, _ in ready:
                 if key.fileobj is sys.stdin:
                     for pid in self._by_pid:
                         os.kill(pid, signal.SIGTERM)
@@ -275,6 +291,13 @@ def _load() -> None:
     _load_compiler()
     # What stays need not be looked through by anybody, which would copy it.
     gc.collect()
+    gc.freeze()
+
+
+def _load_one(name: str) -> None:
+    """Load a module that not everybody needs; its library may not be installed."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
     gc.freeze()
 
 

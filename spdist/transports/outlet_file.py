@@ -1,36 +1,29 @@
 """``@sink(type='file')``: payloads in files, each once, whatever fails in between.
 
-Beside a file ``name`` stands ``.name.spdist``: for each producer the number of the delivery that is next, and while
-something is being appended, what and where. Who finds such an entry after a crash cuts off what was appended in part,
-or takes note of what was appended whole. Nothing else in the file is ever touched, so that others may write to it, too.
-All who append hold a lock on the file meanwhile.
+What has been appended is noted beside the file, see `spdist.transports.file_appends`: who goes on after a crash, or in
+place of a process that stands still, knows what is there. Nothing else in the file is ever touched, so that others may
+append to it, too.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import json
-import os
-import zlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from spdist.config.allowed import Allowed, NotAllowed
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
+from spdist.transports.file_appends import FileAppends
 from spdist.transports.options import Options, local_path
 from spdist.transports.outlets import SendError
 from spdist.transports.whole_files import write_whole
 
 __all__ = ["FileOutlet"]
 
-_FORMAT = 1
-#: Numbers of what is about to be appended.
-_INTENT = ("next", "offset", "size", "crc")
 #: What a name can have against it for good.
 _LASTING = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 
@@ -102,96 +95,12 @@ class FileOutlet:
             write_whole(path, self._line(own[-1].payload))
             return
         for producer, part in groupby(own, key=lambda one: one.producer):
-            self._write(path, producer, list(part))
+            FileAppends(path).append(producer, [(one.seq, self._line(one.payload)) for one in part])
 
     def close(self) -> None:
         """Do nothing: no file is kept open."""
-
-    def _write(self, path: Path, producer: str, deliveries: list[Delivery]) -> None:
-        with path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            ledger = _Ledger(path)
-            ledger.recover(file)
-            new = [one for one in deliveries if one.seq >= ledger.next(producer)]
-            if not new:
-                return
-            data = b"".join(self._line(one.payload) for one in new)
-            ledger.intend(producer, new[-1].seq + 1, file.seek(0, os.SEEK_END), data)
-            file.write(data)
-            _to_disk(file)
-            ledger.done()
 
     def _line(self, payload: Any) -> bytes:
         line = encoded(payload)
         ended = line.endswith(b"\n") and not self._always
         return line + b"\n" if self._separator and not ended else line
-
-
-class _Ledger:
-    """What has been appended to a file, and what is about to be."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path.with_name(f".{path.name}.spdist")
-        self._next: dict[str, int] = {}
-        self._intent: dict[str, Any] | None = None
-        if self._path.exists():
-            self._next, self._intent = self._stored()
-
-    def _stored(self) -> tuple[dict[str, int], dict[str, Any] | None]:
-        try:
-            stored = json.loads(self._path.read_bytes())
-            if stored["format"] != _FORMAT:
-                raise ValueError(f"it has format {stored['format']}, this version of spdist reads format {_FORMAT}")
-            intent = stored["intent"]
-            known = {str(producer): int(number) for producer, number in stored["next"].items()}
-            return known, intent and {"producer": str(intent["producer"]), **{n: int(intent[n]) for n in _INTENT}}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SendError(
-                f"{self._path} is damaged, which says what was appended to the file beside it ({error}); bring it back "
-                "from a copy, or delete it: then what was appended last may come a second time"
-            ) from error
-
-    def next(self, producer: str) -> int:
-        """Return the number of the delivery that is to be appended next."""
-        return self._next.get(producer, 0)
-
-    def recover(self, file: IO[bytes]) -> None:
-        """Finish, or undo, what a writer that is gone had begun."""
-        intent = self._intent
-        if intent is None:
-            return
-        start, size = intent["offset"], intent["size"]
-        length = file.seek(0, os.SEEK_END)
-        with open(file.name, "rb") as reader:
-            reader.seek(start)
-            whole = zlib.crc32(reader.read(size)) == intent["crc"] and length >= start + size
-        if whole:
-            self.done()
-            return
-        if start < length <= start + size:
-            file.truncate(start)
-            _to_disk(file)
-        self._intent = None
-        self._save()
-
-    def intend(self, producer: str, next: int, offset: int, data: bytes) -> None:
-        """Note what is about to be appended."""
-        crc = zlib.crc32(data)
-        self._intent = {"producer": producer, "next": next, "offset": offset, "size": len(data), "crc": crc}
-        self._save()
-
-    def done(self) -> None:
-        """Note that it was appended."""
-        if self._intent is not None:
-            self._next[self._intent["producer"]] = self._intent["next"]
-            self._intent = None
-            self._save()
-
-    def _save(self) -> None:
-        stored = {"format": _FORMAT, "next": self._next, "intent": self._intent}
-        write_whole(self._path, json.dumps(stored).encode())
-
-
-def _to_disk(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())

@@ -2,8 +2,9 @@
 
 It needs podman or docker, and makes everything else itself: certificates by the image, as compose has them made, a
 PostgreSQL and a Kafka of this machine. Containers have a read-only file system, no capabilities, and the network of
-this machine. Tried are a server that hosts an app over a restart, and two managers with a worker from the settings of
-compose and helm, whose probes are compose's. Each line is a thing that was tried, and how long it took.
+this machine. Tried are a server that hosts an app over a restart, also as a user that the image does not know, and two
+managers with a worker from the settings of compose and helm, whose probes are compose's. Each line is a thing that was
+tried, and how long it took.
 
 ``CONTAINERS`` in the environment names another program in place of podman, with arguments if need be, and
 ``CONTAINER_OPTIONS`` and ``BUILD_OPTIONS`` what `run` and `build` need besides on this machine.
@@ -44,7 +45,9 @@ DEPLOY = ROOT / "deploy"
 STOP_S = 30
 #: What compose and helm give a container, but for the network: here it is the machine's.
 CLOSED = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--network", "host"]
-NODES = ("server", "manager-1", "manager-2", "worker-1")
+NODES = ("server", "any", "manager-1", "manager-2", "worker-1")
+#: Of a cluster that chooses the user of a container: a number without a name, in group 0.
+ANY_USER = "1234567:0"
 APP = (
     "@app:name('Boiler') define stream Readings (id string, t double); "
     "@sink(type='embedded', topic='Boiler.Counts') define stream Counts (id string, n long); "
@@ -81,6 +84,11 @@ class Containers:
     def succeeds(self, *arguments: str) -> bool:
         """Return whether the container program ends with exit code 0."""
         return not subprocess.run([*self._command, *arguments], capture_output=True, check=False).returncode
+
+    @property
+    def unnamed(self) -> list[str]:
+        """Options of a user whom the image does not know; podman gives such a one a name, others do not."""
+        return ["--user", ANY_USER, *(["--passwd=false"] if "podman" in self._command[0] else [])]
 
     def volume(self, name: str) -> str:
         """Return the name of a volume of this run."""
@@ -194,10 +202,10 @@ class Cluster:
         given += [("-e", f"{key}={value}") for key, value in known.items()]
         return [part for one in given for part in one]
 
-    def start(self, node: str, settings: Path, **variables: str) -> str:
+    def start(self, node: str, settings: Path, user: Sequence[str] = (), **variables: str) -> str:
         """Start a node, and wait until compose's probe says that it is well."""
         command = [settings.stem, "--conf", f"/etc/spdist/{settings.name}"]
-        name = self._containers.start(node, *command, options=self.options(node, settings, **variables))
+        name = self._containers.start(node, *command, options=[*self.options(node, settings, **variables), *user])
         compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))
         probe = compose["x-manager"]["healthcheck"]["test"][1:]
 
@@ -253,6 +261,25 @@ def try_server(containers: Containers, cluster: Cluster) -> None:
     with tried("another one goes on from its volume"):
         containers("rm", name)
         name = cluster.start("server", settings, **small)
+        wait_for(lambda: "Boiler" in client.apps(), "its directory is read", 60)
+        client.deployment("Boiler").wait(timeout_s=180)
+        feed(client, 2)
+        containers.stop(name)
+
+
+def try_any_user(containers: Containers, cluster: Cluster) -> None:
+    """Host an app on a server whose user has no name in the image, and start it again over the same volume."""
+    settings, small = DEPLOY / "container" / "server.yaml", {"SPDIST_CORES": "1", "SPDIST_DRIVER_MEMORY": "512m"}
+    with tried(f"a server runs as user {ANY_USER}, and hosts an app"):
+        name = cluster.start("any", settings, containers.unnamed, **small)
+        assert containers("exec", name, "id", "-u").strip() == ANY_USER.partition(":")[0]
+        client = cluster.client("any")
+        client.deploy(APP).wait(timeout_s=180)
+        feed(client, 1)
+    with tried("it ends, and another one goes on from its volume"):
+        containers.stop(name)
+        containers("rm", name)
+        name = cluster.start("any", settings, containers.unnamed, **small)
         wait_for(lambda: "Boiler" in client.apps(), "its directory is read", 60)
         client.deployment("Boiler").wait(timeout_s=180)
         feed(client, 2)
@@ -317,7 +344,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--image", default="localhost/spdist", help="its name")
     parser.add_argument("--base", default="", help="BASE of the Containerfile, in place of Docker Hub's Python")
-    parser.add_argument("--only", choices=("server", "cluster"), help="try the nodes of one kind")
+    parser.add_argument("--only", choices=("server", "any", "cluster"), help="try the nodes of one kind")
     parser.add_argument("--built", action="store_true", help="try the image that is there")
     chosen = parser.parse_args()
     options = shlex.split(os.environ.get("CONTAINER_OPTIONS", ""))
@@ -332,9 +359,11 @@ def main() -> None:
         cluster = Cluster(containers, home)
         with tried("certificates are made in it"):
             cluster.make_certificates()
-        if chosen.only != "cluster":
+        if chosen.only in (None, "server"):
             try_server(containers, cluster)
-        if chosen.only != "server":
+        if chosen.only in (None, "any"):
+            try_any_user(containers, cluster)
+        if chosen.only in (None, "cluster"):
             stack.callback(SERVERS.stop)
             try_cluster(containers, cluster, home)
 

@@ -84,6 +84,7 @@ def test_the_image_has_all_that_makes_the_wheel_and_runs_as_nobody_special() -> 
     assert "USER 10001" in text
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"}
+    assert "deploy/container/entry.sh" in sent and "deploy/container/entry.sh" in text
     assert {"spdist", "widgets", "labextension", "notebooks", "conf", "pyproject.toml", "README.md", "LICENSE"} <= sent
     assert 'packages = ["spdist"]' in project  # and widgets, which spdist/panels links to
     extras = {*re.findall(r"extras\['([a-z-]+)'\]", text)}
@@ -148,10 +149,20 @@ def test_pods_have_no_rights_and_probes_and_passwords_by_name_only(helm: str) ->
                 assert "secretKeyRef" in variable["valueFrom"], variable["name"]
 
 
+def test_the_cluster_chooses_the_user_where_values_say_so(helm: str) -> None:
+    for options, user in (((), {"runAsUser": 10001, "fsGroup": 10001}), (("user.id=null", "user.fsGroup=null"), {})):
+        made = template(helm, *(part for one in options for part in ("--set", one)))
+        pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "StatefulSet"]
+        assert len(pods) == 2
+        for pod in pods:
+            given = {key: value for key, value in pod["securityContext"].items() if key in ("runAsUser", "fsGroup")}
+            assert given == user
+            assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsGroup"] == 0
+
+
 def test_every_worker_is_told_every_manager(helm: str) -> None:
     made = template(helm, "--set", "managers.replicas=3")
-    worker = next(one for one in made if one["metadata"]["name"] == "r-worker" and one["kind"] == "StatefulSet")
-    variables = worker["spec"]["template"]["spec"]["containers"][0]["env"]
+    variables = _worker(made)["spec"]["template"]["spec"]["containers"][0]["env"]
     managers = next(one["value"] for one in variables if one["name"] == "SPDIST_MANAGERS")
     domain = "r-manager.n.svc.cluster.local:9543"
     assert managers == ",".join(f"https://r-manager-{number}.{domain}" for number in range(3))
@@ -164,6 +175,27 @@ def test_what_is_only_made_on_demand(helm: str) -> None:
     )
     assert {"Certificate", "PodMonitor"} <= {one["kind"] for one in asked}
     assert "PersistentVolumeClaim" not in {one["kind"] for one in asked}
+
+
+def test_state_in_a_bucket_takes_no_volume(helm: str) -> None:
+    asked = ["--set", "state.location=s3://states/sp", "--set", "state.credentials=store"]
+    for options, kinds in (([], 1), (asked, 0)):
+        made = template(helm, *options)
+        assert [one["kind"] for one in made].count("PersistentVolumeClaim") == kinds
+    kubernetes_validate.validate(worker := _worker(made), VERSIONS[0], strict=True)
+    pod = worker["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    variables = {one["name"]: one.get("value", "") for one in container["env"]}
+    assert variables["SPDIST_STATE"] == "s3://states/sp"
+    assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
+    assert "state" not in {one["name"] for one in (*pod["volumes"], *container["volumeMounts"])}
+    given = variables | dict.fromkeys(("SPDIST_NODE_ID", "SPDIST_HOST", "SPDIST_PASSWORD", "SPDIST_NODE_PASSWORD"), "x")
+    place = load_config(CHART / "files" / "worker.yaml", role="worker", environment=given).state_persistence
+    assert str(place.location) == "s3://states/sp" and place.local == Path("/var/lib/spdist/local")
+
+
+def _worker(made: list[dict[str, Any]]) -> dict[str, Any]:
+    return next(one for one in made if one["metadata"]["name"] == "r-worker" and one["kind"] == "StatefulSet")
 
 
 def test_a_value_that_the_chart_does_not_know_is_refused(helm: str) -> None:
@@ -181,7 +213,7 @@ def test_the_chart_runs_the_image_of_this_version() -> None:
 
 # -------------------------------------------------------------------------------------------------------------- systemd
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze (Debian: systemd)")
-@pytest.mark.parametrize("role", ["manager", "worker"])
+@pytest.mark.parametrize("role", ["manager", "server", "worker"])
 def test_systemd_takes_the_units_and_finds_them_well_closed(role: str, tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / f"spdist-{role}.service").read_text(encoding="utf-8")
     unit = tmp_path / f"spdist-{role}.service"

@@ -28,6 +28,7 @@ print(json.dumps({
     "environment": dict(os.environ), "loaded": "spdist.engine.tasks" in sys.modules, "hash": hash("a"),
     "parent": os.getppid(), "called": open("/proc/self/comm").read().strip(),
     "threads": len(os.listdir("/proc/self/task")), "pandas": "pandas" in sys.modules, "numba": "numba" in sys.modules,
+    "connectors": "aiokafka" in sys.modules and "nats" in sys.modules,
 }))
 print("not well", file=sys.stderr)
 sys.exit(int(sys.argv[1]))
@@ -98,6 +99,17 @@ def test_it_has_everything_loaded_by_a_process_of_one_thread(
     seed = {**os.environ, "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
     alone = subprocess.run([sys.executable, "-c", "print(hash('a'))"], capture_output=True, env=seed, check=True)
     assert seen["hash"] == int(alone.stdout)
+
+
+def test_connectors_are_loaded_while_nobody_asks(
+    forks: Forks, module: Callable[[str], dict[str, str]], eventually: Eventually
+) -> None:
+    libraries = Path(f"/proc/{forks.pid}/maps")
+    eventually(lambda: "aiokafka" in libraries.read_text(), "Kafka's client is loaded")
+    eventually(lambda: psutil.Process(forks.pid).status() == psutil.STATUS_SLEEPING, "nothing is left to be loaded")
+    seen = json.loads(started(forks, module(SEEN), "0").communicate(timeout=60)[0])
+    assert seen["parent"] == forks.pid and seen["connectors"]
+    assert seen["threads"] == 1 and len(os.listdir(f"/proc/{forks.pid}/task")) == 1
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ class Rounds:
         return [f"{source} at {sink}" for sink, source, at in all_of_them if at[-1] < since_s]
 
     def calm(self) -> bool:
-        """Whether events come through, and another server could take over: its Spark is up."""
+        """Whether events come through, and another server could take over: its Spark is up and warm."""
         healthy = sorted(str(self.healths.of(name)) for name in SERVERS) == ["200", "503"]
         return healthy and not self.quiet(time.monotonic() - CALM_S) and all(map(self._ready, SERVERS))
 
@@ -306,7 +306,8 @@ class Rounds:
     def _ready(self, name: str) -> bool:
         with contextlib.suppress(httpx.HTTPError):
             auth = ("admin", self.nodes[name]._environment["SPDIST_PASSWORD"])
-            return bool(httpx.get(f"{self.nodes[name].url}/statistics", auth=auth, timeout=1).json()["ready"])
+            said = httpx.get(f"{self.nodes[name].url}/statistics", auth=auth, timeout=1).json()
+            return bool(said["ready"] and said["warm"])
         return False
 
     def round(self, fault: str) -> list[Measured]:
@@ -324,7 +325,6 @@ class Rounds:
             else:
                 wait_for(lambda: self.healths.active() not in (None, active), "the other server is active", 120)
                 over_s = time.monotonic() - began_s
-                # A file is locked while it is written to: who stands still then holds up the other.
                 try:
                     wait_for(lambda: not self.quiet(began_s + 1), "events come through", LONGEST_S)
                 except SystemExit as late:

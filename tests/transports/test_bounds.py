@@ -57,7 +57,7 @@ def test_what_an_app_may_name(allowed: Allowed, tmp_path: Path, written: str, fo
         "file:{root}/files/%2E%2E/elsewhere", "a/../../x",
         "state/x", "state", "{root}/files/a/../state/x", "~/x", "~nobody-of-that-name/x", "file://host/share/x",
         "file://host", "C:\\x", "C:/x", "..\\x", "a\0b", "a\nb", "file:a%00b", ".out.txt.spdist", "a/.out.spdist.new",
-        "x.spdist-private.json", "spdist-spark-1-x/y", "{root}", "/", "",
+        ".out.txt.spdist.d/7", "x.spdist-private.json", "spdist-spark-1-x/y", "{root}", "/", "",
     ],
 )  # fmt: skip
 def test_what_it_may_not(allowed: Allowed, tmp_path: Path, written: str) -> None:

@@ -48,9 +48,13 @@ https://{{ $root.Release.Name }}-manager-{{ $i }}.{{ include "spdist.domain" (li
 {{- define "spdist.pod" -}}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 10001
+  {{- with .Values.user.id }}
+  runAsUser: {{ . }}
+  {{- end }}
   runAsGroup: 0
-  fsGroup: 10001
+  {{- with .Values.user.fsGroup }}
+  fsGroup: {{ . }}
+  {{- end }}
   seccompProfile: {type: RuntimeDefault}
 automountServiceAccountToken: false
 {{- with .Values.imagePullSecrets }}
