@@ -25,6 +25,7 @@ from spdist.planning.graph import app_graph
 from spdist.planning.topology import shard_names
 from spdist.progress import ProgressLine
 from spdist.runtime.kept_inputs import KeptInputs, stored
+from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
@@ -51,6 +52,8 @@ def explain(
     scripts: bool | None = None,
 ) -> Evidence:
     """Return why a deployed app has put out an event; see `Deployment.explain`."""
+    if id is None and isinstance(which, ReadEvent):
+        id = which.id
     with ProgressLine() as line:
         line.show(f"looking for the groups of {app}")
         text = client.do(requests.app_text(app))

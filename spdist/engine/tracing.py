@@ -85,7 +85,7 @@ def trace(
         There is no log of a group that puts the stream out.
     """
     search = _Trace(logs, attributes, budget, progress)
-    found = search.find(stream, which) if id is None else search.find_sent(stream, which, MessageId.of(id))
+    found = search.find(stream, which) if not id else search.find_sent(stream, which, MessageId.of(id))
     producer, number, event = found
     return search.whole(search.causes(producer, stream, number, event), checked)
 

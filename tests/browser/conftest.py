@@ -17,7 +17,7 @@ from PIL import Image
 from tests.browser.lab import browser_page, chromium, running_lab
 
 Shoot = Callable[..., None]
-#: What JupyterLab says as it leaves a page, and of widgets and debuggers whose kernel is gone; requests that a test blocks.
+#: What JupyterLab says as it leaves a page, of widgets and debuggers whose kernel is gone, and of blocked requests.
 NOT_OURS = ("removeChild", "widget model not found", "Could not restore the debugger state", "net::ERR_FAILED")
 
 

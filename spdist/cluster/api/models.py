@@ -307,10 +307,11 @@ class Fed(BaseModel):
 
 
 class StreamEvent(BaseModel):
-    """An event: its time in ms, and its values."""
+    """An event: its time in ms, its values, and the id under which one can ask for it, where somebody numbers them."""
 
     timestamp: int
     data: list[Any]
+    id: str = ""
 
 
 class Events(BaseModel):
