@@ -172,10 +172,11 @@ class Deployment(Shown):
             An event as `read` and `tail` give it, ``(timestamp ms, row)``; its row; some of its values by name; or its
             place among those that come out of what is kept. Of several that fit the last is meant.
         id : str, optional
-            The id of the event, such as that of one that `read` and `tail` return: ``event.id``. Or the one under which a
+            The id of the event, such as ``event.id`` of one that `read` and `tail` return. Or the one under which a
             receiver has got it: the header ``spdist-id`` of a message of Kafka or NATS, or of an HTTP request, the id
-            column of a sink of type ``spark``, or the one that a worker logs when it drops a message. Where the message holds several events, `which` is meant among those. It is looked for in what the
-            group's present state holds: one that began anew (another ``spdist-origin``) gives the same numbers again.
+            column of a sink of type ``spark``, or the one that a worker logs when it drops a message. Where the message
+            holds several events, `which` is meant among those. It is looked for in what the group's present state
+            holds: one that began anew (another ``spdist-origin``) gives the same numbers again.
         attributes : sequence of str, optional
             Those whose values matter, by default all; leave out what is never the same, such as a UUID.
         budget : int, optional
@@ -187,8 +188,8 @@ class Deployment(Shown):
         Raises
         ------
         NotFoundError
-            No such event or message comes out of what is kept, or nothing is: of groups that run as Spark Columns there
-            is none.
+            No such event or message comes out of what is kept, or nothing is. Of a group that runs as Spark Columns it
+            is Kafka that keeps it: one message explains a result, and where it is gone that is said.
         StateError
             Another event comes out now: the app depends on a database, or on a function with a state of its own.
         ClusterUnreachableError

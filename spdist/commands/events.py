@@ -29,8 +29,8 @@ __all__ = ["Form", "add_to", "read_lines"]
 _LOT = 5_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOLD = 20
-#: An id that receivers of messages see, such as Rooms-alert-1#0:17.
-_ID = re.compile(r"\S.*:[0-9]+")
+#: An id that receivers of messages see, such as Rooms-alert-1#0:17, or of Spark Columns trades/0/42/1.
+_ID = re.compile(r"\S.*:[0-9]+|[^/\s]+(/[0-9]+){3}")
 _Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name in the app.")]
 
 

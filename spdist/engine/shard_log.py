@@ -14,13 +14,14 @@ from typing import Any
 from spdist.engine.carrying import read_state
 from spdist.engine.evidence import EventPlace
 from spdist.engine.hosted import HostedApp
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, detached
+from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks, detached
 from spdist.engine.intake import Intake
 from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.local import LocalApp
 from spdist.engine.publish import Publisher
 from spdist.engine.state import Segment
 from spdist.errors import MappingError, SpdistError, StateError
+from spdist.history import clock_text
 from spdist.language.checked import CheckedApp
 from spdist.language.parser import parse_on_demand
 from spdist.operators.base import Row
@@ -53,6 +54,10 @@ class ShardLog(InputLog):
         Streams of which it reads what it publishes itself: what others have published of them it does not again.
     numbers : mapping, optional
         Of `Publisher`, where the log begins; none where it begins with the shard.
+    alone : bool
+        Whether each chunk is processed as if there were no others.
+    limit : str
+        Why nothing before it is known.
     """
 
     live: bool = False
@@ -61,6 +66,33 @@ class ShardLog(InputLog):
     outputs: tuple[AssignedOutput, ...] = ()
     echoed: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] | None = None
+    alone: bool = False
+    limit: str = ""
+
+    @property
+    def since(self) -> str:
+        """From when on it tells what came in."""
+        return self.limit or f"inputs are kept since {clock_text(self.start)}"
+
+    def part(self, stream: str, number: int) -> tuple[ShardLog, int]:
+        """Return the part of the log that is enough for an event to come out, and its number in there."""
+        if not self.alone:
+            return self, number
+        app, came = self.app(), 0
+
+        def count(timestamp: int, row: Row) -> None:
+            nonlocal came
+            came += 1
+
+        app.subscribe(stream, count)
+        self.begin(app)
+        for chunk in chunks(self.steps):
+            before = came
+            self.deliver(app, chunk)
+            if came > number:
+                clock = chunk[0].clock
+                return replace(self, steps=tuple(chunk), start=clock, end=clock), number - before
+        return self, number
 
     def app(self) -> HostedApp:
         """Return a new app as an island hosts it, without sinks and with all tables in memory."""
