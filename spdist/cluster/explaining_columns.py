@@ -94,7 +94,8 @@ class ColumnsGroup:
     def _messages(self, topic: str, partition: int, begin: int, end: int) -> list[Message]:
         found: list[Message] = []
         while begin < end:
-            more: list[Message] = self._ask(requests.held_messages(self._name, topic, partition, begin))
+            answer = self._ask(requests.held_messages(self._name, topic, partition, begin))
+            more = [Message(topic, partition, *one) for one in answer]
             if not more:
                 break
             found += [one for one in more if one.offset < end]

@@ -22,7 +22,6 @@ from spdist.language.types import Schema
 from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
-    from spdist.engine.columns_log import Message
     from spdist.language.ast import SiddhiApp
     from spdist.planning.change import TopologyChange
 
@@ -217,15 +216,11 @@ def input_files(instance: str, layout: str, shard: int, names: Sequence[str]) ->
     return Request("GET", f"{_app(instance)}/evidence/{shard}", _safe(read), params=params, timeout_s=30.0)
 
 
-def held_messages(instance: str, topic: str, partition: int, offset: int) -> Request[list[Message]]:
-    """Ask a node for messages of a topic that a group of Spark Columns reads, from an offset on."""
-    from spdist.engine.columns_log import Message
+def held_messages(instance: str, topic: str, partition: int, offset: int) -> Request[list[tuple[int, int, bytes]]]:
+    """Ask a node for offset, time and value of messages that a group of Spark Columns reads, from an offset on."""
 
-    def read(body: Json) -> list[Message]:
-        return [
-            Message(topic, partition, int(at), int(sent), base64.b64decode(value, validate=True))
-            for at, sent, value in body["messages"]
-        ]
+    def read(body: Json) -> list[tuple[int, int, bytes]]:
+        return [(int(at), int(sent), base64.b64decode(value, validate=True)) for at, sent, value in body["messages"]]
 
     params = {"topic": topic, "partition": str(partition), "offset": str(offset)}
     return Request("GET", f"{_app(instance)}/evidence/messages", _safe(read), params=params, timeout_s=60.0)
