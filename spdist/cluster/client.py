@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment
     from spdist.cluster.overview import ClusterStatus
     from spdist.language.ast import SiddhiApp
+    from spdist.transports.reading import ReadEvent
 
 __all__ = ["FOLLOW_S", "LOOK_S", "PAGE", "Caller", "ClusterClient", "Reply", "UnreachableNode", "may_follow"]
 
 Json = dict[str, Any]
-Event = tuple[int, tuple[Any, ...]]
-
 #: Events of a page, and how long a reader that follows lets a manager wait for more.
 PAGE = 5_000
 FOLLOW_S = 10.0
@@ -174,7 +173,7 @@ class ClusterClient(LeaderClient):
         """
         return self.do(requests.events(_name(app), stream, after, limit, wait_s))
 
-    def read(self, app: str | Deployment, stream: str) -> list[Event]:
+    def read(self, app: str | Deployment, stream: str) -> list[ReadEvent]:
         """Return all events of a published stream so far, in order, as ``(timestamp ms, row)``.
 
         Raises
@@ -190,7 +189,7 @@ class ClusterClient(LeaderClient):
             after, ended = page.next, page.ended
         return requests.in_order(pages)
 
-    def tail(self, app: str | Deployment, stream: str, after: str = "", *, follow: bool = False) -> Iterator[Event]:
+    def tail(self, app: str | Deployment, stream: str, after: str = "", *, follow: bool = False) -> Iterator[ReadEvent]:
         """Yield the events of a published stream, each once, as they come; see `events`.
 
         Parameters

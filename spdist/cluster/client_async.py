@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from spdist.cluster.feeding import AsyncRemoteFeed
     from spdist.cluster.requests import Deployed, EventPage
     from spdist.language.ast import SiddhiApp
+    from spdist.transports.reading import ReadEvent
 
 __all__ = ["AsyncClusterClient"]
 
 T = TypeVar("T")
 Json = dict[str, Any]
-Event = tuple[int, tuple[Any, ...]]
 
 
 class AsyncClusterClient(AnyClient):
@@ -158,7 +158,7 @@ class AsyncClusterClient(AnyClient):
         """Return the next events of a published stream; see `ClusterClient.events`."""
         return await self.do(requests.events(app, stream, after, limit, wait_s))
 
-    async def read(self, app: str, stream: str) -> list[Event]:
+    async def read(self, app: str, stream: str) -> list[ReadEvent]:
         """Return all events of a published stream so far, in order; see `ClusterClient.read`."""
         pages = []
         after, ended = "", False
@@ -168,7 +168,7 @@ class AsyncClusterClient(AnyClient):
             after, ended = page.next, page.ended
         return requests.in_order(pages)
 
-    async def tail(self, app: str, stream: str, after: str = "", *, follow: bool = False) -> AsyncIterator[Event]:
+    async def tail(self, app: str, stream: str, after: str = "", *, follow: bool = False) -> AsyncIterator[ReadEvent]:
         """Yield the events of a published stream, each once, as they come; see `ClusterClient.tail`."""
         while True:
             began_s = time.monotonic()

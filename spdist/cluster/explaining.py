@@ -1,6 +1,7 @@
 """Why a deployed app has put something out: what the states of its groups hold is fetched, and replayed here.
 
-Workers give files (`spdist.cluster.evidence_desk`) and nothing else: no replay costs them anything.
+Workers give files, and messages of topics (`spdist.cluster.evidence_desk`), and nothing else: no replay costs them
+anything.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spdist.cluster import requests
 from spdist.cluster.asking import Request
+from spdist.cluster.explaining_columns import ColumnsGroup
 from spdist.engine.causes import BUDGET, Budget
+from spdist.engine.columns_log import MessageLog, ResultId
 from spdist.engine.shard_log import ShardLog, shard_log
 from spdist.engine.tracing import Which, trace
 from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
@@ -24,7 +27,9 @@ from spdist.language.scope import undefined
 from spdist.planning.graph import app_graph
 from spdist.planning.topology import shard_names
 from spdist.progress import ProgressLine
+from spdist.runtime.column_inputs import ColumnInputs
 from spdist.runtime.kept_inputs import KeptInputs, stored
+from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
@@ -51,6 +56,8 @@ def explain(
     scripts: bool | None = None,
 ) -> Evidence:
     """Return why a deployed app has put out an event; see `Deployment.explain`."""
+    if id is None and isinstance(which, ReadEvent):
+        id = which.id
     with ProgressLine() as line:
         line.show(f"looking for the groups of {app}")
         text = client.do(requests.app_text(app))
@@ -94,7 +101,7 @@ class _ClusterLogs:
             name
             for instance, text in self._texts.items()
             if stream in {link.target for link in app_graph(_checked(text, self._scripts)).links}
-            for name in shard_names(instance, len(self._kept(instance)[0].shards))
+            for name in self._producers(instance)
         ]
         if not found:
             raise NotFoundError(
@@ -102,6 +109,44 @@ class _ClusterLogs:
                 hint="name a stream that queries write",
             )
         return found
+
+    def message(self, id: ResultId, stream: str) -> MessageLog:
+        """Return of what a group of Spark Columns that writes a stream has made a result.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such group, or the message is not there; says why.
+        ClusterUnreachableError
+            Its worker does not answer.
+        """
+        problems: list[NotFoundError] = []
+        for name in self.writers(stream):
+            if (columns := self._columns(name)) is not None:
+                try:
+                    return columns.message(id)
+                except NotFoundError as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
+        raise NotFoundError(
+            f"{id} is no message of '{stream}' of this app as it runs now",
+            hint="such ids are given by groups that run as Spark Columns; none of those writes it now",
+        )
+
+    def _producers(self, instance: str) -> Sequence[str]:
+        kept, _ = self._kept(instance)
+        return (instance,) if isinstance(kept, ColumnInputs) else shard_names(instance, len(kept.shards))
+
+    def _columns(self, instance: str) -> ColumnsGroup | None:
+        """Return an instance that runs as Spark Columns; None for others."""
+        kept = self._kept(instance)[0] if instance in self._texts else None
+        if not isinstance(kept, ColumnInputs):
+            return None
+        return self._group(instance, kept)
+
+    def _group(self, instance: str, inputs: ColumnInputs) -> ColumnsGroup:
+        return ColumnsGroup(instance, inputs, lambda request: self._ask(instance, request), bool(self._scripts))
 
     def log(self, producer: str) -> ShardLog:
         """Return the log of an instance or shard.
@@ -120,6 +165,8 @@ class _ClusterLogs:
         while True:
             attempts -= 1
             kept, merge_wait_ms = self._kept(instance)
+            if isinstance(kept, ColumnInputs):
+                return self._group(instance, kept).log()
             names = shard_names(instance, len(kept.shards))
             if producer not in names:
                 raise NotFoundError(f"{producer} is no more: the state of {instance} has been laid out anew since")
@@ -129,10 +176,11 @@ class _ClusterLogs:
                 if not attempts:
                     raise
 
-    def _kept(self, instance: str) -> tuple[KeptInputs, int]:
+    def _kept(self, instance: str) -> tuple[KeptInputs | ColumnInputs, int]:
         body = self._ask(instance, requests.kept_inputs(instance))
+        kind = KeptInputs if body.get("topics") is None else ColumnInputs
         try:
-            return KeptInputs.from_dict(body), int(body["mergeWait"])
+            return kind.from_dict(body), int(body["mergeWait"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RemoteError(
                 f"what {instance} was given is not told as expected ({error!r})", hint="is the worker of this version?"

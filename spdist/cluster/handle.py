@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spdist.cluster.feeding import RemoteFeed
     from spdist.engine.evidence import Evidence
     from spdist.planning.change import TopologyChange
+    from spdist.transports.reading import ReadEvent
 
 __all__ = ["Deployment", "gone", "reached"]
 
@@ -131,11 +132,11 @@ class Deployment(Shown):
         """Return a feed that puts events into a stream; see `ClusterClient.feed`."""
         return self._client.feed(self, stream, producer)
 
-    def read(self, stream: str) -> list[tuple[int, tuple[Any, ...]]]:
-        """Return all events of a published stream so far; see `ClusterClient.read`."""
+    def read(self, stream: str) -> list[ReadEvent]:
+        """Return all events of a published stream so far, each with its id; see `ClusterClient.read`."""
         return self._client.read(self, stream)
 
-    def tail(self, stream: str, after: str = "", *, follow: bool = False) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    def tail(self, stream: str, after: str = "", *, follow: bool = False) -> Iterator[ReadEvent]:
         """Yield the events of a published stream; see `ClusterClient.tail`."""
         return self._client.tail(self, stream, after, follow=follow)
 
@@ -171,10 +172,11 @@ class Deployment(Shown):
             An event as `read` and `tail` give it, ``(timestamp ms, row)``; its row; some of its values by name; or its
             place among those that come out of what is kept. Of several that fit the last is meant.
         id : str, optional
-            The id under which a receiver has got the event: the header ``spdist-id`` of a message of Kafka or NATS, or
-            of an HTTP request, the id column of a sink of type ``spark``, or the one that a worker logs when it drops a
-            message. Where the message holds several events, `which` is meant among those. It is looked for in what the
-            group's present state holds: one that began anew (another ``spdist-origin``) gives the same numbers again.
+            The id of the event, such as ``event.id`` of one that `read` and `tail` return. Or the one under which a
+            receiver has got it: the header ``spdist-id`` of a message of Kafka or NATS, or of an HTTP request, the id
+            column of a sink of type ``spark``, or the one that a worker logs when it drops a message. Where the message
+            holds several events, `which` is meant among those. It is looked for in what the group's present state
+            holds: one that began anew (another ``spdist-origin``) gives the same numbers again.
         attributes : sequence of str, optional
             Those whose values matter, by default all; leave out what is never the same, such as a UUID.
         budget : int, optional
@@ -186,8 +188,8 @@ class Deployment(Shown):
         Raises
         ------
         NotFoundError
-            No such event or message comes out of what is kept, or nothing is: of groups that run as Spark Columns there
-            is none.
+            No such event or message comes out of what is kept, or nothing is. Of a group that runs as Spark Columns it
+            is Kafka that keeps it: one message explains a result, and where it is gone that is said.
         StateError
             Another event comes out now: the app depends on a database, or on a function with a state of its own.
         ClusterUnreachableError

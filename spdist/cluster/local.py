@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spdist.language.ast import SiddhiApp
     from spdist.language.types import Schema
     from spdist.transports.feed import Feed
+    from spdist.transports.reading import ReadEvent
 
 __all__ = ["LocalCluster"]
 
@@ -167,7 +168,7 @@ class LocalCluster(LocalNodes):
         """
         return self._streams.feed(self._text(app), stream, producer)
 
-    def read(self, app: str | Deployment, stream: str) -> list[tuple[int, tuple[Any, ...]]]:
+    def read(self, app: str | Deployment, stream: str) -> list[ReadEvent]:
         """Return all events of a published stream so far, in order, as ``(timestamp ms, row)``.
 
         Raises
@@ -181,7 +182,7 @@ class LocalCluster(LocalNodes):
         """Put a query on demand to a running app, such as ``from T select *``: its rows, see `Streams.query`."""
         return self._streams.query(self._text(app), text, timeout_s)
 
-    def read_topic(self, topic: str, schema: Schema) -> list[tuple[int, tuple[Any, ...]]]:
+    def read_topic(self, topic: str, schema: Schema) -> list[ReadEvent]:
         """Return all events of a topic so far, in order, as ``(timestamp ms, row)``; none if it does not exist yet."""
         return self._streams.read_topic(topic, schema)
 

@@ -19,6 +19,7 @@ from spdist.cluster.rows import from_json_row
 from spdist.cluster.wire_errors import read_error
 from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.language.types import Schema
+from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
     from spdist.language.ast import SiddhiApp
@@ -53,8 +54,8 @@ class EventPage:
     ----------
     schema : Schema
         The stream's attributes.
-    events : list of (int, tuple)
-        Timestamp (ms) and row of each.
+    events : list of ReadEvent
+        Timestamp (ms) and row of each, which bears its id.
     next : str
         The cursor behind them: with it any manager goes on, and no event comes twice or is left out.
     ended : bool
@@ -64,7 +65,7 @@ class EventPage:
     """
 
     schema: Schema
-    events: list[tuple[int, tuple[Any, ...]]]
+    events: list[ReadEvent]
     next: str
     ended: bool
     keys: list[tuple[Any, ...]]
@@ -186,11 +187,13 @@ def events(
 
 def _page(body: Json) -> EventPage:
     schema = Schema.of([(name, kind) for name, kind in body["schema"]])
-    rows = [(one["timestamp"], from_json_row(schema, one["data"])) for one in body["events"]]
+    rows = [
+        ReadEvent(one["timestamp"], from_json_row(schema, one["data"]), one.get("id", "")) for one in body["events"]
+    ]
     return EventPage(schema, rows, body["next"], body["ended"], [tuple(key) for key in body.get("keys", ())])
 
 
-def in_order(pages: Iterable[EventPage]) -> list[tuple[int, tuple[Any, ...]]]:
+def in_order(pages: Iterable[EventPage]) -> list[ReadEvent]:
     """Return the events of pages that have keys, in the order that one machine gives."""
     keyed = [entry for page in pages for entry in zip(page.keys, page.events, strict=True)]
     keyed.sort(key=lambda entry: entry[0])
@@ -211,6 +214,16 @@ def input_files(instance: str, layout: str, shard: int, names: Sequence[str]) ->
 
     params = {"layout": layout, "names": ",".join(names)}
     return Request("GET", f"{_app(instance)}/evidence/{shard}", _safe(read), params=params, timeout_s=30.0)
+
+
+def held_messages(instance: str, topic: str, partition: int, offset: int) -> Request[list[tuple[int, int, bytes]]]:
+    """Ask a node for offset, time and value of messages that a group of Spark Columns reads, from an offset on."""
+
+    def read(body: Json) -> list[tuple[int, int, bytes]]:
+        return [(int(at), int(sent), base64.b64decode(value, validate=True)) for at, sent, value in body["messages"]]
+
+    params = {"topic": topic, "partition": str(partition), "offset": str(offset)}
+    return Request("GET", f"{_app(instance)}/evidence/messages", _safe(read), params=params, timeout_s=60.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------- nodes

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spdist.transports.base import Record, Transport
     from spdist.transports.feed import Feed, FeedPosition
     from spdist.transports.opening import TransportSettings
-    from spdist.transports.reading import Entry
+    from spdist.transports.reading import Entry, ReadEvent
 
 __all__ = ["END", "Page", "Streams"]
 
@@ -150,7 +150,7 @@ class Streams:
         entries, ended = reader.page(limit, _PAGE_BYTES)
         return Page(schema, entries, write_cursor(identity, reader.position), ended)
 
-    def read(self, text: str, stream: str) -> list[tuple[int, tuple[Any, ...]]]:
+    def read(self, text: str, stream: str) -> list[ReadEvent]:
         """Return all events so far of a published stream of the app `text`.
 
         Raises
@@ -161,7 +161,7 @@ class Streams:
         topic = published_topic(self._plans.topology(text), stream)
         return self.read_topic(topic.name, self._schema(text, stream))
 
-    def read_topic(self, topic: str, schema: Schema) -> list[tuple[int, tuple[Any, ...]]]:
+    def read_topic(self, topic: str, schema: Schema) -> list[ReadEvent]:
         """Return all events so far of a topic; none if it does not exist yet."""
         from spdist.transports.feed import read_events
 

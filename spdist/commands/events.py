@@ -29,8 +29,8 @@ __all__ = ["Form", "add_to", "read_lines"]
 _LOT = 5_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOLD = 20
-#: An id that receivers of messages see, such as Rooms-alert-1#0:17.
-_ID = re.compile(r"\S.*:[0-9]+")
+#: An id that receivers of messages see, such as Rooms-alert-1#0:17, or of Spark Columns trades/0/42/1.
+_ID = re.compile(r"\S.*:[0-9]+|[^/\s]+(/[0-9]+){3}")
 _Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name in the app.")]
 
 
@@ -176,7 +176,7 @@ _FORMS: dict[str, type] = {"event": dict, "data": list}
 
 def _is_rest(found: dict[str, Any], name: str, kind: type, time_column: str, schema: Schema) -> bool:
     """Return whether this is an event as REST has it; an attribute may have the name of the form, too."""
-    if not isinstance(inner := found.get(name), kind) or not found.keys() <= {name, time_column}:
+    if not isinstance(inner := found.get(name), kind) or not found.keys() <= {name, time_column, "id"}:
         return False
     return name not in schema.names or (isinstance(inner, dict) and inner.keys() == set(schema.names))
 
@@ -245,17 +245,19 @@ def tail(
     new: Annotated[bool, typer.Option("--new", help="Only what comes from now on.")] = False,
     as_table: Annotated[bool, typer.Option("--table", help="Print tables instead of JSON lines.")] = False,
 ) -> None:
-    """Print the events of a published stream, each once: JSON lines that `spdist feed` takes."""
+    """Print the events of a published stream, each once: JSON lines that `spdist feed` and `spdist why` take."""
     from spdist.cluster.rows import to_json_row
+    from spdist.transports.delivery import ID_HEADER
 
     for page in client.pages(app, stream, "end" if new else "", follow=follow):
         names = page.schema.names
         if as_table and page.events:
-            output().print(table("", ("time", *names), [(shown_time(ts), *row) for ts, row in page.events]))
+            rows = [(shown_time(one[0]), *one[1], one.id) for one in page.events]
+            output().print(table("", ("time", *names, ID_HEADER), rows))
         elif not as_table:
-            for ts, row in page.events:
-                event = dict(zip(names, to_json_row(row), strict=True))
-                typer.echo(as_text({"timestamp": ts, "event": event}))
+            for one in page.events:
+                event = dict(zip(names, to_json_row(one[1]), strict=True))
+                typer.echo(as_text({"timestamp": one[0], "event": event} | ({"id": one.id} if one.id else {})))
 
 
 @connected
@@ -281,33 +283,39 @@ def why(
     event: Annotated[
         str,
         typer.Argument(
-            metavar="EVENT", help="A line of `spdist tail`, some values, or a spdist-id; by default the last one."
+            metavar="EVENT", help="An id or a line of `spdist tail`, some values, a spdist-id; by default the last one."
         ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Tell why an event came out: what came in that caused it, such as: spdist why Rooms Alerts '{"room": "attic"}'."""
     target, id = client.deployment(app), event.strip()
-    found = target.explain(stream, id=id) if _ID.fullmatch(id) else target.explain(stream, _meant(event))
+    found = target.explain(stream, id=id) if _is_id(id) else target.explain(stream, **_meant(event))
     if as_json:
         print_json(found.to_dict())
     else:
         typer.echo(str(found))
 
 
-def _meant(text: str) -> Any:
+def _is_id(text: str) -> bool:
+    return not text.startswith(("{", "[")) and _ID.fullmatch(text) is not None
+
+
+def _meant(text: str) -> dict[str, Any]:
     """Return which event is meant, as `Deployment.explain` takes it."""
     if not text.strip():
-        return -1
+        return {}
     try:
         found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, dict) or not found:
         raise typer.BadParameter(f'{text[:80]!r} is no event: write it like {{"room": "attic"}}', param_hint="EVENT")
-    if found.keys() == {"timestamp", "event"} and isinstance(found["event"], dict):
-        return _time(found["timestamp"]), found["event"]
-    return found
+    if {"timestamp", "event"} <= found.keys() <= {"timestamp", "event", "id"} and isinstance(found["event"], dict):
+        at, id = _time(found["timestamp"]), found.get("id")
+        # The id says which one; the time, that it is not one of an earlier state that had the same numbers.
+        return {"which": (at, found["event"])} if id is None else {"which": (at, {}), "id": str(id)}
+    return {"which": found}
 
 
 def add_to(app: typer.Typer) -> None:

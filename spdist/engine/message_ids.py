@@ -1,4 +1,4 @@
-"""Which events a message held that a sink has sent, by the id that its receiver sees.
+"""Which events a message held that a sink has sent, or which event a topic holds, by the id that its receiver sees.
 
 Nobody keeps what was sent. The log of the shard is replayed with its sinks, which number what they put out from the
 numbers in the log's state on, as they did then. Values only; nothing leaves.
@@ -6,6 +6,7 @@ numbers in the log's state on, as they did then. Values only; nothing leaves.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,9 +31,10 @@ class MessageId:
     Parameters
     ----------
     source : str
-        The group instance, or shard, and where a sink numbers for itself ``#`` and which one: `Deliveries.source`.
+        The group instance, or shard, and where a sink numbers for itself ``#`` and which one: `Deliveries.source`; of
+        an event in a topic, such as that of an ``embedded`` sink, ``@``, the topic, ``/`` and the partition.
     number : int
-        That of the message, or of an event of a sink of type ``spark``.
+        That of the message, or of an event of a sink of type ``spark`` or in a topic.
     """
 
     source: str
@@ -59,13 +61,18 @@ class MessageId:
         if found is None:
             raise NotFoundError(
                 f"{text[:80]!r} is no id of a message",
-                hint="write what the header spdist-id holds, such as Rooms-alert-1#0:17",
+                hint="write what the header spdist-id holds, such as Rooms-alert-1#0:17, or what `spdist tail` prints",
             )
         return cls(found[1], int(found[2]))
 
     def is_of(self, producer: str) -> bool:
         """Return whether a group instance, or shard, or one of its sinks has given this id."""
-        return any(re.fullmatch(rf"{re.escape(name)}(#\d+)?", self.source) for name in _written(producer))
+        return any(re.fullmatch(rf"{re.escape(name)}(#\d+|@.+/\d+)?", self.source) for name in _written(producer))
+
+    def place(self, producer: str) -> tuple[str, int] | None:
+        """Return topic and partition of an event that it has put into a topic; None for a message of a sink."""
+        found = re.fullmatch(rf"{re.escape(producer)}@(.+)/(\d+)", self.source)
+        return None if found is None else (found[1], int(found[2]))
 
 
 def sent_events(log: ShardLog, producer: str, stream: str, id: MessageId) -> list[tuple[int, Arrival]]:
@@ -80,13 +87,15 @@ def sent_events(log: ShardLog, producer: str, stream: str, id: MessageId) -> lis
     stream : str
         Whose sink it was.
     id : MessageId
-        The id of the message.
+        The id of the message; that of an event in a topic holds this one.
 
     Raises
     ------
     NotFoundError
         No such message comes out of the log, or it is of another stream.
     """
+    if (place := id.place(producer)) is not None:
+        return _published(log, producer, stream, id, *place)
     app = log.sending_app(producer)
     search = _Search(id, stream)
 
@@ -101,6 +110,32 @@ def sent_events(log: ShardLog, producer: str, stream: str, id: MessageId) -> lis
     app.subscribe_chunks(stream, came)
     log.replay(app, log.steps, done=done)
     if not done():
+        raise search.missing(log.start)
+    return search.found
+
+
+def _published(
+    log: ShardLog, producer: str, stream: str, id: MessageId, topic: str, partition: int
+) -> list[tuple[int, Arrival]]:
+    """Return the event of a stream that has this id in a topic; see `sent_events`."""
+    search = _Search(id, stream)
+    publisher = log.publisher(producer, stream, topic)
+    if publisher is None:
+        search.elsewhere = next((o.stream for o in log.outputs if any(p.topic == topic for p in o.publishing)), "")
+        raise search.missing(log.start)
+    app = log.app()
+    #: What others have published and it reads, it does not publish again.
+    heard = {builtins.id(one.row) for one in log.given() if one.stream == stream and stream in log.echoed}
+
+    def came(chunk: Sequence[Arrival]) -> None:
+        if builtins.id(chunk[0][1]) not in heard:
+            places = publisher.numbered(stream, topic, chunk)
+            search.compare([number if own == partition else None for own, number in places], chunk)
+        search.number += len(chunk)
+
+    app.subscribe_chunks(stream, came)
+    log.replay(app, log.steps, done=lambda: bool(search.found))
+    if not search.found:
         raise search.missing(log.start)
     return search.found
 
@@ -140,6 +175,14 @@ class _Search:
             if 0 <= place < count and not self.found:
                 self._hold(_events_in(one, chunk, place), one.kind == _SPARK)
         self.number += len(chunk)
+
+    def compare(self, numbers: Sequence[int | None], chunk: Sequence[Arrival]) -> None:
+        """Look at the events of a chunk, which have these numbers in the partition that is meant, or are not there."""
+        for place, (number, event) in enumerate(zip(numbers, chunk, strict=True)):
+            if number is not None:
+                self.span = (number if self.span is None else self.span[0], number)
+                if number == self.id.number:
+                    self.found = [(self.number + place, event)]
 
     def _hold(self, held: Sequence[tuple[int, Arrival]], single: bool) -> None:
         if single:

@@ -8,6 +8,7 @@ from typing import Any
 from spdist.engine.cuts import Cut
 from spdist.errors import PlanningError
 from spdist.language.types import Schema, Type
+from spdist.operators.base import Arrival
 from spdist.planning.topology import AssignedOutput, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS
@@ -130,6 +131,16 @@ class Publisher:
     def collect(self, stream: str) -> Events:
         """Return where the events that are put out to `stream` in this batch are gathered."""
         return self._collected[stream]
+
+    def numbered(self, stream: str, topic: str, arrivals: Sequence[Arrival]) -> list[tuple[int, int]]:
+        """Count some events of a stream as published to a topic, and return partition and number of each there."""
+        route = next(one for one in self._routes[stream] if one.topic == topic)
+        places = [(0, 0)] * len(arrivals)
+        for partition, share in enumerate(route.split(Events.of(arrivals))):
+            for number, order in enumerate(share.order, route.seq[partition]):
+                places[order] = partition, number
+            route.seq[partition] += len(share)
+        return places
 
     def begin(self, clock: int) -> None:
         """Tell all readers when this producer's time begins."""

@@ -14,17 +14,19 @@ from typing import Any
 from spdist.engine.carrying import read_state
 from spdist.engine.evidence import EventPlace
 from spdist.engine.hosted import HostedApp
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, detached
+from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks, detached
 from spdist.engine.intake import Intake
 from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.local import LocalApp
+from spdist.engine.publish import Publisher
 from spdist.engine.state import Segment
 from spdist.errors import MappingError, SpdistError, StateError
+from spdist.history import clock_text
 from spdist.language.checked import CheckedApp
 from spdist.language.parser import parse_on_demand
 from spdist.operators.base import Row
 from spdist.operators.codec import decode
-from spdist.planning.topology import AssignedInput, Assignment
+from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import SCHEMAS, read_command
 from spdist.transports.payload import PLACE, TIMER, Events
@@ -46,11 +48,51 @@ class ShardLog(InputLog):
         Where each event stands, by its stream and position. What waited for its turn in the snapshot is left out.
     between : frozenset of str
         The topics among them that groups put out.
+    outputs : tuple of AssignedOutput
+        What the shard publishes.
+    echoed : frozenset of str
+        Streams of which it reads what it publishes itself: what others have published of them it does not again.
+    numbers : mapping, optional
+        Of `Publisher`, where the log begins; none where it begins with the shard.
+    alone : bool
+        Whether each chunk is processed as if there were no others.
+    limit : str
+        Why nothing before it is known.
     """
 
     live: bool = False
     places: Mapping[tuple[str, int], EventPlace] = field(default_factory=dict)
     between: frozenset[str] = frozenset()
+    outputs: tuple[AssignedOutput, ...] = ()
+    echoed: frozenset[str] = frozenset()
+    numbers: Mapping[str, Any] | None = None
+    alone: bool = False
+    limit: str = ""
+
+    @property
+    def since(self) -> str:
+        """From when on it tells what came in."""
+        return self.limit or f"inputs are kept since {clock_text(self.start)}"
+
+    def part(self, stream: str, number: int) -> tuple[ShardLog, int]:
+        """Return the part of the log that is enough for an event to come out, and its number in there."""
+        if not self.alone:
+            return self, number
+        app, came = self.app(), 0
+
+        def count(timestamp: int, row: Row) -> None:
+            nonlocal came
+            came += 1
+
+        app.subscribe(stream, count)
+        self.begin(app)
+        for chunk in chunks(self.steps):
+            before = came
+            self.deliver(app, chunk)
+            if came > number:
+                clock = chunk[0].clock
+                return replace(self, steps=tuple(chunk), start=clock, end=clock), number - before
+        return self, number
 
     def app(self) -> HostedApp:
         """Return a new app as an island hosts it, without sinks and with all tables in memory."""
@@ -63,6 +105,16 @@ class ShardLog(InputLog):
         app = HostedApp(detached(self.checked, sinks=True), producer, live=self.live, keeps_events=True)
         app.failures.count = 1
         return app
+
+    def publisher(self, producer: str, stream: str, topic: str) -> Publisher | None:
+        """Return what numbers the events of a stream for a topic from here on; None where it is not published there."""
+        outputs = [one for one in self.outputs if one.stream == stream]
+        if not any(publishing.topic == topic for one in outputs for publishing in one.publishing):
+            return None
+        made = Publisher(producer, outputs, self.checked.streams)
+        if self.numbers is not None:
+            made.restore(dict(self.numbers))
+        return made
 
     def reach(self, app: LocalApp, step: Step) -> None:
         """Let time pass until a step is due; timers due at that time fire, unless the step comes before them."""
@@ -128,7 +180,8 @@ class _Reader:
     def __init__(self, assignment: Assignment, checked: CheckedApp, merge_wait_ms: int) -> None:
         self._checked = checked
         self._live = not assignment.playback
-        self._between = frozenset(one.topic for one in assignment.inputs if one.producers)
+        self._assignment = assignment
+        self._numbers: Mapping[str, Any] | None = None
         schemas = {**checked.streams, **SCHEMAS}
         self._intake = _PlacingIntake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
         self._base: bytes | None = None
@@ -146,6 +199,7 @@ class _Reader:
         if not isinstance(state, dict) or state.get("island") != ISLAND_FORMAT:
             raise StateError("these bytes are no snapshot of a group that this version can read")
         self._intake.restore(state)
+        self._numbers = state["publisher"]
         if state["started"]:
             self._base = state["app"]
             self._start = self._end = self._reached = read_state(state["app"])["clock"]
@@ -196,7 +250,16 @@ class _Reader:
         """Return what was read."""
         start = self._end if self._start is None else self._start
         given = (self._checked, tuple(self._steps), start, self._end, self._base)
-        return ShardLog(*given, live=self._live, places=self._places, between=self._between)
+        inputs = self._assignment.inputs
+        return ShardLog(
+            *given,
+            live=self._live,
+            places=self._places,
+            between=frozenset(one.topic for one in inputs if one.producers),
+            outputs=self._assignment.outputs,
+            echoed=frozenset(one.stream for one in inputs if one.own),
+            numbers=self._numbers,
+        )
 
 
 class _PlacingIntake(Intake):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from spdist.engine.causes import Budget, BudgetSpent, minimal_causes
+from spdist.engine.columns_log import MessageLog, ResultId
 from spdist.engine.evidence import Came, Cause, EventPlace, Evidence, StateBefore, shown
 from spdist.engine.input_log import Given
 from spdist.engine.message_ids import MessageId, sent_events
@@ -42,6 +43,10 @@ class Logs(Protocol):
 
     def log(self, producer: str) -> ShardLog:
         """Return the log of an instance or shard; raises SpdistError where there is none."""
+        ...
+
+    def message(self, id: ResultId, stream: str) -> MessageLog:
+        """Return of what a group of Spark Columns has made a result; raises SpdistError where nobody has it."""
         ...
 
 
@@ -85,7 +90,9 @@ def trace(
         There is no log of a group that puts the stream out.
     """
     search = _Trace(logs, attributes, budget, progress)
-    found = search.find(stream, which) if id is None else search.find_sent(stream, which, MessageId.of(id))
+    found = (
+        search.find(stream, which) if not id else search.find_sent(stream, which, ResultId.of(id) or MessageId.of(id))
+    )
     producer, number, event = found
     return search.whole(search.causes(producer, stream, number, event), checked)
 
@@ -125,10 +132,10 @@ class _Trace:
     def find(self, stream: str, which: Which) -> tuple[str, int, Arrival]:
         """Return which of all events that come out is meant: whose it is, its number there, and the event."""
         chosen: list[tuple[int, int, str, Arrival]] = []
-        since: list[int] = []
+        since: dict[int, str] = {}
         for writer in self.logs.writers(stream):
             log = self.log(writer)
-            since.append(log.start)
+            since[log.start] = log.since
             fits = _fitting(which, log.checked.streams[stream])
             came = enumerate(_came(log, stream))
             chosen += [(clock, n, writer, event) for n, (clock, event) in came if fits(event)]
@@ -139,10 +146,31 @@ class _Trace:
         if not -len(chosen) <= place < len(chosen):
             raise _missing(stream, which, len(chosen), since)
         _, number, writer, event = chosen[place]
+        self.known[writer], number = self.log(writer).part(stream, number)
         return writer, number, event
 
-    def find_sent(self, stream: str, which: Which, id: MessageId) -> tuple[str, int, Arrival]:
+    def find_sent(self, stream: str, which: Which, id: MessageId | ResultId) -> tuple[str, int, Arrival]:
         """Return which event is meant of those that a message held; see `find`."""
+        producer, held = self._result(stream, id) if isinstance(id, ResultId) else self._sent_as(stream, id)
+        fits = _fitting(which, self.known[producer].checked.streams[stream])
+        chosen = [one for one in held if fits(one[1])]
+        place = which if isinstance(which, int) else -1
+        if not -len(chosen) <= place < len(chosen):
+            told = f"event {which}" if isinstance(which, int) else f"event {_told(which)}"
+            raise NotFoundError(f"the message {id} of '{stream}' has no {told}", hint=f"it holds {len(held):,} events")
+        if len(held) > 1:
+            number = held.index(chosen[place]) + 1
+            self.named.append(f"message {id} holds {len(held):,} events of '{stream}': this is number {number}")
+        return producer, *chosen[place]
+
+    def _result(self, stream: str, id: ResultId) -> tuple[str, list[tuple[int, Arrival]]]:
+        """Return who has sent a result that Spark Columns have made of one message, and the events in it."""
+        found = self.logs.message(id, stream)
+        self.known[found.producer] = found.log()
+        return found.producer, found.events(id, stream)
+
+    def _sent_as(self, stream: str, id: MessageId) -> tuple[str, list[tuple[int, Arrival]]]:
+        """Return who has sent a message, and the events in it."""
         writers = self.logs.writers(stream)
         producer = next((one for one in writers if id.is_of(one)), None)
         if producer is None:
@@ -153,17 +181,7 @@ class _Trace:
             )
         log = self.log(producer)
         self.progress(f"{producer}: looking for message {id} in {len(log.steps):,} events")
-        held = sent_events(log, producer, stream, id)
-        fits = _fitting(which, log.checked.streams[stream])
-        chosen = [one for one in held if fits(one[1])]
-        place = which if isinstance(which, int) else -1
-        if not -len(chosen) <= place < len(chosen):
-            told = f"event {which}" if isinstance(which, int) else f"event {_told(which)}"
-            raise NotFoundError(f"the message {id} of '{stream}' has no {told}", hint=f"it holds {len(held):,} events")
-        if len(held) > 1:
-            number = held.index(chosen[place]) + 1
-            self.named.append(f"message {id} holds {len(held):,} events of '{stream}': this is number {number}")
-        return producer, *chosen[place]
+        return producer, sent_events(log, producer, stream, id)
 
     def _put_out(self, producer: str, stream: str) -> list[tuple[int, Arrival]]:
         """Return all that comes out of a log on a stream; see `_came`."""
@@ -369,8 +387,8 @@ def _is_event(which: Sequence[Any]) -> bool:
     return len(which) == 2 and type(which[0]) is int and isinstance(which[1], tuple | list | Mapping)
 
 
-def _missing(stream: str, which: Which, count: int, since: Iterable[int]) -> NotFoundError:
-    kept = f"inputs are kept since {clock_text(min(since, default=0))}; what came out before cannot be explained"
+def _missing(stream: str, which: Which, count: int, since: Mapping[int, str]) -> NotFoundError:
+    kept = f"{since[min(since)]}; what came out before cannot be explained"
     if isinstance(which, int):
         return NotFoundError(f"'{stream}' has no event {which}: {count:,} come out of what is kept", hint=kept)
     return NotFoundError(f"no event {_told(which)} of '{stream}' comes out of what is kept", hint=kept)

@@ -24,6 +24,8 @@ from spdist.look import time_text
 from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
 from spdist.notebook.listing import functions, windows
 from spdist.notebook.namespace import cluster_in, text_variable, value_of
+from spdist.transports.delivery import ID_HEADER
+from spdist.transports.reading import ReadEvent
 
 __all__ = ["Magic"]
 
@@ -149,7 +151,9 @@ class Magic:
             last.extend(page.events)
             after, schema = page.next, page.schema
         if asked.follow is None:
-            return to_frame(last, schema)
+            frame = to_frame(last, schema)
+            frame[ID_HEADER] = [event.id for event in last]
+            return frame
         for event in last:
             _print(event)
         ends_s = time.monotonic() + asked.follow
@@ -190,9 +194,9 @@ def _only(apps: list[str]) -> str:
     raise NotebookError(f"which app is not clear; deployed: {names}", hint="Name it: --app NAME")
 
 
-def _print(event: tuple[int, tuple[Any, ...]]) -> None:
+def _print(event: ReadEvent) -> None:
     moment = time_text(event[0], "milliseconds") or str(event[0])
-    print(moment, *event[1], sep="  ", flush=True)  # noqa: T201
+    print(moment, *event[1], event.id, sep="  ", flush=True)  # noqa: T201
 
 
 def _show(value: Any, *, raw: bool = False) -> None:

@@ -99,7 +99,7 @@ def kept_inputs(location: Place, instance: str) -> KeptInputs:
     if assignment is None or layout.stores[0].last() is None:
         raise NotFoundError(
             f"nothing is kept of what {instance} was given",
-            hint="a group keeps it from its first batch on; one that runs as Spark Columns keeps nothing",
+            hint="a group keeps it from its first batch on",
         )
     return KeptInputs(layout.name, assignment, tuple(KeptShard(tuple(_files(store))) for store in layout.stores))
 

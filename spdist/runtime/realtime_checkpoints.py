@@ -101,6 +101,15 @@ class Checkpoint:
         except (OSError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"Spark's checkpoint {path} cannot be read: {error}") from error
 
+    def begun(self) -> Positions:
+        """Return where reading began by topic of Kafka; of those that are missing nobody knows."""
+        path = self.directory / "sources" / "0" / "0"
+        try:
+            # A byte of an old format, the version, then the offsets, which Spark notes at the first start.
+            return _offsets(path.read_text(encoding="utf-8").partition("\n")[2])
+        except (OSError, ValueError, AttributeError):
+            return _offsets(self.starting) if self.starting.startswith("{") else {}
+
 
 class Checkpoints:
     """The checkpoints of one instance: the newest one counts, and none where an island has gone on from it.

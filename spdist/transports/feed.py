@@ -16,7 +16,7 @@ from spdist.language.types import Schema, Type
 from spdist.look import Shown, note_html, number_of, table_html, time_text
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.payload import Events, Payload
-from spdist.transports.reading import Entry, TopicReader
+from spdist.transports.reading import Entry, ReadEvent, TopicReader
 from spdist.transports.routing import key_partition, key_text
 
 __all__ = ["Feed", "FeedPosition", "checked_row", "read_events"]
@@ -189,11 +189,11 @@ class Feed(Shown):
             seq[partition] += count
 
 
-def read_events(transport: Transport, topic: str, schema: Schema) -> list[tuple[int, tuple[Any, ...]]]:
+def read_events(transport: Transport, topic: str, schema: Schema) -> list[ReadEvent]:
     """Return all events of a topic so far as ``(timestamp, row)``, without repeats, in the order one machine gives.
 
-    Of each partition in the order in which they were put out; partitions are merged by the time of putting out, then by
-    the order at the source.
+    Each bears its id. Of each partition in the order in which they were put out; partitions are merged by the time of
+    putting out, then by the order at the source.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def read_events(transport: Transport, topic: str, schema: Schema) -> list[tuple[
         more, ended = reader.page(100_000)
         entries += more
     entries.sort(key=lambda entry: entry.key)
-    return [(entry.ts, entry.row) for entry in entries]
+    return [entry.event for entry in entries]
 
 
 _RANGES = {Type.INT: (INT_MIN, INT_MAX), Type.LONG: (LONG_MIN, LONG_MAX)}

@@ -6,7 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spdist.errors import MappingError
 from spdist.transports.base import NO_CLOCK, Record, Transport
@@ -15,7 +15,7 @@ from spdist.transports.paths import sort_key
 if TYPE_CHECKING:
     from spdist.transports.payload import Payload
 
-__all__ = ["Entry", "Heard", "PartitionPosition", "Position", "TopicReader"]
+__all__ = ["Entry", "Heard", "PartitionPosition", "Position", "ReadEvent", "TopicReader", "event_id"]
 
 #: Read together from a partition; a record has half a megabyte at most.
 _READ_RECORDS = 8
@@ -31,6 +31,58 @@ class Entry(NamedTuple):
     key: tuple[int, int, bytes, int]
     ts: int
     row: tuple[Any, ...]
+    #: See `event_id`.
+    id: str = ""
+
+    @property
+    def event(self) -> ReadEvent:
+        """The event as it is given to those who read it."""
+        return ReadEvent(self.ts, self.row, self.id)
+
+
+class ReadEvent(tuple[int, tuple[Any, ...]]):
+    """``(timestamp ms, row)`` of an event that was read from a topic, with the id under which one can ask for it.
+
+    Parameters
+    ----------
+    timestamp : int
+        Its time, ms.
+    row : tuple
+        Its values.
+    id : str, optional
+        See `event_id`; empty where nobody has numbered it.
+
+    Examples
+    --------
+    >>> event = ReadEvent(1000, ("attic", 31.0), "Rooms-alert-1@Rooms.Alerts/0:17")
+    >>> event == (1000, ("attic", 31.0)), event.id
+    (True, 'Rooms-alert-1@Rooms.Alerts/0:17')
+    """
+
+    id: str
+
+    def __new__(cls, timestamp: int, row: tuple[Any, ...], id: str = "") -> Self:
+        """Return the pair, which bears its id besides."""
+        made = super().__new__(cls, (timestamp, row))
+        made.id = id
+        return made
+
+    def __getnewargs__(self) -> tuple[int, tuple[Any, ...], str]:
+        """Return what a copy is made of."""
+        return (*self, self.id)
+
+
+def event_id(producer: str, topic: str, partition: int, number: int) -> str:
+    """Return the id of an event in a topic: who has put it there, where, and its number there from that one.
+
+    Who goes on after a failure gives the same id to the same event again. Empty where nobody has numbered it.
+
+    Examples
+    --------
+    >>> event_id("Rooms-alert-1", "Rooms.Alerts", 0, 17)
+    'Rooms-alert-1@Rooms.Alerts/0:17'
+    """
+    return f"{producer}@{topic}/{partition}:{number}" if producer else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +234,12 @@ class _Partition:
         position, record = self._position, self._record
         self.waiting.popleft()
         position.offset, position.skip = record.offset, position.skip + 1
+        number = record.seq + position.skip - 1
         high: Key = entry.key[:3]
         position.heard[record.producer] = Heard(self._heard(record).next, high)
         if not self.waiting:
             self._pass(record)
-        return entry
+        return entry._replace(id=event_id(record.producer, self._topic, self.number, number))
 
     def _open(self, record: Record) -> None:
         """Have the events of a record that are new wait."""

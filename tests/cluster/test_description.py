@@ -55,6 +55,7 @@ NEVER_DONE = {
     "POST /siddhi-apps/{name}/backup",
     "POST /siddhi-apps/{name}/restore",
     "GET /siddhi-apps/{name}/evidence",
+    "GET /siddhi-apps/{name}/evidence/messages",
     "GET /siddhi-apps/{name}/evidence/{shard}",
     "POST /resourceManager/heartbeat",
     "PUT /resourceClusterWorkers/{id}/cordon",

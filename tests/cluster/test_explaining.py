@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from spdist.config import load_config
 from spdist.errors import ClusterUnreachableError, NotFoundError, UndefinedNameError
 from spdist.language.types import Schema
 from spdist.planning.whole import whole, whole_topology
+from spdist.transports.reading import ReadEvent
 from tests.cluster.shells import CONF, PASSWORD, FakeSpark, manager_config, settings, with_users
 from tests.cluster.test_server_node import running
 from tests.runtime.shards_by_hand import HandRun
@@ -89,6 +91,22 @@ def test_an_alert_is_named_by_the_id_that_its_receiver_has_seen(rooms: tuple[Dep
         app.explain("Alerts", id="Rooms-hot-1#0:0")
 
 
+def test_an_alert_of_an_embedded_sink_is_named_by_the_id_that_comes_with_it(
+    rooms: tuple[Deployment, Worker, HandRun],
+) -> None:
+    app, *_ = rooms
+    for alerts in (list(app.tail("Alerts")), app.read("Alerts")):
+        assert alerts[-1].id == "Rooms-hot-1@Rooms.Alerts/0:9"
+        assert copy.copy(alerts[-1]).id == alerts[-1].id
+        assert app.explain("Alerts", alerts[-2]).event.row == app.explain("Alerts", id=alerts[-2].id).event.row
+        assert app.explain("Alerts", id=alerts[-2].id).event.row == alerts[-2][1] == ("attic", 38.5)
+    with pytest.raises(NotFoundError, match="inputs are kept since"):
+        app.explain("Alerts", alerts[0])
+    earlier = ReadEvent(*alerts[-2], alerts[-1].id)
+    with pytest.raises(NotFoundError, match=r"(?s)has no event .*holds 1 events"):
+        app.explain("Alerts", earlier)
+
+
 def test_a_command_tells_it_too(rooms: tuple[Deployment, Worker, HandRun], monkeypatch: pytest.MonkeyPatch) -> None:
     deployment, _, _ = rooms
     monkeypatch.setenv("SPDIST_URL", deployment.client.managers[0])
@@ -102,6 +120,9 @@ def test_a_command_tells_it_too(rooms: tuple[Deployment, Worker, HandRun], monke
     line = '{"timestamp": 40000, "event": {"room": "attic", "degrees": 39.5}}'
     assert [json.loads(why(event, "--json").stdout)["clock"] for event in ('{"degrees": 39.5}', line)] == [40_000] * 2
     assert json.loads(why("Rooms-hot-1#0:8", "--json").stdout)["clock"] == 39_000
+    assert json.loads(why("Rooms-hot-1@Rooms.Alerts/0:8", "--json").stdout)["clock"] == 39_000
+    lines = CliRunner().invoke(spdist_command, ["tail", "Rooms", "Alerts"]).stdout.splitlines()
+    assert [json.loads(why(line, "--json").stdout)["clock"] for line in lines[-2:]] == [39_000, 40_000]
     assert why('{"degrees": 99.5}').exit_code == 1
     for wrong in ("attic", "[1]", "{}"):
         assert why(wrong).exit_code == 2

@@ -97,9 +97,9 @@ def test_events_go_in_and_come_out(run: Callable[..., Result], tmp_path: Path) -
     assert "3 events" in done.stderr
     out = run("tail", "Trades", "Trades").stdout
     assert [json.loads(line) for line in out.splitlines()] == [
-        {"timestamp": 1000, "event": {"symbol": "IBM", "price": 75.0}},
-        {"timestamp": 2000, "event": {"symbol": "WSO2", "price": "Infinity"}},
-        {"timestamp": 3000, "event": {"symbol": "é", "price": None}},
+        {"timestamp": 1000, "event": {"symbol": "IBM", "price": 75.0}, "id": "me@Trades.Trades/0:0"},
+        {"timestamp": 2000, "event": {"symbol": "WSO2", "price": "Infinity"}, "id": "me@Trades.Trades/0:1"},
+        {"timestamp": 3000, "event": {"symbol": "é", "price": None}, "id": "me@Trades.Trades/0:2"},
     ]
     assert run("feed", "Trades", "Trades", "--producer", "me", text=out).exit_code == 0
     assert run("tail", "Trades", "Trades").stdout == out
@@ -107,7 +107,7 @@ def test_events_go_in_and_come_out(run: Callable[..., Result], tmp_path: Path) -
     file.write_text("price,timestamp,symbol\n1.5,4000,X\n,5000,Y\n")
     assert run("feed", "Trades", "Trades", str(file)).exit_code == 0
     shown = run("tail", "Trades", "Trades", "--table").stdout
-    assert "1970-01-01 00:00:04.000" in shown
+    assert "1970-01-01 00:00:04.000" in shown and "me@Trades.Trades/0:2" in shown
     assert run("tail", "Trades", "Trades", "--new").stdout == ""
 
 

@@ -13,7 +13,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
+from spdist.engine.columns_log import Message, MessageLog, ResultId
 from spdist.engine.jars import kafka_jars
+from spdist.engine.messages import kafka_endpoints, map_setting
 from spdist.engine.realtime import (
     _OBSERVED,
     OBSERVED_COLUMNS,
@@ -23,6 +25,7 @@ from spdist.engine.realtime import (
     transformed,
 )
 from spdist.engine.session import SparkHost
+from spdist.mapping.mappers import sink_mapper
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import ID_HEADER
 from tests.engine.realtime_apps import APP, TOPICS, drawn_payloads, in_virtual_time, planned
@@ -47,6 +50,7 @@ def test_a_batch_gives_what_the_local_engine_gives(host: SparkHost) -> None:
     records = records.withColumn("timestamp", F.timestamp_millis(F.lit(1000)))
     found: dict[int, list[tuple[str, str]]] = {}
     for row in transformed(planned(), records).collect():
+        _held_by(row, payloads)
         topic, partition, offset, index = row.headers[0].value.decode().split("/")
         assert (topic, partition) == ("in", "0")
         results = found.setdefault(int(offset), [])
@@ -56,6 +60,18 @@ def test_a_batch_gives_what_the_local_engine_gives(host: SparkHost) -> None:
     different = [(n, p, wanted.get(n), found.get(n)) for n, p in enumerate(payloads) if wanted.get(n) != found.get(n)]
     assert different == [], "\n".join(map(str, different))
     assert len(wanted) > 100
+
+
+def _held_by(row: Any, payloads: list[bytes]) -> None:
+    """The id of a result names, in virtual time, the very events that its payload holds."""
+    plan, id = planned(), ResultId.of(row.headers[0].value.decode())
+    assert id is not None
+    (output,) = (one for one in plan.outputs if one.topic == row.topic)
+    log = MessageLog("App-default-1", plan, Message("in", 0, id.offset, 1000, payloads[id.offset]))
+    held = [event for _, event in log.events(id, output.stream)]
+    mapping = next(one for stream, one in kafka_endpoints(plan.checked, "sink") if one.get("topic") == row.topic)
+    setting = map_setting(plan.checked, output.stream, mapping)
+    assert sink_mapper(setting).write(held) == [row.value]
 
 
 def test_topics_whose_ends_spark_does_not_know_yet_have_nothing_to_read() -> None:

@@ -21,6 +21,7 @@ from spdist.engine.tracing import Which, trace
 from spdist.errors import NotFoundError
 from spdist.language.types import Schema
 from spdist.transports.delivery import EVENT_BITS, Delivery, header_text
+from spdist.transports.feed import read_events
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])
@@ -105,6 +106,37 @@ def test_an_alert_is_traced_through_groups_to_what_came_from_outside(tmp_path: P
 def test_the_event_is_named_by_what_readers_see(tmp_path: Path, which: Which) -> None:
     evidence = why(rooms(tmp_path), APP, which)
     assert found(evidence) == [("Readings", 1000 * n, ("cellar", 10.0 + n)) for n in (20, 21)]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("segments", [1000, 3], ids=["from the start", "since a snapshot"])
+def test_ids_of_events_in_topics_name_those_events(tmp_path: Path, shards: int, segments: int) -> None:
+    """Of an embedded sink, and between groups, where the topic has a partition for each instance of its reader."""
+    text = """@app:name('Split') @app:playback define stream S (k string, v int);
+    @sink(type='embedded', topic='Split.Sums') define stream Sums (k string, v long);
+    @dist(execGroup='a', parallel='2') partition with (k of S) begin
+        from S#window.length(2) select k, sum(v) as v insert into Sums; end;
+    @dist(execGroup='b', parallel='2') partition with (k of Sums) begin
+        from Sums[v % 3L != 0L] select k, v insert into Out; end;"""
+    run = HandRun(tmp_path, text, shards=shards, segments=segments)
+    for start in range(0, 60, 4):
+        run.feed("S", COUNTED_IN).send([(100 * n, ("abcdefg"[n % 7], n % 5)) for n in range(start, start + 4)])
+        run.run()
+    sums = Schema.of([("k", "string"), ("v", "long")])
+    topics = {put.topic for group in run.groups for one in group.assignment.outputs for put in one.publishing}
+    told = 0
+    for topic in topics - {"spdist:answers"}:
+        for event in read_events(run.topics, topic, sums) if "Sums" in topic else ():
+            logs = HandLogs(run)
+            producer = event.id.partition("@")[0]
+            if event[0] <= logs.log(producer).start and segments < 1000:
+                with pytest.raises(NotFoundError, match="inputs are kept since"):
+                    trace(spdist.check(text), logs, "Sums", id=event.id, budget=Budget(10**6))
+                continue
+            evidence = trace(spdist.check(text), logs, "Sums", id=event.id, budget=Budget(10**6))
+            assert (evidence.event.timestamp, evidence.event.row) == event, event.id
+            told += 1
+    assert told >= (120 if segments == 1000 else 8)
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
@@ -384,6 +416,8 @@ def test_what_an_id_says_that_names_nothing_is_told(tmp_path: Path) -> None:
         ("Other-b-1#0:1", "Out", "is no message of 'Out' of this app as it runs now.* begin with .*: Sent-b-1"),
         ("Sent-b-1", "Out", "is no id of a message.*the header spdist-id holds"),
         ("Sent-b-1#0:4", "Single", "is one of stream 'Out', not of 'Single'"),
+        ("Sent-a-1@Sent.Kept/0:99", "Kept", "comes out of what is kept: .* to 14 do"),
+        ("Sent-a-1@Sent.Nothing/0:1", "Kept", "no message .* of 'Kept' comes out of what is kept"),
     ):
         with pytest.raises(NotFoundError, match=f"(?s){told}"):
             named(run, id, stream=stream)

@@ -193,10 +193,10 @@ def test_an_app_is_deployed_fed_and_followed(kernel: Kernel, cluster: Manager, e
     assert "attic" in frame.shown[0]["text/plain"]
     assert "cellar" not in frame.shown[0]["text/plain"]
     followed = kernel.run("%siddhi tail Readings --app ColdRooms --follow 0.1")
-    assert followed.text.splitlines() == [
-        "1970-01-01 00:00:01.000  cellar  4.0",
-        "1970-01-01 00:00:02.000  attic  20.0",
-    ]
+    first, second = (line.rpartition("  ") for line in followed.text.splitlines())
+    assert first[0] == "1970-01-01 00:00:01.000  cellar  4.0" and second[0] == "1970-01-01 00:00:02.000  attic  20.0"
+    assert re.fullmatch(r"feed-\w+@ColdRooms.Readings/0:1", second[2]), "the id under which one asks for it"
+    assert kernel.run("tailed['spdist-id'].tolist()").shown[0]["text/plain"] == f"['{second[2]}']"
     assert "manager-1" in kernel.run("%siddhi status").shown[0]["text/plain"]
     unknown = kernel.run("%siddhi tail Alerts --app Nothing")
     assert (unknown.status, "Nothing" in unknown.text) == ("error", True)

@@ -70,6 +70,8 @@ def test_the_whole_notebook_with_other_parameters(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     outputs = {cell.id: cell.get("outputs", []) for cell in nbformat.read(target, as_version=4).cells}
     assert "alerts are equal to those of the virtual run" in str(outputs["compare"])
-    for drawn in ("plan", "why", "deploy", "placement"):
+    assert "asking for FlightWatch-alert-1@FlightWatch.Alerts/0:" in str(outputs["deployed-why"])
+    assert "FlightWatch.Departures, partition" in str(outputs["deployed-why"]), "causes have their places"
+    for drawn in ("plan", "why", "deploy", "placement", "deployed-why"):
         assert any("text/html" in output.get("data", {}) for output in outputs[drawn]), drawn
     assert any("image/png" in output.get("data", {}) for output in outputs["plot"])

@@ -42,5 +42,14 @@ def test_what_was_committed_last_is_where_reading_goes_on(tmp_path: Path) -> Non
         checkpoint.offsets()
 
 
+def test_where_spark_began_is_known_once_it_has_noted_that(tmp_path: Path) -> None:
+    checkpoint = Checkpoints(tmp_path, "App").begin(assignment(), '{"in": {"0": 5}}')
+    assert checkpoint.begun() == {"in": {0: 5}}
+    (checkpoint.directory / "sources" / "0").mkdir(parents=True)
+    (checkpoint.directory / "sources" / "0" / "0").write_bytes(b'\x00v1\n{"in":{"0":7,"1":3}}')
+    assert checkpoint.begun() == {"in": {0: 7, 1: 3}}
+    assert Checkpoints(tmp_path, "Other").begin(assignment(), "latest").begun() == {}
+
+
 def test_a_query_that_noted_nothing_begins_where_it_was_told(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path, "App").begin(assignment(), "earliest").offsets() == {}

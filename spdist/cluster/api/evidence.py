@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Gate
-from spdist.cluster.api.models import FileContents, KeptFiles, answers
+from spdist.cluster.api.models import FileContents, HeldMessages, KeptFiles, answers
 
 if TYPE_CHECKING:
     from spdist.cluster.evidence_desk import EvidenceDesk
@@ -18,6 +18,8 @@ __all__ = ["evidence_routes"]
 Json = dict[str, Any]
 #: Of the names of files in one request.
 _LONGEST = 16_384
+#: Of a topic's name: Kafka allows 249 characters.
+_TOPIC = 300
 
 
 def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
@@ -29,9 +31,24 @@ def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
     def inputs(name: str) -> Json:
         """List the files that hold the inputs of a group instance since the older of its two snapshots.
 
-        By shard, the snapshot first, then a segment for each batch; `assignment` is what has processed them.
+        By shard, the snapshot first, then a segment for each batch; `assignment` is what has processed them. Of one
+        that runs as Spark Columns `topics` says instead which messages of its topics are there: by topic and partition
+        the offset of the first that Kafka holds, of the first that was read, and of the next one.
         """
         return desk.inputs(name)
+
+    @router.get("/messages", dependencies=[view], **answers(HeldMessages))
+    def messages(
+        name: str,
+        topic: Annotated[str, Query(max_length=_TOPIC)],
+        partition: Annotated[int, Query(ge=0, lt=2**31)],
+        offset: Annotated[int, Query(ge=0, lt=2**63)],
+    ) -> Json:
+        """Return messages of a topic that a group of Spark Columns reads; not much more than 1 MiB.
+
+        Those from `offset` on, and where that is gone those that follow.
+        """
+        return desk.messages(name, topic, partition, offset)
 
     @router.get("/{shard}", dependencies=[view], **answers(FileContents))
     def files(

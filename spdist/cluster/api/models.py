@@ -33,6 +33,7 @@ __all__ = [
     "GroupRecord",
     "GroupTopics",
     "Health",
+    "HeldMessages",
     "JournalEntries",
     "KeptFiles",
     "LeaderNamed",
@@ -253,12 +254,22 @@ class Revision(_Described):
 
 
 class KeptFiles(_Described):
-    """The files that hold the inputs of a group instance: their names by shard; ``mergeWait`` is in ms."""
+    """The files that hold the inputs of a group instance: their names by shard; ``mergeWait`` is in ms.
+
+    Of one that runs as Spark Columns there are none, and ``topics`` says which messages are there.
+    """
 
     layout: str
     assignment: Json
     shards: list[list[str]]
     merge_wait: Annotated[int, Field(ge=0)]
+    topics: Json | None = None
+
+
+class HeldMessages(_Described):
+    """Messages of Kafka: of each its offset, its time in ms, and its value in base 64."""
+
+    messages: list[list[Any]]
 
 
 class FileContents(_Described):
@@ -307,10 +318,11 @@ class Fed(BaseModel):
 
 
 class StreamEvent(BaseModel):
-    """An event: its time in ms, and its values."""
+    """An event: its time in ms, its values, and the id under which one can ask for it, where somebody numbers them."""
 
     timestamp: int
     data: list[Any]
+    id: str = ""
 
 
 class Events(BaseModel):

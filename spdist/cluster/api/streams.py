@@ -167,7 +167,10 @@ class _Waiting:
 
 def _page(page: Page, keys: bool) -> Json:
     answer: Json = {
-        "events": [{"timestamp": one.ts, "data": to_json_row(one.row)} for one in page.entries],
+        "events": [
+            {"timestamp": one.ts, "data": to_json_row(one.row)} | ({"id": one.id} if one.id else {})
+            for one in page.entries
+        ],
         "next": page.next,
         "ended": page.ended,
         "schema": schema_to_json(page.schema),
