@@ -163,7 +163,7 @@ def _mark(file: Path) -> Path:
 
 def _fingerprint(source: str) -> str:
     """Return the hash of all that machine code depends on; numba is not imported for it."""
-    kernels = Path(__file__).with_name("kernels.py").read_bytes()
+    kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("arithmetic", "kernels"))
     versions = [metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
     machine = repr((platform.machine(), _processor(), sys.version, versions))
     return hashlib.sha256(b"\0".join((source.encode(), kernels, machine.encode()))).hexdigest()[:32]

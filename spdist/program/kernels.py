@@ -1,4 +1,4 @@
-"""What the text of programs calls: Java's arithmetic, hash tables and ordered lists over flat arrays.
+"""What the text of programs calls: hash tables and ordered lists over flat arrays.
 
 Everything here is compiled together with a program; this module is only imported where there is numba. No function
 raises, none allocates: whoever calls has made room before.
@@ -13,10 +13,9 @@ many keys there are, and the seed of the hash. ``after`` links the free numbers.
 
 from __future__ import annotations
 
-import math
-
-import numba
 import numpy
+
+from spdist.program.arithmetic import loop
 
 __all__ = [
     "allot",
@@ -24,27 +23,18 @@ __all__ = [
     "candidate_enters",
     "candidate_leaves",
     "candidates_go",
-    "deviation",
-    "deviation_add",
-    "deviation_remove",
-    "divide",
     "due_asked",
     "due_done",
-    "f32",
     "find",
     "find_all",
     "give_back",
     "hashed",
     "insert_by_time",
     "known",
-    "loop",
     "number_texts",
     "refill",
     "refill_texts",
     "release",
-    "remainder",
-    "remainder_real",
-    "remove_long",
     "slot_1",
     "slot_2",
     "slot_3",
@@ -52,104 +42,7 @@ __all__ = [
     "timer_set",
     "unlink",
     "walk",
-    "wrap32",
 ]
-
-#: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL.
-loop = numba.njit(error_model="numpy", nogil=True, cache=True)
-
-_EXACT = 2**52
-_LONG_MAX = 2**63 - 1
-_LONG_MIN = -(2**63)
-
-
-@loop
-def f32(value):  # type: ignore[no-untyped-def]
-    """Return the number rounded to a float."""
-    return numpy.float64(numpy.float32(value))
-
-
-@loop
-def wrap32(value):  # type: ignore[no-untyped-def]
-    """Return the lower 32 bits of a whole number, as an int."""
-    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
-
-
-@loop
-def divide(left, right):  # type: ignore[no-untyped-def]
-    """Divide whole numbers, towards zero; `right` is not 0."""
-    if right == -1:
-        return -left
-    quotient = left // right
-    if quotient < 0 and quotient * right != left:
-        quotient += 1
-    return quotient
-
-
-@loop
-def remainder(left, right):  # type: ignore[no-untyped-def]
-    """Return what is left of whole numbers, with the sign of the dividend; `right` is not 0."""
-    if right == -1:
-        return left * 0
-    rest = left % right
-    if rest != 0 and (left < 0) != (right < 0):
-        rest -= right
-    return rest
-
-
-@loop
-def remainder_real(left, right):  # type: ignore[no-untyped-def]
-    """Return what is left of reals, with the sign of the dividend."""
-    return numpy.fmod(left, right)
-
-
-@loop
-def remove_long(total, value):  # type: ignore[no-untyped-def]
-    """Subtract as Siddhi's sum does: through double where that may not be exact, within the range of long."""
-    if -_EXACT < value < _EXACT and -2 * _EXACT < total < 2 * _EXACT:
-        rest = total - value
-        if -_EXACT < rest < _EXACT:
-            return rest
-    real = float(total) - float(value)
-    if real >= 9.223372036854775807e18:
-        return numpy.int64(_LONG_MAX)
-    if real <= -9.223372036854775808e18:
-        return numpy.int64(_LONG_MIN)
-    return numpy.int64(real)
-
-
-@loop
-def deviation_add(count, mean, squares, total, value):  # type: ignore[no-untyped-def]
-    """Add to the slots of a standard deviation; see `spdist.functions.aggregators.std_dev_form`."""
-    count += 1
-    if count == 1:
-        return count, value, 0.0, value
-    if count == 0:
-        return count, mean, squares, total
-    total += value
-    fresh = total / count
-    return count, fresh, squares + (value - mean) * (value - fresh), total
-
-
-@loop
-def deviation_remove(count, mean, squares, total, value):  # type: ignore[no-untyped-def]
-    """Take off the slots of a standard deviation."""
-    count -= 1
-    if count == 0:
-        return count, 0.0, 0.0, 0.0
-    total -= value
-    fresh = total / count
-    return count, fresh, squares - (value - mean) * (value - fresh), total
-
-
-@loop
-def deviation(count, squares):  # type: ignore[no-untyped-def]
-    """Return the standard deviation of at least one value."""
-    if count == 1:
-        return 0.0
-    variance = squares / count
-    return math.sqrt(variance) if variance >= 0 else math.nan
-
 
 # Ordered lists of candidates, of each group one: double links over a pool of nodes.
 

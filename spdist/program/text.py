@@ -24,11 +24,6 @@ __all__ = ["written"]
 
 #: How many blocks a text may have: streams that meet again and again multiply them.
 _MOST_BLOCKS = 200
-_KERNELS = (
-    "allot, append, candidate_enters, candidate_leaves, candidates_go, deviation, deviation_add, deviation_remove, "
-    "divide, due_asked, due_done, f32, find, give_back, insert_by_time, known, loop, release, remainder, "
-    "remainder_real, remove_long, slot_1, slot_2, slot_3, timer_gone, timer_set, unlink, wrap32"
-)
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
 
@@ -148,7 +143,8 @@ class Writer:
         expires = [line for query in queries for line in self._expires(query)]
         parameters = ", ".join(self.arrays.declared)
         lines = [
-            f"from spdist.program.kernels import ({_KERNELS})",
+            "from spdist.program.arithmetic import *",
+            "from spdist.program.kernels import *",
             "",
             "",
             "@loop",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spdist.functions import numbers
 from spdist.functions.aggregators import _remove_from_long
-from spdist.program import kernels
+from spdist.program import arithmetic, kernels
 from spdist.program.texts import TextTable
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
@@ -27,30 +27,30 @@ def same(left: Any, right: Any) -> bool:
 
 @given(_INTS, _INTS)
 def test_int_arithmetic_is_that_of_java(left: int, right: int) -> None:
-    assert kernels.wrap32(numpy.int64(left * right)) == numbers.wrap32(left * right)
-    assert kernels.wrap32(numpy.int64(left + right)) == numbers.wrap32(left + right)
+    assert arithmetic.wrap32(numpy.int64(left * right)) == numbers.wrap32(left * right)
+    assert arithmetic.wrap32(numpy.int64(left + right)) == numbers.wrap32(left + right)
     if right:
-        assert kernels.wrap32(kernels.divide(left, right)) == numbers.wrap32(numbers.divide_integers(left, right))
-        assert kernels.remainder(left, right) == numbers.remainder_integers(left, right)
+        assert arithmetic.wrap32(arithmetic.divide(left, right)) == numbers.wrap32(numbers.divide_integers(left, right))
+        assert arithmetic.remainder(left, right) == numbers.remainder_integers(left, right)
 
 
 @given(_LONGS, _LONGS)
 def test_long_arithmetic_is_that_of_java(left: int, right: int) -> None:
     if right:
-        quotient = kernels.divide(numpy.int64(left), numpy.int64(right))
+        quotient = arithmetic.divide(numpy.int64(left), numpy.int64(right))
         assert quotient == numbers.wrap64(numbers.divide_integers(left, right))
-        assert kernels.remainder(numpy.int64(left), numpy.int64(right)) == numbers.remainder_integers(left, right)
+        assert arithmetic.remainder(numpy.int64(left), numpy.int64(right)) == numbers.remainder_integers(left, right)
     exact = -(2**52) < left - right < 2**52 and -(2**52) < right < 2**52
-    assert kernels.remove_long(numpy.int64(left), numpy.int64(right)) == (
+    assert arithmetic.remove_long(numpy.int64(left), numpy.int64(right)) == (
         left - right if exact else _remove_from_long(left, right)
     )
 
 
 @given(_REALS, _REALS)
 def test_reals_are_those_of_java(left: float, right: float) -> None:
-    assert same(kernels.f32(left), numbers.float32(left))
+    assert same(arithmetic.f32(left), numbers.float32(left))
     if right:
-        assert same(kernels.remainder_real(left, right), numbers.remainder_reals(left, right))
+        assert same(arithmetic.remainder_real(left, right), numbers.remainder_reals(left, right))
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(-2, 2), st.booleans()), max_size=120))
