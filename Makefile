@@ -3,6 +3,8 @@
 PYTHON ?=
 VENV := .venv/bin/python
 DEMO := out/quickstart.ipynb
+# The version of each package; `make setup LOCK=` installs the newest ones that pyproject.toml allows.
+LOCK ?= requirements.lock
 # How many processes run the tests; those of one directory stay in one, as they share servers and Spark.
 PROCESSES ?= 2
 # What `make check` runs.
@@ -18,7 +20,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test check docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables clean java FORCE
+.PHONY: help setup demo test check docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables lock clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -118,6 +120,10 @@ ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
 reference: .venv/.installed ## write docs/reference: commands, routes, settings, names of the package
 	@$(VENV) -m tests.docs.reference
 
+lock: ## write requirements.lock: the newest versions that pyproject.toml allows, for each Python and platform
+	@$(VENV) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header --no-annotate \
+	    --extra dev --extra mysql -o requirements.lock pyproject.toml
+
 docs: .venv/.installed ## make pages of docs/, in out/docs
 	@$(VENV) -m sphinx -q -W -b html docs out/docs && echo "The docs: out/docs/index.html"
 
@@ -127,15 +133,18 @@ clean: ## delete the environment and everything that was made
 	find spdist widgets tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------------ what setup does
+LOCKED := $(if $(LOCK),--constraint $(LOCK))
+
 # Also what JupyterLab reads: it is copied into the environment.
-.venv/.installed: pyproject.toml $(wildcard labextension/*.json labextension/static/*) $(MOVED)
+.venv/.installed: pyproject.toml $(LOCK) $(wildcard labextension/*.json labextension/static/*) $(MOVED)
 	@$(find_python); \
 	echo "Python: $$found ($$("$$found" -c 'import platform; print(platform.python_version())'))"; \
 	[ -x $(VENV) ] && $(VENV) -c '' 2>/dev/null || "$$found" -m venv --clear .venv
 	@echo "Installing about 120 packages, 1 GB on disk; the first time this takes some minutes."
 	@# uv takes half as long; where only pip knows how to reach the packages (pip.conf), pip installs them.
-	@$(VENV) -m pip install --disable-pip-version-check --quiet uv && $(VENV) -m uv pip install --python $(VENV) -e '.[dev]' \
-	    || $(VENV) -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
+	@$(VENV) -m pip install --disable-pip-version-check --quiet uv \
+	    && $(VENV) -m uv pip install --python $(VENV) $(LOCKED) -e '.[dev]' \
+	    || $(VENV) -m pip install --disable-pip-version-check --progress-bar on $(LOCKED) -e '.[dev]'
 	@$(VENV) -m ipykernel install --sys-prefix --name spdist --display-name "Python (spdist)"
 	@pwd > .venv/.installed
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -82,6 +84,21 @@ def test_every_requirement_has_an_upper_bound() -> None:
     assert [name for name, ranges in listed().items() if not re.search("<|==", ranges)] == []
 
 
+def test_the_lock_has_a_version_in_range_for_each_requirement() -> None:
+    """`make setup` installs these; after a change of pyproject.toml, `make lock` writes them anew."""
+    locked: dict[str, list[str]] = {}
+    for line in (ROOT / "requirements.lock").read_text().splitlines():
+        name, version = line.partition(";")[0].strip().split("==")
+        locked.setdefault(canonicalize_name(name), []).append(version)
+    wanted = [Requirement(one) for one in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]]
+    outside = [
+        str(one)
+        for one in wanted
+        if not (versions := locked.get(canonicalize_name(one.name), [])) or not all(map(one.specifier.contains, versions))
+    ]
+    assert outside == []
+
+
 def test_pins_that_the_engine_needs() -> None:
     assert listed()["pyspark"] == "==4.2.0"
     assert listed()["pandas"].endswith("<3")
@@ -116,7 +133,7 @@ def elsewhere(tmp_path: Path) -> Path:
     """A checkout's Makefile in a directory with spaces in its name, and a folder for stand-ins of programs."""
     place = tmp_path / "a place with spaces"
     place.mkdir()
-    for file in ("Makefile", "pyproject.toml"):
+    for file in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / file, place)
     (place / "bin").mkdir()
     return place
@@ -140,7 +157,7 @@ def test_make_alone_lists_the_commands(elsewhere: Path) -> None:
         "help", "setup", "demo", "test", "check", "lint", "faults", "updates", "failovers", "takeovers", "databases",
         "ha", "chaos", "deployments", "executors", "image", "fuzz", "chaos-sim", "bench", "bench-payloads",
         "bench-engine", "bench-latency", "bench-kafka", "bench-groups", "bench-frames", "bench-cluster", "tables",
-        "ledger", "reference", "docs", "clean",
+        "ledger", "reference", "lock", "docs", "clean",
     ]  # fmt: skip
 
 
