@@ -86,7 +86,8 @@ class SparkLauncher:
         from spdist.engine.session import SparkHost
 
         self._await_place()
-        self._host = host = SparkHost(self._config)
+        quick = self._config.spark.optimize_for == "start"
+        self._host = host = SparkHost(self._config, archives=quick)
         failures = 0
         while not self._closed.is_set():
             began_ms = self._clock.steady_ms()
@@ -149,6 +150,7 @@ class SparkLauncher:
             host = self._host
         if self._closed.is_set() or host is None:
             raise EngineError(f"group {assignment.name} is not started: its worker ends")
+        host.has_run = True
         return runtime_of(commanded(assignment), host, self._config.carbon.id)
 
     def close(self) -> None:
@@ -167,7 +169,7 @@ class SparkLauncher:
             if not self._closed.wait(_WARM_AFTER_S) and not self._used:
                 from spdist.runtime.warming import warm_up
 
-                warm_up(host, self._closed)
+                host.has_run |= warm_up(host, self._closed)
         except Exception as error:
             if not self._closed.is_set():
                 _log.warning("the first group here will start slowly: %s", error)

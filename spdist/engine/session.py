@@ -21,7 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -31,7 +30,9 @@ from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars, package_jars, package_settings
 from spdist.engine.places import Place, place_of
 from spdist.engine.source import LogDataSource
+from spdist.engine.spark_home import class_archive, spark_home
 from spdist.errors import EngineError
+from spdist.services.class_archive import ClassArchive
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
 from spdist.services.process import runs
 from spdist.transports.opening import transport_settings, write_settings
@@ -130,6 +131,13 @@ class SparkHost:
     ----------
     config : Config
         The node's settings, or anything with these sections of them.
+    archives : bool
+        Whether its JVM writes the class archive, where there is none yet: `stop` takes some seconds more, once.
+
+    Attributes
+    ----------
+    has_run : bool
+        Whether a query has run, so that the classes that queries need are loaded: else they are not archived.
 
     Notes
     -----
@@ -138,8 +146,11 @@ class SparkHost:
     where nothing is forked).
     """
 
-    def __init__(self, config: HostSettings) -> None:
+    def __init__(self, config: HostSettings, *, archives: bool = False) -> None:
         self.config = config
+        self.has_run = False
+        self._archives = archives
+        self._archive: ClassArchive | None = None
         self._lock = threading.RLock()
         self._session: SparkSession | None = None
         self._scratch: Path | None = None
@@ -234,13 +245,13 @@ class SparkHost:
                 return self
             if SparkContext._active_spark_context is not None:
                 raise EngineError("this process already has a Spark session", hint="stop it, or use another process")
-            find_java("Spark")
+            java = find_java("Spark")
             logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection
             logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what we raise in a batch comes back
             _remove_abandoned(Path(tempfile.gettempdir()))
             self._scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
             try:
-                self._session = self._launch(self._scratch)
+                self._session = self._launch(self._scratch, java)
                 self._session.dataSource.register(LogDataSource)
             except Exception as error:
                 self.stop()
@@ -286,7 +297,12 @@ class SparkHost:
             if session is not None:
                 _stop_session(session)
             if self._scratch is not None:
-                _end_jvm()
+                in_order = _end_jvm()
+                if self._archive is not None and in_order and self.has_run:
+                    self._archive.keep()
+                elif self._archive is not None:
+                    self._archive.drop()
+                self._archive = None
                 if self._forks is not None:
                     self._forks.stop()
                     self._forks = None
@@ -299,12 +315,19 @@ class SparkHost:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _launch(self, scratch: Path) -> SparkSession:
+    def _launch(self, scratch: Path, java: str) -> SparkSession:
         config = self.config.spark
         quick = config.optimize_for == "start"
         settings = _SETTINGS | (_QUICK_SETTINGS if quick else {})
         chosen = _QUICK_JAVA_OPTIONS if quick else (*_BUSY_JAVA_OPTIONS, f"-Xms{config.driver_memory}")
-        options = (*_JAVA_OPTIONS, *chosen, *_files_for_jvm(scratch))
+        # Real-time mode reads results of tasks in threads that do not know of jars that were added later.
+        known = cached_kafka_jars()
+        packages = package_jars(config.packages)
+        home = spark_home(scratch)
+        self._archive = class_archive(home, java, (*known, *packages))
+        archived = [] if self._archive is None else self._archive.options(writes=self._archives)
+        # Quoted, as Spark splits the options as a shell does.
+        options = (*_JAVA_OPTIONS, *chosen, *(f'"{one}"' for one in (*_files_for_jvm(scratch), *archived)))
         settings |= {
             "spark.driver.memory": config.driver_memory,
             # As many idle Python workers for a query as can work for it at a time: they have its live state.
@@ -313,9 +336,6 @@ class SparkHost:
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.driver.extraJavaOptions": " ".join(options),
         }
-        # Real-time mode reads results of tasks in threads that do not know of jars that were added later.
-        known = cached_kafka_jars()
-        packages = package_jars(config.packages)
         if known or packages:
             settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, (*known, *packages)))
         settings |= package_settings(config.packages)
@@ -331,7 +351,7 @@ class SparkHost:
         builder = SparkSession.Builder().master(master).appName("spdist")
         for key, value in settings.items():
             builder = builder.config(key, value)
-        environment = _for_jvm(scratch)
+        environment = _for_jvm(home)
         if not _elsewhere(master):
             self._forks = Forks(scratch)
             program = self._forks.start(environment)
@@ -371,25 +391,15 @@ def _files_for_jvm(scratch: Path) -> tuple[str, ...]:
     quiet = "\n".join(f"logger.q{n}.name = {name}\nlogger.q{n}.level = off" for n, name in enumerate(_QUIET))
     log4j.write_text(_LOG4J.format(quiet=quiet), encoding="utf-8")
     (scratch / "tmp").mkdir()
-    # Quoted, as Spark splits the options as a shell does.
     return (
-        f'"-Djava.io.tmpdir={scratch / "tmp"}"',
-        f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
-        f'"-Dderby.system.home={scratch / "tmp"}"',
+        f"-Djava.io.tmpdir={scratch / 'tmp'}",
+        f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        f"-Dderby.system.home={scratch / 'tmp'}",
     )
 
 
-def _for_jvm(scratch: Path) -> dict[str, str]:
-    """Return the environment for the JVM and, through it, for Spark's Python processes.
-
-    Spark puts ``SPARK_HOME/python/lib/pyspark.zip`` first on their path, and a module from a zip file is compiled anew
-    in each process: 0.5 s and 15 MB each. A home without that file makes them import the installed pyspark.
-    """
-    installed = Path(pyspark.__file__).parent
-    home = scratch / "spark-home"
-    home.mkdir()
-    for part in ("bin", "jars"):
-        (home / part).symlink_to(installed / part)
+def _for_jvm(home: Path) -> dict[str, str]:
+    """Return the environment for the JVM and, through it, for Spark's Python processes."""
     # What the interpreter does not find by itself: this package in a checkout, and what a notebook has added.
     added = (Path(entry).absolute() for entry in sys.path if Path(entry).is_dir())
     path = [
@@ -445,23 +455,24 @@ def _exit_code_of_jvm() -> int | None:
     return None if process is None else process.poll()
 
 
-def _end_jvm() -> None:
-    """End the JVM that pyspark keeps for the next session of this process, and wait for it."""
+def _end_jvm() -> bool:
+    """End the JVM that pyspark keeps for the next session of this process, and wait: tells whether it ends in order."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
-        return
+        return False
     process = getattr(gateway, "proc", None)
     with contextlib.suppress(Exception):  # the JVM may be gone already
         gateway.shutdown()
     if process is None:
-        return
+        return False
     if process.stdin is not None:
         process.stdin.close()  # the JVM ends when nobody holds the other end of its input
     try:
-        process.wait(_STOP_TIMEOUT_S)
+        return bool(process.wait(_STOP_TIMEOUT_S) == 0)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
 
 
 def _remove_abandoned(parent: Path) -> None:

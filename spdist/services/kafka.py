@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spdist.errors import ServiceError
+from spdist.services.class_archive import ClassArchive
 from spdist.services.java import find_java, java_version
 from spdist.services.maven import Coordinate, jars
-from spdist.services.process import HOST, ServerProcess, Service, free_port, runs
+from spdist.services.process import HOST, ServerProcess, Service, free_port
 
 __all__ = ["BROKER_JARS", "KafkaBroker", "answers"]
 
@@ -77,7 +78,7 @@ class KafkaBroker(Service):
         self._controller_port = free_port()
         self._properties = dict(properties or {})
         self._memory = memory
-        self._archive: _Archive | None = None
+        self._archive: ClassArchive | None = None
 
     @property
     def url(self) -> str:
@@ -91,7 +92,7 @@ class KafkaBroker(Service):
         run = [java, f"-Xmx{self._memory}", *self._options, "-cp", os.pathsep.join(map(str, found))]
         if not (self._data / "meta.properties").exists():
             self._format([*run, "kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(settings)])
-        self._archive = _Archive(found[0].parent / f"classes-java-{java_version(java)}.jsa")
+        self._archive = ClassArchive(found[0].parent / f"classes-java-{java_version(java)}.jsa")
         run[1:1] = self._archive.options()
         return ServerProcess("Kafka", [*run, "kafka.Kafka", str(settings)], self.directory / "broker.log")
 
@@ -102,7 +103,7 @@ class KafkaBroker(Service):
         """
         super().stop()
         if self._archive is not None:
-            self._archive.settle()
+            self._archive.keep()
 
     def kill(self) -> None:
         """End it at once, as a crash would."""
@@ -155,46 +156,6 @@ class KafkaBroker(Service):
             raise ServiceError(
                 f"the Kafka data in {self._data} could not be made: {(done.stdout + done.stderr)[-800:]}"
             )
-
-
-class _Archive:
-    """The classes of a broker as Java has read them once: its own means to start in half the time.
-
-    Java writes it when a broker ends, under a name of that broker; once whole it gets the name under which others look.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._fresh = file.with_name(f".{file.name}-{os.getpid()}-{uuid.uuid4().hex}")
-
-    def options(self) -> list[str]:
-        """Return what Java must be told: to use it, or to write it."""
-        quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
-        if self.file.exists():
-            return [*quiet, f"-XX:SharedArchiveFile={self.file}"]
-        if os.access(self.file.parent, os.W_OK):
-            self._forget_abandoned()
-            return [*quiet, f"-XX:ArchiveClassesAtExit={self._fresh}"]
-        return []
-
-    def _forget_abandoned(self) -> None:
-        """Remove what brokers were writing whose starter is gone: it would never get its name."""
-        prefix = f".{self.file.name}-"
-        for other in self.file.parent.glob(f"{prefix}*"):
-            pid = other.name.removeprefix(prefix).partition("-")[0]
-            if pid.isdigit() and not runs(int(pid)):
-                with contextlib.suppress(OSError):
-                    other.unlink()
-
-    def settle(self) -> None:
-        """Give what an orderly end has written its name."""
-        with contextlib.suppress(OSError):
-            self._fresh.rename(self.file)
-
-    def drop(self) -> None:
-        """Forget what was being written."""
-        with contextlib.suppress(OSError):
-            self._fresh.unlink()
 
 
 def answers(host: str, port: int, timeout_s: float = 2.0) -> bool:
