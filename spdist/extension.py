@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from spdist.errors import DuplicateDefinitionError, UndefinedNameError
 from spdist.language.catalog import Catalog, Resolver, StreamFunctionResolver, WindowResolver
@@ -30,7 +30,9 @@ __all__ = [
     "ANY",
     "NUMERIC",
     "Extension",
+    "Given",
     "Kind",
+    "TypedMaker",
     "aggregator",
     "allow_scripts",
     "catalog",
@@ -84,6 +86,24 @@ _BUILT_IN = (
 )
 
 
+class Given(Protocol):
+    """An argument of a function in a compiled program: its type, and its value where it is a constant."""
+
+    @property
+    def type(self) -> Type:
+        """The type."""
+        ...
+
+    @property
+    def literal(self) -> Any:
+        """The value of a constant; None where it is none."""
+        ...
+
+
+#: From the arguments of a function to its source in compiled programs; empty where it has none.
+TypedMaker = Callable[[Sequence[Given]], str]
+
+
 @dataclass(frozen=True, slots=True)
 class Extension:
     """One registered name.
@@ -100,6 +120,8 @@ class Extension:
         What the decorator stood before.
     inline : bool
         Whether the implementation gives source text to be written into generated code, instead of being called.
+    typed : str or callable
+        Of a function: its source in compiled programs.
     """
 
     kind: Kind
@@ -107,6 +129,7 @@ class Extension:
     resolve: Callable[..., Any]
     implementation: Any
     inline: bool = False
+    typed: str | TypedMaker = ""
 
 
 _REGISTERED: dict[tuple[Kind, str], Extension] = {}
@@ -144,16 +167,18 @@ def _register(extension: Extension) -> None:
 
 
 def _decorator(
-    kind: Kind, id: str, resolve: Callable[..., Any], inline: bool = False
+    kind: Kind, id: str, resolve: Callable[..., Any], inline: bool = False, typed: str | TypedMaker = ""
 ) -> Callable[[Decorated], Decorated]:
     def register(implementation: Decorated) -> Decorated:
-        _register(Extension(kind, id, resolve, implementation, inline))
+        _register(Extension(kind, id, resolve, implementation, inline, typed))
         return implementation
 
     return register
 
 
-def function(id: str, resolve: Resolver, *, inline: bool = False) -> Callable[[Decorated], Decorated]:
+def function(
+    id: str, resolve: Resolver, *, inline: bool = False, typed: str | TypedMaker = ""
+) -> Callable[[Decorated], Decorated]:
     """Register a scalar function.
 
     Parameters
@@ -166,6 +191,12 @@ def function(id: str, resolve: Resolver, *, inline: bool = False) -> Callable[[D
         By default the function is called with the values of its arguments. It must be pure: the same arguments give the
         same result, wherever and whenever it runs. True for functions that write source text instead
         (`spdist.functions.forms.FunctionForm`).
+    typed : str or callable
+        The same as an expression over the arguments ``{0}``, ``{1}``…, of which none is null: that makes null, or of a
+        bool false. Apps that call the function can be compiled then, where numba is. Whole numbers, bools (0 and 1) and
+        the numbers that stand for texts are int64, reals float64; it may call `spdist.program.arithmetic`, and must not
+        fail. A callable gets the arguments (`Given`) and returns the text, empty where there is
+        none.
 
     Examples
     --------
@@ -182,7 +213,7 @@ def function(id: str, resolve: Resolver, *, inline: bool = False) -> Callable[[D
     >>> run("define stream S (v int, s string);" + query, {"S": [(1000, (2, "x"))]})
     {'Out': [(1000, (4, 'xxx'))]}
     """
-    return _decorator("function", id, resolve, inline)
+    return _decorator("function", id, resolve, inline, typed)
 
 
 def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
 from spdist.errors import SiddhiTypeError
-from spdist.extension import ANY, NUMERIC, function, signature
+from spdist.extension import ANY, NUMERIC, Given, function, signature
 from spdist.functions import numbers, objects
 from spdist.functions.failures import ClassCastError
 from spdist.functions.forms import Code, Site
@@ -114,7 +114,13 @@ def _resolve_convert(types: tuple[Type, ...], expressions: tuple[ast.Expression,
     return named
 
 
-@function("cast", _resolve_cast, inline=True)
+def _typed_cast(arguments: Sequence[Given]) -> str:
+    value, name = arguments
+    given, named = value.type, _NAMED[str(name.literal).lower()]
+    return "{0}" if given is named or (given is Type.INT and named is Type.LONG) else ""
+
+
+@function("cast", _resolve_cast, inline=True, typed=_typed_cast)
 def cast(site: Site, arguments: Codes) -> Code:
     """Name a type for the checker; only an int becomes a long where that is asked. Source: CastFunctionExecutor."""
     value, name = arguments
@@ -210,7 +216,29 @@ def _converter(source: Type, target: Type) -> Any:
 _CONVERTERS = {(source, target): _converter(source, target) for source in Type for target in _NAMED.values()}
 
 
-@function("convert", _resolve_convert, inline=True)
+_WHOLE, _REALS = (Type.INT, Type.LONG), (Type.FLOAT, Type.DOUBLE)
+#: Between numbers and bool, in compiled programs; what a type is not turned into stays as it is.
+_TYPED = {
+    **{(given, Type.BOOL): "{0} == 1" for given in NUMERIC},
+    **{(Type.BOOL, named): "1 if {0} != 0 else 0" for named in _WHOLE},
+    **{(Type.BOOL, named): "1.0 if {0} != 0 else 0.0" for named in _REALS},
+    **{(given, Type.INT): "to_int({0})" for given in _REALS},
+    **{(given, Type.LONG): "to_long({0})" for given in _REALS},
+    **{(given, Type.DOUBLE): "float({0})" for given in _WHOLE},
+    **{(given, Type.FLOAT): "f32({0})" for given in (*_WHOLE, Type.DOUBLE)},
+    (Type.LONG, Type.INT): "wrap32({0})",
+    (Type.INT, Type.LONG): "{0}",
+    (Type.FLOAT, Type.DOUBLE): "{0}",
+}
+
+
+def _typed_convert(arguments: Sequence[Given]) -> str:
+    value, name = arguments
+    target = _NAMED[str(name.literal).lower()]
+    return "{0}" if value.type is target else _TYPED.get((value.type, target), "")
+
+
+@function("convert", _resolve_convert, inline=True, typed=_typed_convert)
 def convert(site: Site, arguments: Codes) -> Code:
     """Change a value to another type; null where text is no such number. Source: ConvertFunctionExecutor."""
     value, name = arguments

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from hashlib import blake2b
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
-from spdist.extension import NUMERIC, aggregator, function, signature
+from spdist.extension import NUMERIC, Given, aggregator, function, signature
 from spdist.functions.core import parse_double, parse_int, parse_long
 from spdist.functions.forms import Code, Site
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
@@ -109,44 +109,55 @@ def _lesser(left: float, right: float) -> float:
     return math.nan if left != left or right != right else min(left, right)
 
 
-_OF_ONE: dict[str, Real] = {
-    "abs": abs,
-    "acos": math.acos,
-    "asin": math.asin,
-    "cbrt": math.cbrt,
-    "ceil": _whole(math.ceil),
-    "cos": math.cos,
-    "cosh": math.cosh,
-    "exp": math.exp,
-    "floor": _whole(math.floor),
-    "ln": _logarithm,
-    "log10": _log10,
-    "log2": lambda value: _logarithm(value) / math.log(2),
-    "sin": math.sin,
-    "sinh": _sinh,
-    "sqrt": math.sqrt,
-    "tan": math.tan,
-    "tanh": math.tanh,
-    "toDegrees": math.degrees,
-    "toRadians": math.radians,
+#: Each with its form in compiled programs.
+_OF_ONE: dict[str, tuple[Real, str]] = {
+    "abs": (abs, "abs({0})"),
+    "acos": (math.acos, "arc_cosine({0})"),
+    "asin": (math.asin, "arc_sine({0})"),
+    "cbrt": (math.cbrt, "cube_root({0})"),
+    "ceil": (_whole(math.ceil), "ceiling({0})"),
+    "cos": (math.cos, "cosine({0})"),
+    "cosh": (math.cosh, "hyperbolic_cosine({0})"),
+    "exp": (math.exp, "exponential({0})"),
+    "floor": (_whole(math.floor), "floor({0})"),
+    "ln": (_logarithm, "logarithm({0})"),
+    "log10": (_log10, "logarithm10({0})"),
+    "log2": (lambda value: _logarithm(value) / math.log(2), f"logarithm({{0}}) / {math.log(2)!r}"),
+    "sin": (math.sin, "sine({0})"),
+    "sinh": (_sinh, "hyperbolic_sine({0})"),
+    "sqrt": (math.sqrt, "root({0})"),
+    "tan": (math.tan, "tangent({0})"),
+    "tanh": (math.tanh, "hyperbolic_tangent({0})"),
+    "toDegrees": (math.degrees, f"{{0}} * {180 / math.pi!r}"),
+    "toRadians": (math.radians, f"{{0}} * {math.pi / 180!r}"),
 }
-_OF_TWO: dict[str, Real] = {
-    "copySign": math.copysign,
-    "log": _logarithm_of_base,
-    "max": _greater,
-    "min": _lesser,
-    "power": _power,
+_OF_TWO: dict[str, tuple[Real, str]] = {
+    "copySign": (math.copysign, "with_sign({0}, {1})"),
+    "log": (_logarithm_of_base, ""),  # it fails where the base is 1
+    "max": (_greater, "greater({0}, {1})"),
+    "min": (_lesser, "lesser({0}, {1})"),
+    "power": (_power, "power({0}, {1})"),
 }
 _REALS_ONLY = {"acos", "asin", "ceil"}
 
-for _name, _compute in _OF_ONE.items():
-    _takes = _REALS if _name in _REALS_ONLY else NUMERIC
-    function(f"math:{_name}", signature(f"math:{_name}", ((_takes,), _DOUBLE)))(_unless_null(_real(_compute)))
-for _name, _compute in _OF_TWO.items():
-    function(f"math:{_name}", signature(f"math:{_name}", ((NUMERIC, NUMERIC), _DOUBLE)))(_unless_null(_real(_compute)))
+
+def _of_reals(name: str, takes: tuple[frozenset[Type], ...], compute: Real, typed: str) -> None:
+    reals = typed.format(*(f"float({{{place}}})" for place, _ in enumerate(takes)))
+    of = function(f"math:{name}", signature(f"math:{name}", (takes, _DOUBLE)), typed=reals)
+    of(_unless_null(_real(compute)))
 
 
-@function("math:atan", signature("math:atan", ((NUMERIC,), _DOUBLE), ((NUMERIC, NUMERIC), _DOUBLE)))
+for _name, (_compute, _typed) in _OF_ONE.items():
+    _of_reals(_name, (_REALS if _name in _REALS_ONLY else NUMERIC,), _compute, _typed)
+for _name, (_compute, _typed) in _OF_TWO.items():
+    _of_reals(_name, (NUMERIC, NUMERIC), _compute, _typed)
+
+
+def _typed_angle(arguments: Sequence[Given]) -> str:
+    return "angle(float({0}), float({1}))" if len(arguments) == 2 else "arc_tangent(float({0}))"
+
+
+@function("math:atan", signature("math:atan", ((NUMERIC,), _DOUBLE), ((NUMERIC, NUMERIC), _DOUBLE)), typed=_typed_angle)
 @_unless_null
 def atan(value: float, *x: float) -> float:
     """Give the angle whose tangent it is; of two numbers that of the point (x, y), written ``math:atan(y, x)``."""
@@ -156,14 +167,14 @@ def atan(value: float, *x: float) -> float:
 # --- kinds of numbers --------------------------------------------------------------------------------------------
 
 
-@function("math:signum", signature("math:signum", ((NUMERIC,), Type.INT)))
+@function("math:signum", signature("math:signum", ((NUMERIC,), Type.INT)), typed="signum({0})")
 @_unless_null
 def signum(value: float) -> int:
     """Give -1, 0 or 1."""
     return (value > 0) - (value < 0)
 
 
-@function("math:getExponent", signature("math:getExponent", ((NUMERIC,), Type.INT)))
+@function("math:getExponent", signature("math:getExponent", ((NUMERIC,), Type.INT)), typed="exponent(float({0}))")
 @_unless_null
 def get_exponent(value: float) -> int:
     """Give the exponent of the number as a double: of 0 it is -1023, of what is not finite 1024."""
@@ -172,7 +183,16 @@ def get_exponent(value: float) -> int:
     return max(math.frexp(value)[1] - 1, -1023) if value else -1023
 
 
-@function("math:round", signature("math:round", ((Type.FLOAT,), Type.INT), ((_DOUBLE,), Type.LONG)), inline=True)
+def _typed_round(arguments: Sequence[Given]) -> str:
+    return "round_int({0})" if arguments[0].type is Type.FLOAT else "round_long({0})"
+
+
+@function(
+    "math:round",
+    signature("math:round", ((Type.FLOAT,), Type.INT), ((_DOUBLE,), Type.LONG)),
+    inline=True,
+    typed=_typed_round,
+)
 def round_half_up(site: Site, arguments: tuple[Code, ...]) -> Code:
     """Round to the nearest whole number, halves up: a float gives an int, a double a long, held to their ranges."""
     (value,) = arguments
@@ -204,13 +224,13 @@ def _round_to_long(value: float) -> int:
     return _rounded(value, LONG_MIN, LONG_MAX)
 
 
-@function("math:isNan", signature("math:isNan", ((_REALS,), Type.BOOL)))
+@function("math:isNan", signature("math:isNan", ((_REALS,), Type.BOOL)), typed="{0} != {0}")
 def is_nan(value: float | None) -> bool:
     """Tell whether it is not a number; false for null."""
     return value is not None and math.isnan(value)
 
 
-@function("math:isInfinite", signature("math:isInfinite", ((_REALS,), Type.BOOL)))
+@function("math:isInfinite", signature("math:isInfinite", ((_REALS,), Type.BOOL)), typed="is_infinite({0})")
 def is_infinite(value: float | None) -> bool:
     """Tell whether it is infinite; false for null."""
     return value is not None and math.isinf(value)
@@ -310,7 +330,7 @@ _parser("parseDouble", parse_double, Type.DOUBLE)
 
 
 def _constant(name: str, value: float) -> None:
-    @function(f"math:{name}", signature(f"math:{name}", ((), _DOUBLE)), inline=True)
+    @function(f"math:{name}", signature(f"math:{name}", ((), _DOUBLE)), inline=True, typed=repr(value))
     def form(_site: Site, _arguments: tuple[Code, ...]) -> Code:
         return Code(repr(value), _DOUBLE, nullable=False, atom=True, literal=value)
 

@@ -6,13 +6,13 @@ that of the app's clock, never the machine's. Null gives null; a text that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
-from spdist.extension import function, signature
+from spdist.extension import Given, function, signature
 from spdist.functions.calendars import MILLISECONDS, Weeks, add_unit, day_of, weeks_of
 from spdist.functions.dates import pattern_of
 from spdist.functions.dates_zoned import zone_of, zoned_pattern_of
@@ -162,6 +162,7 @@ def _between(one: int, other: int) -> int:
         ((_STRING, _STRING), _LONG),
         ((_LONG, _LONG), _LONG),
     ),
+    typed=lambda arguments: "days_between({0}, {1})" if arguments[0].type is _LONG else "",
 )
 @_unless_null
 def date_diff(one: Any, other: Any, pattern: str = _DEFAULT, other_pattern: str = _DEFAULT) -> int:
@@ -249,7 +250,26 @@ def _resolve_extract(types: Types, expressions: Expressions = ()) -> Type:
     return result
 
 
-@function("time:extract", _resolve_extract, inline=True)
+def _typed_extract(arguments: Sequence[Given]) -> str:
+    time, unit = arguments[:2]
+    if time.type is not _LONG or unit.literal is None:
+        return ""
+    locale = str(arguments[2].literal) if len(arguments) > 2 else ""
+    weeks, years = weeks_of(locale), 543 if locale == "th_TH" else 0
+    typed = {
+        "YEAR": f"year_of({{0}}) + {years}",
+        "QUARTER": "(month_of({0}) + 2) // 3",
+        "MONTH": "month_of({0})",
+        "WEEK": f"week_of({{0}}, {weeks.first}, {weeks.least})",
+        "DAY": "day_of({0})",
+        "HOUR": "{0} // 3600000 % 24",
+        "MINUTE": "{0} // 60000 % 60",
+        "SECOND": "{0} // 1000 % 60",
+    }
+    return typed.get(str(unit.literal).upper(), "0")
+
+
+@function("time:extract", _resolve_extract, inline=True, typed=_typed_extract)
 def extract(site: Site, arguments: Codes) -> Code:
     """Give a part of a time: of a text under a pattern, or of milliseconds; weeks are counted as the locale does."""
     number = arguments[0].type is _LONG

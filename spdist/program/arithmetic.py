@@ -9,6 +9,8 @@ import math
 
 import numba
 import numpy
+from llvmlite import ir
+from numba.extending import intrinsic
 
 __all__ = [
     "angle",
@@ -18,19 +20,26 @@ __all__ = [
     "bits",
     "ceiling",
     "cosine",
+    "cube_root",
     "deviation",
     "deviation_add",
     "deviation_remove",
     "divide",
+    "exponent",
     "exponential",
     "f32",
     "floor",
     "greater",
+    "hyperbolic_cosine",
+    "hyperbolic_sine",
+    "hyperbolic_tangent",
+    "is_infinite",
     "key_bits",
     "lesser",
     "logarithm",
     "logarithm10",
     "loop",
+    "power",
     "quotient",
     "remainder",
     "remainder_real",
@@ -50,9 +59,26 @@ __all__ = [
 #: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL.
 loop = numba.njit(error_model="numpy", nogil=True, cache=True)
 
+#: Those of the C library, which Python calls; what numba has for them may differ in the last bit.
+_cbrt = numba.types.ExternalFunction("cbrt", numba.float64(numba.float64))
+_pow = numba.types.ExternalFunction("pow", numba.float64(numba.float64, numba.float64))
+
 _EXACT = 2**52
 _LONG_MAX = 2**63 - 1
 _LONG_MIN = -(2**63)
+
+
+@intrinsic
+def _unknown(typing, value):  # type: ignore[no-untyped-def]
+    """Return a double that the compiler knows nothing of: of some powers it makes products, which are rounded else."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        word = ir.IntType(64)
+        same = ir.FunctionType(word, [word])
+        moved = builder.asm(same, "", "=r,0", [builder.bitcast(arguments[0], word)], side_effect=False)
+        return builder.bitcast(moved, ir.DoubleType())
+
+    return numba.float64(numba.float64), code
 
 
 @loop
@@ -221,6 +247,52 @@ def tangent(value):  # type: ignore[no-untyped-def]
 
 
 @loop
+def hyperbolic_sine(value):  # type: ignore[no-untyped-def]
+    """Return the hyperbolic sine."""
+    if value != value:
+        return value
+    return math.sinh(value) if abs(value) < 710 else math.copysign(math.inf, value)
+
+
+@loop
+def hyperbolic_cosine(value):  # type: ignore[no-untyped-def]
+    """Return the hyperbolic cosine."""
+    return math.cosh(value)
+
+
+@loop
+def hyperbolic_tangent(value):  # type: ignore[no-untyped-def]
+    """Return the hyperbolic tangent."""
+    return math.tanh(value)
+
+
+@loop
+def cube_root(value):  # type: ignore[no-untyped-def]
+    """Return the number whose third power it is."""
+    return _cbrt(value)
+
+
+@loop
+def power(base, exponent):  # type: ignore[no-untyped-def]
+    """Return a number to a power; 1 to an infinite one is not a number."""
+    if exponent != exponent or (abs(base) == 1 and (exponent == math.inf or exponent == -math.inf)):
+        return math.nan
+    return _pow(_unknown(base), _unknown(exponent))
+
+
+@loop
+def exponent(value):  # type: ignore[no-untyped-def]
+    """Return the exponent of a double: of 0 and what is near it -1023, of what is not finite 1024."""
+    return ((bits(value) >> 52) & 2047) - 1023
+
+
+@loop
+def is_infinite(value):  # type: ignore[no-untyped-def]
+    """Tell whether it is infinite."""
+    return value == math.inf or value == -math.inf
+
+
+@loop
 def exponential(value):  # type: ignore[no-untyped-def]
     """Return e to this power."""
     return math.exp(value)
@@ -229,13 +301,13 @@ def exponential(value):  # type: ignore[no-untyped-def]
 @loop
 def logarithm(value):  # type: ignore[no-untyped-def]
     """Return the natural logarithm."""
-    return -math.inf if value == 0 else math.log(value)
+    return math.log(value) if value > 0 else -math.inf if value == 0 else math.nan
 
 
 @loop
 def logarithm10(value):  # type: ignore[no-untyped-def]
     """Return the logarithm to base 10."""
-    return -math.inf if value == 0 else math.log10(value)
+    return math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan
 
 
 @loop

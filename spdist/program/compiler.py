@@ -33,6 +33,8 @@ _FOLDER = "SPDIST_PROGRAM_CACHE"
 #: How many events an app must have processed to be compiled.
 _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
+#: What the text of programs calls.
+_CALLED = ("arithmetic", "days", "kernels")
 
 
 def compile_after() -> int | None:
@@ -163,7 +165,7 @@ def _mark(file: Path) -> Path:
 
 def _fingerprint(source: str) -> str:
     """Return the hash of all that machine code depends on; numba is not imported for it."""
-    kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("arithmetic", "kernels"))
+    kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _CALLED)
     versions = [metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
     machine = repr((platform.machine(), _processor(), sys.version, versions))
     return hashlib.sha256(b"\0".join((source.encode(), kernels, machine.encode()))).hexdigest()[:32]

@@ -13,7 +13,7 @@ from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.types import Type, promote
 
-__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "zero_of"]
+__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "either", "zero_of"]
 
 NUMBER, REAL, FLAG = "int64", "float64", "uint8"
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -71,7 +71,8 @@ def zero_of(type: Type) -> str:
     return "0.0" if type in _REALS else "0"
 
 
-def _either(*conditions: str) -> str:
+def either(*conditions: str) -> str:
+    """Return the condition under which one of several holds; empty ones never do."""
     return " or ".join(dict.fromkeys(one for one in conditions if one))
 
 
@@ -83,7 +84,7 @@ class TypedWriter:
     read : callable
         From a variable to its value.
     timestamp : str
-        Source of the event's timestamp.
+        Source of the event's timestamp; the clock is ``now``.
     name : callable
         Returns a name that the text does not have yet.
     text_number : callable
@@ -101,7 +102,7 @@ class TypedWriter:
         aggregate: Callable[[ast.FunctionCall], Value | None] = lambda call: None,
     ) -> None:
         self._read = read
-        self._timestamp = timestamp
+        self.timestamp = timestamp
         self._name = name
         self._text_number = text_number
         self._aggregate = aggregate
@@ -122,12 +123,12 @@ class TypedWriter:
             case ast.Variable():
                 return self._read(expression)
             case ast.Not():
-                return self._kept(f"not ({self._truth(self.write(expression.operand))})", "", Type.BOOL)
+                return self.computed(f"not ({self._truth(self.write(expression.operand))})", "", Type.BOOL)
             case ast.IsNull():
-                return self._kept(self.write(expression.operand).null or "False", "", Type.BOOL)
+                return self.computed(self.write(expression.operand).null or "False", "", Type.BOOL)
             case ast.Binary(op="and" | "or"):
                 left, right = self._truth(self.write(expression.left)), self._truth(self.write(expression.right))
-                return self._kept(f"({left}) {expression.op} ({right})", "", Type.BOOL)
+                return self.computed(f"({left}) {expression.op} ({right})", "", Type.BOOL)
             case ast.Binary(op="==" | "!=" | "<" | "<=" | ">" | ">="):
                 return self._comparison(expression)
             case ast.Binary():
@@ -136,13 +137,17 @@ class TypedWriter:
                 return self._call(expression)
         raise NotTyped(f"'{type(expression).__name__}' in an expression", expression.span)
 
+    def name(self) -> str:
+        """Return a name that the text does not have yet."""
+        return self._name()
+
     def kept(self, value: Value) -> Value:
         """Return a value that is computed once."""
         if value.literal is not None or value.text.isidentifier():
             return value
-        return self._kept(value.text, value.null, value.type)
+        return self.computed(value.text, value.null, value.type)
 
-    def _kept(self, text: str, null: str, type: Type) -> Value:
+    def computed(self, text: str, null: str, type: Type) -> Value:
         """Return a value that is computed once, where it is not null."""
         name = self._name()
         if not null:
@@ -183,14 +188,14 @@ class TypedWriter:
         if type is None:
             raise NotTyped(f"'{node.op}' of what is no number", node.span)
         left, right = self._operand(left, type), self._operand(right, type)
-        null = _either(left.null, right.null)
+        null = either(left.null, right.null)
         if node.op in ("/", "%"):
             # Division by zero is null.
-            null = _either(null, f"{right.text} == 0") if right.literal is None or not right.literal else null
-            return self._kept(_quotient(node.op, type, left.text, right.text), null, type)
+            null = either(null, f"{right.text} == 0") if right.literal is None or not right.literal else null
+            return self.computed(_quotient(node.op, type, left.text, right.text), null, type)
         text = f"{left.text} {node.op} {right.text}"
         wrapped = {Type.INT: "wrap32", Type.FLOAT: "f32"}.get(type)
-        return self._kept(f"{wrapped}({text})" if wrapped else text, null, type)
+        return self.computed(f"{wrapped}({text})" if wrapped else text, null, type)
 
     @staticmethod
     def _operand(value: Value, type: Type) -> Value:
@@ -206,10 +211,10 @@ class TypedWriter:
         if pair & {Type.STRING, Type.BOOL} and (len(pair) > 1 or node.op not in ("==", "!=")):
             raise NotTyped(f"'{node.op}' of {left.type} and {right.type}", node.span)
         left, right = (self._compared(value, pair, node.op) for value in (left, right))
-        nulls, test = _either(left.null, right.null), f"{left.text} {node.op} {right.text}"
+        nulls, test = either(left.null, right.null), f"{left.text} {node.op} {right.text}"
         if nulls:
             test = f"{nulls} or {test}" if node.op == "!=" else f"not ({nulls}) and {test}"
-        return self._kept(test, "", Type.BOOL)
+        return self.computed(test, "", Type.BOOL)
 
     def _compared(self, value: Value, pair: set[Type], op: str) -> Value:
         if value.type not in _WHOLE:
@@ -224,44 +229,9 @@ class TypedWriter:
         aggregate = self._aggregate(node)
         if aggregate is not None:
             return aggregate
-        if node.namespace is None and node.name == "ifThenElse" and len(node.args) == 3:
-            return self._chosen(node)
-        if node.namespace is None and node.name == "coalesce" and node.args:
-            return self._first(node)
-        if node.namespace is None and node.name == "eventTimestamp" and not node.args:
-            return Value(self._timestamp, "", Type.LONG)
-        name = f"{node.namespace}:{node.name}" if node.namespace else node.name
-        raise NotTyped(f"the function {name}()", node.span)
+        from spdist.program.functions import called  # it writes expressions itself
 
-    def _chosen(self, node: ast.FunctionCall) -> Value:
-        test = self.condition(node.args[0])
-        yes, no = self.write(node.args[1]), self.write(node.args[2])
-        if yes.type is not no.type:
-            raise NotTyped("ifThenElse() of two types", node.span)
-        name = self._name()
-        lines = [f"if {test}:", f"    {name} = {yes.text}", "else:", f"    {name} = {no.text}"]
-        null = ""
-        if yes.null or no.null:
-            null = f"{name}_n"
-            lines.insert(2, f"    {null} = {yes.null or 'False'}")
-            lines.append(f"    {null} = {no.null or 'False'}")
-        self.lines += lines
-        return Value(name, null, yes.type)
-
-    def _first(self, node: ast.FunctionCall) -> Value:
-        values = [self.write(argument) for argument in node.args]
-        if len({value.type for value in values}) > 1:
-            raise NotTyped("coalesce() of several types", node.span)
-        name = self._name()
-        last = values[-1]
-        self.lines += [f"{name} = {last.text}", f"{name}_n = {last.null or 'False'}"]
-        for value in reversed(values[:-1]):
-            indent = ""
-            if value.null:
-                self.lines.append(f"if not ({value.null}):")
-                indent = "    "
-            self.lines += [f"{indent}{name} = {value.text}", f"{indent}{name}_n = False"]
-        return Value(name, f"{name}_n", last.type)
+        return called(self, node)
 
 
 def _quotient(op: str, type: Type, left: str, right: str) -> str:

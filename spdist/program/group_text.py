@@ -19,6 +19,8 @@ __all__ = ["GroupWriter"]
 
 #: Functions that compute arguments behind the first one only where they want them.
 _CHOOSING = ("ifThenElse",)
+#: Functions that look at a clock.
+_CLOCKS = ("currentTimeMillis", "time:timestampInMilliseconds")
 #: From what reads an attribute, by its place, and from source of a timestamp to a writer of expressions.
 MakeWriter = Callable[[Callable[[int], Value], str], TypedWriter]
 
@@ -223,6 +225,9 @@ class GroupWriter:
 
     def _declared(self, call: ast.FunctionCall, number: int) -> Aggregate:
         """Return an aggregator, and declare its arrays."""
+        if any(isinstance(node, ast.FunctionCall) and node.id in _CLOCKS for one in call.args for node in one.walk()):
+            # Events that have left are often looked at later than time has passed.
+            raise NotTyped("the clock in an aggregator", call.span)
         types = tuple(self._type_of(argument) for argument in call.args)
         form = (
             None

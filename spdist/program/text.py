@@ -144,6 +144,7 @@ class Writer:
         parameters = ", ".join(self.arrays.declared)
         lines = [
             "from spdist.program.arithmetic import *",
+            "from spdist.program.days import *",
             "from spdist.program.kernels import *",
             "",
             "",

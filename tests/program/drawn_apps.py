@@ -152,7 +152,29 @@ def _aggregate(random: Random) -> str:
 def _number_value(random: Random, depth: int = 1) -> str:
     if depth and random.random() < 0.4:
         return f"({_number_value(random, 0)} {random.choice('+-*/%')} {_number_value(random, 0)})"
+    if depth and random.random() < 0.25:
+        return _called(random)
     return random.choice((*_NUMBERS, *_NUMBERS, "2", "3L", "0.5", "1.5f", "0"))
+
+
+def _called(random: Random) -> str:
+    """Return a function of numbers."""
+    number = _number_value(random, 0)
+    form = random.choice(
+        (
+            "math:abs({})",
+            "math:sqrt({})",
+            "math:power({}, 2)",
+            "convert({}, 'int')",
+            "convert({}, 'float')",
+            "convert(ok, 'long')",
+            "maximum({0}, {0})",
+            "minimum(volume, 3)",
+            "default(price, 0.0)",
+            "time:extract(total, 'DAY')",
+        )
+    )
+    return form.format(number)
 
 
 def _value(random: Random) -> str:
@@ -167,6 +189,10 @@ def _value(random: Random) -> str:
             f"ifThenElse({_condition(random)}, volume, 7)",
             "coalesce(sym, kind)",
             "eventTimestamp()",
+            "currentTimeMillis()",
+            "instanceOfString(kind)",
+            "coalesce(ok, price > 1.0)",
+            "convert(rate, 'bool')",
         )
     )
 

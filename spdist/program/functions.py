@@ -1,0 +1,127 @@
+"""Functions in programs: most have their form where their meaning is; those that look at nulls have it here.
+
+The meanings are those of `spdist.functions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spdist.extension import lookup
+from spdist.language import ast
+from spdist.language.types import Type
+from spdist.program.expressions import NotTyped, TypedWriter, Value, either
+
+__all__ = ["called"]
+
+Form = Callable[[TypedWriter, ast.FunctionCall], Value]
+
+_NARROWED = {Type.INT: "to_int({})", Type.LONG: "to_long({})", Type.FLOAT: "f32({})"}
+
+
+def called(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+    """Write a call of a function, and return its value; raises NotTyped where it has no typed form."""
+    form = _FORMS.get(node.id, _plain)
+    value = form(writer, node)
+    if value.type is Type.BOOL and value.null:
+        # A function that returns bool gives false for null.
+        return writer.computed(f"not ({value.null}) and {value.text} != 0", "", Type.BOOL)
+    return value
+
+
+def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+    """Write a function whose form stands where it is registered: of null it is null."""
+    extension = lookup("function", node.id)
+    values = [writer.write(argument) for argument in node.args]
+    typed = "" if extension is None else extension.typed
+    text = typed if isinstance(typed, str) else typed(values)
+    if extension is None or not text:
+        raise NotTyped(f"the function {node.id}()", node.span)
+    type = extension.resolve(tuple(value.type for value in values), node.args)
+    null = either(*(value.null for value in values))
+    return writer.computed(text.format(*(value.text for value in values)), null, type)
+
+
+def _chosen(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+    test = writer.condition(node.args[0])
+    yes, no = writer.write(node.args[1]), writer.write(node.args[2])
+    name = writer.name()
+    lines = [f"if {test}:", f"    {name} = {yes.text}", "else:", f"    {name} = {no.text}"]
+    null = ""
+    if yes.null or no.null:
+        null = f"{name}_n"
+        lines.insert(2, f"    {null} = {yes.null or 'False'}")
+        lines.append(f"    {null} = {no.null or 'False'}")
+    writer.lines += lines
+    return Value(name, null, yes.type)
+
+
+def _first(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+    values = [writer.write(argument) for argument in node.args]
+    name = writer.name()
+    last = values[-1]
+    writer.lines += [f"{name} = {last.text}", f"{name}_n = {last.null or 'False'}"]
+    for value in reversed(values[:-1]):
+        indent = ""
+        if value.null:
+            writer.lines.append(f"if not ({value.null}):")
+            indent = "    "
+        writer.lines += [f"{indent}{name} = {value.text}", f"{indent}{name}_n = False"]
+    return Value(name, f"{name}_n" if all(value.null for value in values) else "", last.type)
+
+
+def _extreme(first: str, better: str) -> Form:
+    """Return the form of ``maximum`` or ``minimum``, which begin with the least positive double, or the greatest."""
+
+    def form(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+        values = [writer.write(argument) for argument in node.args]
+        if len(values) == 1:
+            return values[0]
+        name = writer.name()
+        writer.lines.append(f"{name} = {first}")
+        for value in values:
+            test = f"float({value.text}) {better} {name}"
+            test = f"not ({value.null}) and {test}" if value.null else test
+            writer.lines += [f"if {test}:", f"    {name} = float({value.text})"]
+        return writer.computed(_NARROWED.get(values[0].type, "{}").format(name), "", values[0].type)
+
+    return form
+
+
+def _instance_of(asked: Type) -> Form:
+    def form(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+        value = writer.write(node.args[0])
+        text = "False" if value.type is not asked else f"not ({value.null})" if value.null else "True"
+        return writer.computed(text, "", Type.BOOL)
+
+    return form
+
+
+def _timestamp(writer: TypedWriter, _node: ast.FunctionCall) -> Value:
+    return Value(writer.timestamp, "", Type.LONG)
+
+
+def _now(writer: TypedWriter, _node: ast.FunctionCall) -> Value:
+    return Value("now", "", Type.LONG)
+
+
+def _now_or_text(writer: TypedWriter, node: ast.FunctionCall) -> Value:
+    return _plain(writer, node) if node.args else _now(writer, node)
+
+
+_FORMS: dict[str, Form] = {
+    "ifThenElse": _chosen,
+    "coalesce": _first,
+    "default": _first,
+    "maximum": _extreme("5e-324", ">"),
+    "minimum": _extreme("1.7976931348623157e308", "<"),
+    "eventTimestamp": _timestamp,
+    "currentTimeMillis": _now,
+    "time:timestampInMilliseconds": _now_or_text,
+    "instanceOfInteger": _instance_of(Type.INT),
+    "instanceOfLong": _instance_of(Type.LONG),
+    "instanceOfFloat": _instance_of(Type.FLOAT),
+    "instanceOfDouble": _instance_of(Type.DOUBLE),
+    "instanceOfString": _instance_of(Type.STRING),
+    "instanceOfBoolean": _instance_of(Type.BOOL),
+}
