@@ -246,7 +246,7 @@ class Programmed:
         for element in self._shape.elements:
             if isinstance(element, Keyed):
                 keys = self._elements.partition(element.number).snapshot()[0]
-                numbers = load_keys(running, element.number, list(keys), element.text).tolist()
+                numbers = load_keys(running, element.number, list(keys), element.type).tolist()
                 for place, _ in enumerate(element.queries):
                     states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
                     load_query(running, next(queries), states)
@@ -276,7 +276,7 @@ class Programmed:
         queries = iter(running.program.queries)
         for element in self._shape.elements:
             if isinstance(element, Keyed):
-                keys = stored_keys(running, element.number, element.text)
+                keys = stored_keys(running, element.number, element.type)
                 states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
                 partition = self._elements.partition(element.number)
                 _, _, looks, purge = partition.snapshot()

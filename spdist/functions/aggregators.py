@@ -18,7 +18,7 @@ from spdist.functions.numbers import LONG_MAX, LONG_MIN, double_to_long, wrap64
 from spdist.functions.objects import HashMap, HashSet, entries
 from spdist.language.types import Type
 
-__all__ = ["form_of"]
+__all__ = ["distinct_key", "distinct_real", "form_of"]
 
 _INTEGERS = frozenset({Type.INT, Type.LONG})
 _REALS = frozenset({Type.FLOAT, Type.DOUBLE})
@@ -139,28 +139,60 @@ def count_form(_types: Types, _leaving: bool) -> AggregatorForm:
     return AggregatorForm(("0",), ("{0} += 1",), ("{0} -= 1",), "{0}", "not {0}", False, False, "0")
 
 
-def _extreme_form(better: str, leaving: bool) -> AggregatorForm:
+def _equal(left: float, right: float) -> bool:
+    """Tell whether two reals are equal, as ``Double.equals`` does."""
+    if left == right:
+        return bool(left) or math.copysign(1.0, left) == math.copysign(1.0, right)
+    return left != left and right != right
+
+
+def _outdone(candidates: deque[float | None], value: float) -> None:
+    """Let a value be the result, although it is not the first candidate: those before one that is no number stay.
+
+    It stands in front of the candidates then, and null behind it, until a value leaves.
+    """
+    if candidates[1] is None:
+        candidates[0] = value
+    else:
+        candidates.extendleft((None, value))
+
+
+def _real_leaves(candidates: deque[Any], value: float) -> None:
+    """Let a real leave: the first candidate that equals it; the result is the first one that stays."""
+    if len(candidates) > 1 and candidates[1] is None:
+        candidates.popleft()
+        candidates.popleft()
+    for place, other in enumerate(candidates):
+        if _equal(other, value):
+            del candidates[place]
+            break
+
+
+def _extreme_form(types: Types, better: str, leaving: bool) -> AggregatorForm:
+    real = types[0] in _REALS
     if not leaving:
+        equal = "{0} is not None and equal_reals({0}, {v})" if real else "{0} == {v}"
         return AggregatorForm(
             ("None",),
             (f"if {{0}} is None or {{0}} {better} {{v}}: {{0}} = {{v}}",),
-            ("if {0} == {v}: {0} = None",),
+            (f"if {equal}: {{0}} = None",),
             "{0}",
             "{0} is None",
+            names={"equal_reals": _equal} if real else {},
         )
     # The slot holds candidates, best first: what can never be best again, because a better value came later, is gone.
-    return AggregatorForm(
-        ("deque()",),
-        (f"while {{0}} and {{0}}[-1] {better} {{v}}: {{0}}.pop()", "{0}.append({v})"),
-        ("if {0} and {0}[0] == {v}: {0}.popleft()", "elif {v} in {0}: {0}.remove({v})"),
-        "({0}[0] if {0} else None)",
-        "not {0}",
-        names={"deque": deque},
-    )
+    enters = (f"while {{0}} and {{0}}[-1] {better} {{v}}: {{0}}.pop()", "{0}.append({v})")
+    result, empty = "({0}[0] if {0} else None)", "not {0}"
+    if real:
+        enters = (*enters, f"if {{0}}[0] {better} {{v}}: outdone({{0}}, {{v}})")
+        names = {"deque": deque, "outdone": _outdone, "real_leaves": _real_leaves}
+        return AggregatorForm(("deque()",), enters, ("real_leaves({0}, {v})",), result, empty, names=names)
+    leaves = ("if {0} and {0}[0] == {v}: {0}.popleft()", "elif {v} in {0}: {0}.remove({v})")
+    return AggregatorForm(("deque()",), enters, leaves, result, empty, names={"deque": deque})
 
 
 @aggregator("min", signature("min", ((NUMERIC,), 0)))
-def min_form(_types: Types, leaving: bool) -> AggregatorForm:
+def min_form(types: Types, leaving: bool) -> AggregatorForm:
     """Keep the least value of those that have not left; null arguments change nothing.
 
     State
@@ -170,13 +202,14 @@ def min_form(_types: Types, leaving: bool) -> AggregatorForm:
     Notes
     -----
     Source: io.siddhi.core.query.selector.attribute.aggregator.MinAttributeAggregatorExecutor. As there, where a value
-    leaves that is no candidate any more, a later equal one stops being one: the result may then be too large.
+    leaves that is no candidate any more, a later equal one stops being one: the result may then be too large. What is
+    not a number hides those before it from those behind it, which are the result until the next one leaves.
     """
-    return _extreme_form(">", leaving)
+    return _extreme_form(types, ">", leaving)
 
 
 @aggregator("max", signature("max", ((NUMERIC,), 0)))
-def max_form(_types: Types, leaving: bool) -> AggregatorForm:
+def max_form(types: Types, leaving: bool) -> AggregatorForm:
     """Keep the greatest value of those that have not left; null arguments change nothing.
 
     State
@@ -186,9 +219,10 @@ def max_form(_types: Types, leaving: bool) -> AggregatorForm:
     Notes
     -----
     Source: io.siddhi.core.query.selector.attribute.aggregator.MaxAttributeAggregatorExecutor. As there, where a value
-    leaves that is no candidate any more, a later equal one stops being one: the result may then be too small.
+    leaves that is no candidate any more, a later equal one stops being one: the result may then be too small. What is
+    not a number hides those before it from those behind it, which are the result until the next one leaves.
     """
-    return _extreme_form("<", leaving)
+    return _extreme_form(types, "<", leaving)
 
 
 def _forever_form(better: str) -> AggregatorForm:
@@ -284,9 +318,21 @@ def std_dev_form(_types: Types, _leaving: bool) -> AggregatorForm:
     )
 
 
+def distinct_key(value: float | None) -> float | str | None:
+    """Return a real as it is counted: two are one value where ``Double.equals`` says so."""
+    if value is None or (value == value and (value or math.copysign(1.0, value) > 0)):
+        return value
+    return "NaN" if value != value else "-0.0"
+
+
+def distinct_real(key: float | str | None) -> float | None:
+    """Return the real that is counted so."""
+    return None if key is None else float(key)
+
+
 @aggregator("distinctCount", signature("distinctCount", ((_COUNTABLE,), Type.LONG)))
-def distinct_count_form(_types: Types, _leaving: bool) -> AggregatorForm:
-    """Count different values; null is a value of its own.
+def distinct_count_form(types: Types, _leaving: bool) -> AggregatorForm:
+    """Count different values; null is a value of its own, and so are -0.0 and what is not a number.
 
     State
     -----
@@ -296,15 +342,18 @@ def distinct_count_form(_types: Types, _leaving: bool) -> AggregatorForm:
     -----
     Source: io.siddhi.core.query.selector.attribute.aggregator.DistinctCountAttributeAggregatorExecutor.
     """
+    of_real = ("one = {v} if {v} else distinct_key({v})", "if one != one: one = 'NaN'") if types[0] in _REALS else ()
+    value = "one" if of_real else "{v}"
     return AggregatorForm(
         ("{{}}",),
-        ("{0}[{v}] = {0}.get({v}, 0) + 1",),
-        ("if {0}[{v}] > 1: {0}[{v}] -= 1", "else: del {0}[{v}]"),
+        (*of_real, f"{{0}}[{value}] = {{0}}.get({value}, 0) + 1"),
+        (*of_real, f"if {{0}}[{value}] > 1: {{0}}[{value}] -= 1", f"else: del {{0}}[{value}]"),
         "len({0})",
         "not {0}",
         skips_null=False,
         nullable=False,
         after_reset="0",
+        names={"distinct_key": distinct_key} if of_real else {},
     )
 
 

@@ -86,7 +86,10 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool =
         return _COUNT
     if name == "distinctCount":
         distinct = _LISTED if resets and not leaving else _DISTINCT
-        return distinct if len(types) == 1 and types[0] not in (*_REALS, Type.BOOL, Type.OBJECT) else None
+        if len(types) == 1 and types[0] in _REALS:
+            word = _PAIR.replace("{v}", "key_bits({v})")
+            return replace(distinct, add=(word, *distinct.add[1:]), remove=(word, *distinct.remove[1:]))
+        return distinct if len(types) == 1 and types[0] not in (Type.BOOL, Type.OBJECT) else None
     make = _FORMS.get(name)
     return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
 
@@ -176,23 +179,35 @@ def _extreme(better: str) -> Callable[[Type, bool], TypedForm]:
     def make(type: Type, leaving: bool) -> TypedForm:
         dtype, zero = (REAL, "0.0") if type in _REALS else (NUMBER, "0")
         least = better == ">"
+        equal = "key_bits({0}) == key_bits({v})" if type in _REALS else "{0} == {v}"
         if leaving:
             arrays = "{a}_ends, {a}_before, {a}_after, {a}_value, {a}_free"
-            return TypedForm(
+            none, first = "{a}_ends[2 * {g}] < 0", "{a}_value[{a}_ends[2 * {g}]]"
+            whole = TypedForm(
                 (),
                 (f"candidate_enters({arrays}, {{g}}, {{v}}, {least})",),
                 (f"candidate_leaves({arrays}, {{g}}, {{v}})",),
-                "{a}_value[{a}_ends[2 * {g}]]",
-                "{a}_ends[2 * {g}] < 0",
-                "{a}_ends[2 * {g}] < 0",
+                first,
+                none,
+                none,
                 type,
                 candidates=dtype,
                 reset=("candidates_go({a}_ends, {a}_after, {a}_free, {g})",),
             )
+            if type not in _REALS:
+                return whole
+            # The result is not always the first candidate (`spdist.functions.aggregators`), so it is kept besides.
+            return replace(
+                whole,
+                slots=((REAL, "0.0"),),
+                add=(f"if {none} or {{0}} {better} {{v}}:", "    {0} = {v}", *whole.add),
+                remove=(f"real_leaves({arrays}, {{g}}, {{v}})", f"{{0}} = 0.0 if {none} else {first}"),
+                result="{0}",
+            )
         return TypedForm(
             ((dtype, zero), (NUMBER, "0")),
             (f"if {{1}} == 0 or {{0}} {better} {{v}}:", "    {0} = {v}", "    {1} = 1"),
-            ("if {1} != 0 and {0} == {v}:", f"    {{0}} = {zero}", "    {1} = 0"),
+            (f"if {{1}} != 0 and {equal}:", f"    {{0}} = {zero}", "    {1} = 0"),
             "{0}",
             "{1} == 0",
             "{1} == 0",

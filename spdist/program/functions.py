@@ -12,7 +12,10 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value, either
 
-__all__ = ["called"]
+__all__ = ["CLOCKS", "called"]
+
+#: Functions that look at the clock.
+CLOCKS = ("currentTimeMillis", "time:timestampInMilliseconds")
 
 Form = Callable[[TypedWriter, ast.FunctionCall], Value]
 

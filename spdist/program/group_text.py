@@ -11,7 +11,8 @@ from spdist.operators.selector import is_aggregator
 from spdist.program.aggregators import typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
-from spdist.program.key_text import finds
+from spdist.program.functions import CLOCKS
+from spdist.program.key_text import finds, key_word
 from spdist.program.parts import Aggregate, QueryText, indent
 from spdist.program.shape import Batched, Read, Sliding
 
@@ -19,8 +20,6 @@ __all__ = ["GroupWriter"]
 
 #: Functions that compute arguments behind the first one only where they want them.
 _CHOOSING = ("ifThenElse",)
-#: Functions that look at a clock.
-_CLOCKS = ("currentTimeMillis", "time:timestampInMilliseconds")
 #: From what reads an attribute, by its place, and from source of a timestamp to a writer of expressions.
 MakeWriter = Callable[[Callable[[int], Value], str], TypedWriter]
 
@@ -93,9 +92,7 @@ class GroupWriter:
         words = [self.key] if self.query.keyed is not None else []
         for bit, place in enumerate(self.query.grouped):
             value = read(place)
-            if value.type in (Type.FLOAT, Type.DOUBLE):
-                raise NotTyped("a group by a real number", self.query.read.checked.query.span)
-            words.append(f"0 if {value.null} else {value.text}")
+            words.append(f"0 if {value.null} else {key_word(value)}")
             if value.type is not Type.STRING:  # a text that is null is the text of number 0
                 nulls.append(f"({1 << bit} if {value.null} else 0)")
         words.append(" + ".join(nulls) or "0")
@@ -225,7 +222,7 @@ class GroupWriter:
 
     def _declared(self, call: ast.FunctionCall, number: int) -> Aggregate:
         """Return an aggregator, and declare its arrays."""
-        if any(isinstance(node, ast.FunctionCall) and node.id in _CLOCKS for one in call.args for node in one.walk()):
+        if any(isinstance(node, ast.FunctionCall) and node.id in CLOCKS for one in call.args for node in one.walk()):
             # Events that have left are often looked at later than time has passed.
             raise NotTyped("the clock in an aggregator", call.span)
         types = tuple(self._type_of(argument) for argument in call.args)
@@ -258,7 +255,7 @@ class GroupWriter:
                 self.arrays.declare(f"{prefix}_d_link", NUMBER, room, "-1")
                 self.arrays.declare(f"{prefix}_d_first", NUMBER, self.room, "-1")
             self.arrays.declare("pair", NUMBER, "3")
-        return Aggregate(form, tuple(slots), prefix, types[:1] == (Type.STRING,))
+        return Aggregate(form, tuple(slots), prefix, types[0] if types else None)
 
     def _type_of(self, expression: ast.Expression) -> Type:
         def read(variable: ast.Variable) -> Value:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy
 
-from spdist.program.arithmetic import loop
+from spdist.program.arithmetic import key_bits, loop
 
 __all__ = [
     "allot",
@@ -32,6 +32,7 @@ __all__ = [
     "insert_by_time",
     "known",
     "number_texts",
+    "real_leaves",
     "refill",
     "refill_texts",
     "release",
@@ -72,12 +73,27 @@ def candidate_enters(ends, before, after, values, free, group, value, least):  #
 
 @loop
 def candidate_leaves(ends, before, after, values, free, group, value):  # type: ignore[no-untyped-def]
-    """Let a value leave: the first candidate that equals it."""
+    """Let a whole number leave: the first candidate that equals it."""
     node = ends[2 * group]
     while node >= 0 and values[node] != value:
         node = after[node]
-    if node < 0:
-        return
+    if node >= 0:
+        _candidate_gone(ends, before, after, free, group, node)
+
+
+@loop
+def real_leaves(ends, before, after, values, free, group, value):  # type: ignore[no-untyped-def]
+    """Let a real leave: the first candidate that equals it, as ``Double.equals`` says."""
+    node, key = ends[2 * group], key_bits(value)
+    while node >= 0 and key_bits(values[node]) != key:
+        node = after[node]
+    if node >= 0:
+        _candidate_gone(ends, before, after, free, group, node)
+
+
+@loop
+def _candidate_gone(ends, before, after, free, group, node):  # type: ignore[no-untyped-def]
+    """Take a candidate out of its list."""
     left, right = before[node], after[node]
     if left >= 0:
         after[left] = right

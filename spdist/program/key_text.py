@@ -5,12 +5,18 @@ A function that is given the arrays of a table costs as much as ten such look-up
 
 from __future__ import annotations
 
+from spdist.language.types import Type
 from spdist.program.arrays import Arrays
-from spdist.program.expressions import NUMBER
+from spdist.program.expressions import NUMBER, Value
 
-__all__ = ["finds"]
+__all__ = ["finds", "key_word"]
 
 _MOST_WORDS = 3
+
+
+def key_word(value: Value) -> str:
+    """Return source of a value, which is not null, as a word of a key."""
+    return f"key_bits({value.text})" if value.type in (Type.FLOAT, Type.DOUBLE) else value.text
 
 
 def finds(arrays: Arrays, table: str, room: str, words: list[str], number: str) -> list[str]:

@@ -50,14 +50,29 @@ class Aggregate:
         The arrays of its slots.
     prefix : str
         With what the names of its other arrays begin.
-    text : bool
-        Whether its argument is a text.
+    argument : Type, optional
+        The type of its argument.
     """
 
     form: TypedForm
     slots: tuple[str, ...]
     prefix: str
-    text: bool
+    argument: Type | None
+
+    @property
+    def text(self) -> bool:
+        """Whether its argument is a text."""
+        return self.argument is Type.STRING
+
+    @property
+    def distinct(self) -> Type:
+        """The type that different values are counted as: those of a float as doubles, of an int as longs."""
+        return self.argument if self.text and self.argument else Type.DOUBLE if self.real else Type.LONG
+
+    @property
+    def real(self) -> bool:
+        """Whether its argument is a real."""
+        return self.argument in (Type.FLOAT, Type.DOUBLE)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from spdist.language import ast
@@ -13,6 +13,7 @@ from spdist.language.types import Schema, Type
 from spdist.operators.aggregates import aggregates_in
 from spdist.operators.feedback import circular_streams
 from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
 
 __all__ = ["Batched", "Element", "Keyed", "Query", "Read", "Shape", "Sliding", "shape_of"]
@@ -153,12 +154,32 @@ Query = Read | Matched
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A partition: its place among the partitions, the attribute that is the key of each stream, and its queries."""
+    """A partition: its place among the partitions, and its queries.
+
+    Parameters
+    ----------
+    number : int
+        Its place.
+    keys : mapping of str to int
+        The attribute that is the key of each stream, where one is.
+    type : Type
+        Of the keys.
+    queries : tuple of Query
+        Its queries.
+    computed : mapping of str to PartitionKey
+        The keys of streams that are computed, or are ranges.
+    """
 
     number: int
     keys: Mapping[str, int]
-    text: bool
+    type: Type
     queries: tuple[Query, ...]
+    computed: Mapping[str, ast.PartitionKey] = field(default_factory=dict)
+
+    @property
+    def text(self) -> bool:
+        """Whether the keys are texts."""
+        return self.type is Type.STRING
 
 
 Element = Read | Matched | Keyed
@@ -333,18 +354,24 @@ def _constant(value: ast.Expression) -> object:
 
 def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:
     span = element.partition.span
-    keys: dict[str, int] = {}
     if element.partition.annotations:
         raise NotTyped("a partition with an annotation", span)
+    keys: dict[str, int] = {}
+    computed: dict[str, ast.PartitionKey] = {}
+    types: set[Type] = set()
     for stream, key in element.keys.items():
-        place = schemas[stream].index(key.value.name) if isinstance(key.value, ast.Variable) else None
-        if place is None:
-            raise NotTyped("a partition key that is no attribute", span)
-        keys[stream] = place
-    types = {schemas[stream].types[place] for stream, place in keys.items()}
-    text = types == {Type.STRING}
-    if not text and not types <= set(_WHOLE):
-        raise NotTyped("a partition key that is neither text nor a whole number", span)
-    if any(stream not in keys and stream not in element.inner for read in reads for stream in read.streams):
+        if isinstance(key.value, ast.Variable):
+            keys[stream] = schemas[stream].index(key.value.name)
+            types.add(schemas[stream].types[keys[stream]])
+        else:
+            computed[stream] = key
+            types.add(computed_type(key, schemas[stream]))
+    if types == set(_WHOLE):
+        types = {Type.LONG}
+    if len(types) > 1:
+        raise NotTyped("a partition with keys of several types", span)
+    (type,) = types
+    dtype_of(type, span)
+    if any(stream not in element.keys and stream not in element.inner for read in reads for stream in read.streams):
         raise NotTyped("a stream without a key in a partition", span)
-    return Keyed(number, keys, text, reads)
+    return Keyed(number, keys, type, reads, computed)

@@ -15,8 +15,11 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from spdist.functions.aggregators import distinct_key, distinct_real
+from spdist.functions.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
+from spdist.program.key_words import key_texts, keys_of_texts, real_key, real_values, words_of
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_state import fresh_pattern, held_events, load_pattern, stored_patterns
@@ -26,20 +29,20 @@ from spdist.program.window_state import fresh_window, key_numbers, list_groups, 
 
 __all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
 
+_REALS = (Type.FLOAT, Type.DOUBLE)
 
-def load_keys(running: Running, number: int, keys: Sequence[str], text: bool) -> Any:
+
+def load_keys(running: Running, number: int, keys: Sequence[str], type: Type) -> Any:
     """Give the keys of a partition their numbers, and return those."""
     name = f"p{number}"
     running.reserve(f"keys {number}", len(keys))
-    words = running.texts.numbers(pa.array(keys, pa.string())) if text else numpy.array([int(k) for k in keys])
-    return key_numbers(running, name, words.astype(numpy.int64).reshape(-1, 1))
+    return key_numbers(running, name, keys_of_texts(running, keys, type).reshape(-1, 1))
 
 
-def stored_keys(running: Running, number: int, text: bool) -> list[str]:
+def stored_keys(running: Running, number: int, type: Type) -> list[str]:
     """Return the keys of a partition, by number."""
     count = int(running.arrays[f"p{number}_meta"][0])
-    words = running.arrays[f"p{number}_keys"][:count]
-    return running.texts.texts(words).to_pylist() if text else [str(word) for word in words.tolist()]
+    return key_texts(running, running.arrays[f"p{number}_keys"][:count], type)
 
 
 def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
@@ -106,10 +109,11 @@ def _words(running: Running, query: QueryText, number: int, keys: list[Any]) -> 
     bits = numpy.zeros(len(keys), numpy.int64)
     for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
         type = query.read.types[place]
-        column = pa.array(values, ARROW[type])
-        words.append(numpy.asarray(running.numbers(column, type)).astype(numpy.int64))
+        column = pa.array(map(real_key, values) if type in _REALS else values, ARROW[type])
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        words.append(words_of(running.numbers(column, type), nulls, type))
         if type is not Type.STRING:
-            bits += column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64) << bit
+            bits += nulls.astype(numpy.int64) << bit
     return numpy.stack([*words, bits], axis=1)
 
 
@@ -133,7 +137,10 @@ def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
     for bit, place in enumerate(query.grouped):
         type, values = query.read.types[place], words[:, first + bit]
         nulls = (bits >> bit) & 1
-        parts.append(running.column(values, nulls, type).to_pylist())
+        if type in _REALS:
+            parts.append(list(map(text_of, running.column(real_values(values), nulls, type).to_pylist())))
+        else:
+            parts.append(running.column(values, nulls, type).to_pylist())
     keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
     instances = words[:, 0].tolist() if first else [0] * len(keys)
     for instance, key, slots in zip(instances, keys, _packed(running, query, numbers), strict=True):
@@ -179,7 +186,11 @@ def _packed(running: Running, query: QueryText, numbers: Any) -> list[list[Any]]
 
 def _load_candidates(running: Running, aggregate: Aggregate, group: int, values: Iterable[Any]) -> None:
     arrays, name = running.arrays, aggregate.prefix
-    before = -1
+    before, values = -1, list(values)
+    for slot in aggregate.slots[: len(values)]:
+        arrays[slot][group] = values[0]
+    if len(values) > 1 and values[1] is None:  # what is the result, and no candidate
+        values = values[2:]
     for value in values:
         node = int(arrays[f"{name}_free"][1])
         arrays[f"{name}_free"][1] += 1
@@ -199,7 +210,12 @@ def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[de
     running.compiled.kernels.walk(first, arrays[f"{name}_after"], len(numbers), order, ends)
     bounds = ends.tolist()
     values = arrays[f"{name}_value"][order[: bounds[-1]]].tolist()
-    return [deque(values[begin:end]) for begin, end in pairwise(bounds)]
+    found = [deque(values[begin:end]) for begin, end in pairwise(bounds)]
+    for slot in aggregate.slots:
+        for own, result in zip(found, arrays[slot][numbers].tolist(), strict=True):
+            if own and (own[0] < result or own[0] > result):
+                own.extendleft((None, result))
+    return found
 
 
 def _load_pairs(
@@ -209,10 +225,10 @@ def _load_pairs(
     if not counts:
         return
     running.reserve(f"pairs {query.name}", len(counts))
-    text = aggregate.text
-    column = pa.array(list(counts), pa.string() if text else pa.int64())
+    type = aggregate.distinct
+    column = pa.array(map(distinct_real, counts) if type is Type.DOUBLE else list(counts), ARROW[type])
     nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
-    words = numpy.asarray(running.numbers(column, Type.STRING if text else Type.LONG)).astype(numpy.int64)
+    words = words_of(running.numbers(column, type), nulls, type)
     found = key_numbers(
         running, f"{aggregate.prefix}_d", numpy.stack([numpy.full(len(words), group), words, nulls], axis=1)
     )
@@ -230,7 +246,10 @@ def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
     slots = running.arrays[f"{name}_slots"]
     numbers = numpy.sort(slots[slots >= 0])
     words = running.arrays[f"{name}_keys"].reshape(-1, 3)[numbers]
-    values = running.column(words[:, 1], words[:, 2], Type.STRING if aggregate.text else Type.LONG).to_pylist()
+    type, keys = aggregate.distinct, words[:, 1]
+    values = running.column(real_values(keys) if type is Type.DOUBLE else keys, words[:, 2], type).to_pylist()
+    if type is Type.DOUBLE:
+        values = list(map(distinct_key, values))
     counts = running.arrays[f"{name}_count"][numbers].tolist()
     found: dict[int, dict[Any, int]] = {}
     for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):

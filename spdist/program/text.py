@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from spdist.language.types import Type
 from spdist.program.arrays import Arrays
-from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.key_text import finds
+from spdist.program.partition_key import key_writer, most_keys, pairs, partition_word
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter, SequenceWriter
@@ -254,10 +255,16 @@ class Writer:
 
     def _partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
-        place = keyed.keys[block.stream]
+        place = keyed.keys.get(block.stream)
+        if place is None:
+            return self._computed_partition(keyed, block)
         values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
         self.count(f"keys {keyed.number}", block.most)
         first, end, key = self.name(), self.name(), self.name()
+
+        def word(event: str) -> str:
+            return partition_word(Value(f"{values}[{event}]", "", block.types[place]))
+
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
         lines: list[str] = []
         for read in keyed.queries:
@@ -269,12 +276,56 @@ class Writer:
             f"    if {nulls}[{first}] != 0:",
             f"        {first} += 1",
             "        continue",
-            *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [f"{values}[{first}]"], key)),
+            *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [word(first)], key)),
             f"    {end} = {first} + 1",
-            f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {values}[{end}] == {values}[{first}]):",
+            f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {word(end)} == {word(first)}):",
             f"        {end} += 1",
             *indent(lines),
             f"    {first} = {end}",
+        ]
+
+    def _computed_partition(self, keyed: Keyed, block: Block) -> list[str]:
+        """Return the blocks of a partition's queries, where keys are computed, or an event has several."""
+        given, prefix = keyed.computed[block.stream], f"p{keyed.number}_{block.owner}"
+        room = f"runs {prefix}"
+        words, events, has = (
+            self.arrays.declare(f"{prefix}_{one}", NUMBER, room) for one in ("words", "events", "has")
+        )
+        most = Most({one: number * most_keys(given) for one, number in block.most.items()})
+        self.count(room, most)
+        self.count(f"keys {keyed.number}", most)
+        count, event, place, last, key = (self.name() for _ in range(5))
+
+        def read(attribute: int) -> Value:
+            values, nulls = self.attribute(block.owner, attribute, block.types[attribute], block.room)
+            return Value(f"{values}[{event}]", f"{nulls}[{event}] != 0", block.types[attribute])
+
+        timestamp = f"{block.timestamp}[{event}]"
+        writer = key_writer(self._shape.schemas[block.stream], read, timestamp, self.name, self.text_number)
+        body = [f"{has}[{event}] = {count}", *pairs(writer, given, event, words, events, count)]
+        run = replace(
+            block,
+            begin=f"{events}[{place}]",
+            end=f"({events}[{last} - 1] + 1)",
+            guard=f"{has}[{{}}] != 0",
+            most=most,
+        )
+        lines: list[str] = []
+        for query in keyed.queries:
+            if block.stream in query.streams:
+                lines += self._query(query, keyed, run, key)
+        return [
+            f"{count} = 0",
+            f"for {event} in range({block.begin}, {block.end}):",
+            *indent([*body, f"{has}[{event}] = {count} - {has}[{event}]"]),
+            f"{place} = 0",
+            f"while {place} < {count}:",
+            *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [f"{words}[{place}]"], key)),
+            f"    {last} = {place} + 1",
+            f"    while {last} < {count} and {words}[{last}] == {words}[{place}]:",
+            f"        {last} += 1",
+            *indent(lines),
+            f"    {place} = {last}",
         ]
 
     def _output(self, block: Block) -> list[str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
+from spdist.program.key_words import words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running
 from spdist.program.shape import Batched, Read, Sliding
@@ -233,7 +234,7 @@ def _groups(running: Running, query: QueryText, instances: Any, columns: dict[in
     bits = numpy.zeros(len(instances), numpy.int64)
     for bit, place in enumerate(query.grouped):
         values, nulls = columns[place]
-        words.append(numpy.where(nulls, 0, values).astype(numpy.int64))
+        words.append(words_of(values, nulls, types[place]))
         if types[place] is not Type.STRING:
             bits += nulls.astype(numpy.int64) << bit
     groups = key_numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -9,6 +10,18 @@ STREAM = "define stream S (sym string, kind string, price double, rate float, vo
 START_MS = 1_000_000
 
 _NUMBERS = ("price", "rate", "volume", "total")
+_KEYS = (
+    "sym",
+    "kind",
+    "total",
+    "price",
+    "rate",
+    "ok",
+    "volume % 3",
+    "math:abs(price)",
+    "ifThenElse(ok, kind, 'x')",
+    "price > 0.5 as 'a' or volume > 0 as 'x' or ok as 'c'",
+)
 _AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever")
 
 
@@ -23,7 +36,7 @@ def drawn_app(random: Random) -> str:
         queries = [_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
         if random.random() < 0.4:
             queries.append(_pattern(random, ("S",), "Out5"))
-        made.append(f"partition with ({random.choice(('sym', 'kind', 'total'))} of S) begin {' '.join(queries)} end;")
+        made.append(f"partition with ({random.choice(_KEYS)} of S) begin {' '.join(queries)} end;")
     return "\n".join(made)
 
 
@@ -35,8 +48,8 @@ def drawn_events(random: Random, count: int, start_ms: int) -> list[tuple[int, t
         row = (
             random.choice(("a", "b", "null", "", "länger als acht Zeichen", None)),
             random.choice(("x", "y", None)),
-            random.choice((None, 0.0, -0.0, 1.5, -2.25, 1e300, 0.1, 7.0)),
-            random.choice((None, 0.5, 0.1, -3.0, 16777217.0)),
+            random.choice((None, 0.0, -0.0, 1.5, -2.25, 1e300, 0.1, 7.0, math.nan)),
+            random.choice((None, 0.5, 0.1, -0.0, -3.0, 16777217.0)),
             random.choice((None, 0, 1, -1, 5, 2**31 - 1, -(2**31))),
             random.choice((None, 0, 3, -7, 2**53 + 1, 2**63 - 1, -(2**63))),
             random.choice((None, True, False)),
@@ -70,7 +83,9 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     if "delay" in window:  # what only enters would be kept for ever
         items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
     aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count", "distinctCount") for one in items)
-    group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total")) if aggregated else ""
+    group = (
+        random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok")) if aggregated else ""
+    )
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
     # Each query has attributes of its own, so each writes a stream of its own.
@@ -144,7 +159,7 @@ def _aggregate(random: Random) -> str:
     if random.random() < 0.2:
         return "count()"
     if random.random() < 0.15:
-        return f"distinctCount({random.choice(('sym', 'kind', 'volume', 'total'))})"
+        return f"distinctCount({random.choice(('sym', 'kind', 'volume', 'total', 'price', 'rate'))})"
     text = f"{random.choice(_AGGREGATORS)}({_number_value(random)})"
     return f"{text} {random.choice('+-*/')} 2" if random.random() < 0.2 else text
 
