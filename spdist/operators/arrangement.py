@@ -12,7 +12,7 @@ from spdist.language import ast
 from spdist.language.scope import Reference, Scope
 from spdist.operators.base import CURRENT, RESET, Event
 
-__all__ = ["arrangement", "swallows_one"]
+__all__ = ["arrangement", "constant", "swallows_one"]
 
 Arrange = Callable[[list[Event]], list[Event]]
 
@@ -31,7 +31,7 @@ def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool, resets: boo
     resets : bool
         Whether the RESETs between results are put out, too.
     """
-    limit, offset = _constant(clause.limit), _constant(clause.offset)
+    limit, offset = constant(clause.limit), constant(clause.offset)
     if snapshot:
         # Siddhi arranges what is left over of the chunk, and only limits the results.
         return None if limit is None else lambda events: events[:limit]
@@ -64,14 +64,15 @@ def _position(reference: Reference, scope: Scope, added: Sequence[Reference], wi
     return reference.attribute if scope.is_output(reference) else width + added.index(reference)
 
 
-def _constant(expression: ast.Expression | None) -> int | None:
+def constant(expression: ast.Expression | None) -> int | None:
+    """Return the number that ``limit`` or ``offset`` says; None where there is none."""
     return int(expression.value) if isinstance(expression, ast.Literal) else None
 
 
 def swallows_one(clause: ast.Selection, snapshot: bool) -> bool:
     """Tell whether ``limit 0`` or an ``offset`` swallows a single result; see `arrangement`."""
-    offset = 0 if snapshot else _constant(clause.offset) or 0
-    return _constant(clause.limit) == 0 or offset > 0
+    offset = 0 if snapshot else constant(clause.offset) or 0
+    return constant(clause.limit) == 0 or offset > 0
 
 
 def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Event]:

@@ -34,7 +34,7 @@ _FOLDER = "SPDIST_PROGRAM_CACHE"
 _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
 #: What the text of programs calls.
-_CALLED = ("arithmetic", "days", "kernels")
+_CALLED = ("arithmetic", "days", "kernels", "sorting")
 
 
 def compile_after() -> int | None:

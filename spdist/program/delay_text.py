@@ -32,7 +32,7 @@ class DelayWriter(BatchWriter):
 
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due."""
-        body = self._results.hands_over(self._goes_on())
+        body = self._results.hands_over(self._chunk(self._goes_on()))
         if self._query.keyed is not None:
             body += [f"if {self._prefix}_head[{self._key}] < 0:", f"    {self._latest}[{self._key}] = {NEVER}"]
         return self._timer.wakes(body)

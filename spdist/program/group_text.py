@@ -13,7 +13,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.functions import CLOCKS
 from spdist.program.key_text import finds, key_word
-from spdist.program.parts import Aggregate, QueryText, indent
+from spdist.program.parts import Aggregate, Event, QueryText, indent
 from spdist.program.shape import Batched, Read, Sliding
 
 __all__ = ["GroupWriter"]
@@ -64,7 +64,7 @@ class GroupWriter:
     @property
     def collapses(self) -> bool:
         """Whether a chunk gives one result only, or one for each group."""
-        return self.aggregated and isinstance(self.query.read, Read)
+        return (self.aggregated or self.grouped) and isinstance(self.query.read, Read)
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""
@@ -85,9 +85,10 @@ class GroupWriter:
     # An event that enters.
 
     def finds(self, read: Callable[[int], Value]) -> list[str]:
-        """Return what finds the number of the event's group."""
-        if not self.grouped:
-            return []
+        """Return what finds the number of the event's group, where it has totals."""
+        return self._finds(read) if self.grouped and self.aggregated else []
+
+    def _finds(self, read: Callable[[int], Value]) -> list[str]:
         nulls: list[str] = []
         words = [self.key] if self.query.keyed is not None else []
         for bit, place in enumerate(self.query.grouped):
@@ -112,8 +113,11 @@ class GroupWriter:
             lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
         return lines
 
-    def slot(self, count: str, group: str) -> list[str]:
-        """Return what sets ``s`` to the place of a group's result among those of the chunk, `count` of them so far."""
+    def slot(self, count: str, event: Event) -> list[str]:
+        """Return what sets ``s`` to the place of an event's result among those of the chunk, `count` of them so far.
+
+        Groups without totals have numbers for as long as the chunk lasts.
+        """
         following = [f"s = {count}", f"{count} += 1"]
         if not self.collapses:
             return following
@@ -121,7 +125,13 @@ class GroupWriter:
             return ["s = 0", f"{count} = 1"]
         seen = self.arrays.declare(f"{self.prefix}_seen", NUMBER, self.room)
         where = self.arrays.declare(f"{self.prefix}_where", NUMBER, self.room)
+        group, found = event.group, list[str]()
+        if not self.aggregated:
+            late = self.arrays.declare(f"{self.prefix}_late", NUMBER, self.room)
+            self.forgetting, group, found = "True", self.number, self._finds(event.read)
+            following += [f"{late}[late] = {group}", "late += 1"]
         return [
+            *found,
             f"if {seen}[{group}] == mark{count}:",
             f"    s = {where}[{group}]",
             "else:",

@@ -65,7 +65,8 @@ class MatchWriter(ResultWriter):
         begin, end, count, causes = self._begin, self._end, self.count, self._causes
         more = [f"while {end} < {count} and {causes}[{end}] == {causes}[{begin}]:", f"    {end} += 1"]
         body = [f"{end} = {begin} + 1", *(more if self._by_event else []), *self._readers, f"{begin} = {end}"]
-        return [f"{count} = 0", *chunk, f"{begin} = 0", f"while {begin} < {count}:", *indent(body)]
+        loop = [f"{begin} = 0", f"while {begin} < {count}:", *indent(body)]
+        return [f"{count} = 0", *chunk, *self._arranged.lines(), *loop]
 
     def of_match(self, event: Event, cause: str) -> list[str]:
         """Return what puts the result of a match into the chunk; `cause` is the event that has completed it."""

@@ -53,7 +53,9 @@ class QueryWriter:
             if isinstance(batch, PeriodWriter):
                 return batch.block(self._entering, self._loop)
             loop = self._loop(batch.takes(self._entering))
-            return results.hands_over(loop) if isinstance(batch, DelayWriter) else loop
+            if not isinstance(batch, DelayWriter):
+                return loop
+            return results.hands_over([*groups.before(), *loop, *groups.forgets()])
         body: list[str] = []
         if window is not None:
             body += window.enters(self._attribute, self._timestamp, results.of(self._leaving(), leaves=True))

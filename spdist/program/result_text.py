@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from spdist.language import ast
 from spdist.operators.aggregates import aggregates_in
-from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value, dtype_of
+from spdist.program.chunk_text import Arrangement, Buffers
+from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
-from spdist.program.shape import Sliding
+from spdist.program.shape import Read, Sliding
 
 __all__ = ["ResultWriter"]
 
@@ -54,12 +55,16 @@ class ResultWriter:
         self._writer = writer
         #: Source of how many results there are.
         self.count = whole.name()
+        alone = not isinstance(query.read, Read) or (groups.collapses and not groups.grouped)
+        self._buffers = Buffers(whole, query, f"{query.name}_o", f"chunk {query.name}", ("source",))
+        self._arranged = Arrangement(self._buffers, self.count, alone)
         self._readers = [] if silent else self._reading(key)
 
     @property
     def late(self) -> bool:
         """Whether the results of a batch are those of the newest event of each group, and are computed at its end."""
-        return bool(self._readers) and self._groups.collapses and not self._select.having and self._read.renews
+        newest = self._groups.collapses and self._groups.aggregated and not self._select.having
+        return bool(self._readers) and newest and self._read.renews
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands it over."""
@@ -68,7 +73,9 @@ class ResultWriter:
         begins, count = [f"{self.count} = 0"], self.count
         if self._groups.collapses and self._groups.grouped:
             begins += [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
-        return [*begins, *chunk, f"if {count} > 0:", *indent(self._readers)]
+        begin, end = self._bounds
+        test = f"if {end} > 0:" if begin == "0" else f"if {end} > {begin}:"
+        return [*begins, *chunk, *self._arranged.lines(), test, *indent(self._readers)]
 
     def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
         """Return what puts the result of an event into the chunk, where there is one, at ``s``.
@@ -86,7 +93,8 @@ class ResultWriter:
         if not (self._readers and wanted):
             return []
         computed, condition, stored = self._result(event)
-        stored = [*self._groups.slot(self.count, event.group), *stored, *noted]
+        kind = [f"{self._arranged.kind}[s] = {int(leaves)}"] if self._arranged.kinds else []
+        stored = [*self._groups.slot(self.count, event), *stored, *kind, *noted]
         if condition is None:
             return [*computed, *stored]
         lines, test = condition
@@ -101,23 +109,22 @@ class ResultWriter:
 
     def _reading(self, key: str) -> list[str]:
         """Return the blocks of who reads what is put out."""
-        output, owner, room = self._read.checked.output, f"{self._query.name}_o", f"chunk {self._query.name}"
+        output, buffers = self._read.checked.output, self._arranged.buffers
         origins: list[Origin | None] = []
         for place in range(len(output.types)):
             kept = self._read.puts_out_expired or self._read.waits
             attribute = None if kept else self._own_attribute(place)
             origins.append(None if attribute is None else self._block.origins[attribute])
-        for name in ("ts", "source"):
-            self._whole.arrays.declare(f"{owner}_{name}", NUMBER, room)
-        target, types, most = self._read.checked.target, tuple(output.types), self._most
-        self._whole.count(room, most)
-        block = Block(target, owner, types, *self._bounds, f"{owner}_source", tuple(origins), room, most)
+        self._buffers.declare()
+        target, types, most, owner = self._read.checked.target, tuple(output.types), self._most, buffers.owner
+        self._whole.count(buffers.room, most)
+        block = Block(target, owner, types, *self._bounds, f"{owner}_source", tuple(origins), buffers.room, most)
         return self._whole.readers(block, self._query.keyed, key)
 
     @property
     def _bounds(self) -> tuple[str, str]:
         """Source of where the chunk that readers get begins, and ends."""
-        return "0", self.count
+        return self._arranged.begin, self._arranged.end
 
     def _own_attribute(self, place: int) -> int | None:
         """Return which attribute of the event that is read an attribute of the output is; None where it is none."""

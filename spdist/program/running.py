@@ -209,6 +209,10 @@ class Running(Rooms):
         """Run the program; `fires`: timers, too, that are due until an event is."""
         for count in self._counts:
             self.arrays[count][0] = 0
+        given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
+        if any(self.arrays.get(name, array) is not array for name, array in given.items()):
+            self.arrays.update(given)
+            self._parameters = tuple(self.arrays.values())
         self.compiled.run(begins, ends, at, which, int(fires), now, *self._parameters)
 
     def _count(self, output: int) -> int:

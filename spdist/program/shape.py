@@ -10,7 +10,6 @@ from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.scope import Reference
 from spdist.language.types import Schema, Type
-from spdist.operators.aggregates import aggregates_in
 from spdist.operators.feedback import circular_streams
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.partition_key import computed_type
@@ -287,15 +286,9 @@ def _query(checked: CheckedQuery, number: int) -> Query:
 
 def _selects(checked: CheckedQuery) -> None:
     """Look at what stands behind a query's input."""
-    query, select = checked.query, checked.query.select
-    for what, there in (
-        ("order by", select.order_by),
-        ("limit", select.limit or select.offset),
-        ("a rate limit", query.rate),
-        ("group by without an aggregator", select.group_by and not _aggregates(select)),
-    ):
-        if there:
-            raise NotTyped(what, query.span)
+    query = checked.query
+    if query.rate is not None:
+        raise NotTyped("a rate limit", query.span)
     if not isinstance(query.output, ast.InsertInto):
         raise NotTyped("an output that is not 'insert into'", query.span)
     for type in checked.output.types:
@@ -314,10 +307,6 @@ def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     if events != "current" and window is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
-
-
-def _aggregates(select: ast.Selection) -> bool:
-    return any(aggregates_in(item.expression) for item in select.items)
 
 
 def _window(given: ast.SingleInput) -> Kept | None:

@@ -147,6 +147,7 @@ class Writer:
             "from spdist.program.arithmetic import *",
             "from spdist.program.days import *",
             "from spdist.program.kernels import *",
+            "from spdist.program.sorting import *",
             "",
             "",
             "@loop",
@@ -235,7 +236,8 @@ class Writer:
         if read.timed:
             self.count(f"dues {query.name}", block.most + block.most)
             self.count("timers", block.most + block.most)
-        self.count(f"groups {query.name}", totals)
+        # Groups without totals: an event may have one when it comes, and again when it leaves.
+        self.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
         self.count(f"pairs {query.name}", totals)
         return self._writer(query, block, key).lines()
 

@@ -27,7 +27,8 @@ class TextTable:
 
     State
     -----
-    Each text once, and 4 to 8 words for each; `keep` forgets those that nobody uses.
+    Each text once, and 4 to 8 words for each; `keep` forgets those that nobody uses. `starts` has where each text, and
+    the one behind all, begins in `arena`.
     """
 
     def __init__(self, kernels: Any, first: Sequence[str]) -> None:
@@ -41,9 +42,9 @@ class TextTable:
         #: Of some texts, for those who ask for one.
         self._known: dict[str, int] = {}
         self._slots = numpy.full(2 * _FIRST, -1, numpy.int64)
-        self._starts = numpy.zeros(_FIRST, numpy.int64)
+        self.starts = numpy.zeros(_FIRST, numpy.int64)
         self._hashes = numpy.zeros(_FIRST, numpy.uint64)
-        self._arena = numpy.zeros(16 * _FIRST, numpy.uint8)
+        self.arena = numpy.zeros(16 * _FIRST, numpy.uint8)
         # Whoever chooses texts does not know which of them meet in the table.
         self._meta = numpy.array([0, secrets.randbits(62)], numpy.int64)
         if self._first:
@@ -71,7 +72,7 @@ class TextTable:
         done = 0
         while done < count:
             done += self._kernels.number_texts(
-                begins[done:], content, self._slots, self._starts, self._arena, self._hashes, self._meta, found[done:]
+                begins[done:], content, self._slots, self.starts, self.arena, self._hashes, self._meta, found[done:]
             )
             if done < count:
                 self._grow(int(begins[done + 1] - begins[done]))
@@ -88,17 +89,17 @@ class TextTable:
 
     def text(self, number: int) -> str:
         """Return the text with a number."""
-        return bytes(self._arena[self._starts[number] : self._starts[number + 1]]).decode()
+        return bytes(self.arena[self.starts[number] : self.starts[number + 1]]).decode()
 
     def _grow(self, length: int) -> None:
         """Make room for at least one more text of so many bytes."""
         count = len(self)
-        if count + 2 >= len(self._starts):
-            self._starts = numpy.concatenate([self._starts, numpy.zeros(len(self._starts), numpy.int64)])
+        if count + 2 >= len(self.starts):
+            self.starts = numpy.concatenate([self.starts, numpy.zeros(len(self.starts), numpy.int64)])
             self._hashes = numpy.concatenate([self._hashes, numpy.zeros(len(self._hashes), numpy.uint64)])
-        if int(self._starts[count]) + length > len(self._arena):
-            more = max(len(self._arena), length)
-            self._arena = numpy.concatenate([self._arena, numpy.zeros(more, numpy.uint8)])
+        if int(self.starts[count]) + length > len(self.arena):
+            more = max(len(self.arena), length)
+            self.arena = numpy.concatenate([self.arena, numpy.zeros(more, numpy.uint8)])
         if 2 * (count + 1) > len(self._slots):
             size = 2 * len(self._slots)
             self._slots = numpy.full(size, -1, numpy.int64)
@@ -107,8 +108,8 @@ class TextTable:
     def texts(self, numbers: Any) -> Any:
         """Return the texts with these numbers, an int64 array, as an Arrow array."""
         count = len(self)
-        starts = self._starts[: count + 1].astype(numpy.int32)
-        known = pa.StringArray.from_buffers(count, pa.py_buffer(starts), pa.py_buffer(self._arena))
+        starts = self.starts[: count + 1].astype(numpy.int32)
+        known = pa.StringArray.from_buffers(count, pa.py_buffer(starts), pa.py_buffer(self.arena))
         return known.take(pa.array(numbers)) if count else pa.nulls(len(numbers), pa.string())
 
     def keep(self, used: Any) -> Any:

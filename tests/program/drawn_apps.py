@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 STREAM = "define stream S (sym string, kind string, price double, rate float, volume int, total long, ok bool);"
 START_MS = 1_000_000
 
+_ATTRIBUTES = ("sym", "kind", "price", "rate", "volume", "total", "ok")
 _NUMBERS = ("price", "rate", "volume", "total")
 _KEYS = (
     "sym",
@@ -72,25 +74,36 @@ def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped
     window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")) if window else ""
     if shaped and random.random() < 0.5:
-        return f"from {stream}{filter}{window} select * insert {events}into {target};"
+        arranged = _arranged(random, _ATTRIBUTES)
+        return f"from {stream}{filter}{window} select *{arranged} insert {events}into {target};"
     if shaped:
         items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
         if random.random() < 0.5:
             items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
-        return f"from {stream}{filter}{window} select {', '.join(items)} insert {events}into {target};"
+        group = random.choice(("", "", " group by kind", " group by sym, ok"))
+        arranged = _arranged(random, _ATTRIBUTES)
+        return f"from {stream}{filter}{window} select {', '.join(items)}{group}{arranged} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
     if "delay" in window:  # what only enters would be kept for ever
         items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
-    aggregated = any("(" in one and one.split("(")[0] in (*_AGGREGATORS, "count", "distinctCount") for one in items)
-    group = (
-        random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok")) if aggregated else ""
-    )
+    group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok"))
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
+    arranged = _arranged(random, [one.split(" as ")[-1] for one in items])
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
-    return f"from {stream}{filter}{window} select {', '.join(items)}{grouped}{having} insert {events}into {own};"
+    behind = f"{grouped}{having}{arranged}"
+    return f"from {stream}{filter}{window} select {', '.join(items)}{behind} insert {events}into {own};"
+
+
+def _arranged(random: Random, names: Sequence[str]) -> str:
+    """Return how the results of a chunk are ordered and cut, given what a query puts out."""
+    by = [f"{name}{random.choice(('', ' asc', ' desc'))}" for name in random.sample(names, min(2, len(names)))]
+    order = f" order by {', '.join(by[: random.randint(1, 2)])}" if random.random() < 0.35 else ""
+    limit = f" limit {random.choice((0, 1, 1, 2, 2, 3, 5))}" if random.random() < 0.25 else ""
+    offset = f" offset {random.choice((0, 1, 1, 2))}" if random.random() < 0.15 else ""
+    return order + limit + offset
 
 
 def _window(random: Random) -> str:

@@ -18,7 +18,11 @@ from spdist.operators.base import Arrival
 from spdist.operators.junction import NO_TIMER, StreamPart
 from spdist.program.compiler import Compiled, interpreted
 from spdist.program.parts import Program
-from tests.program.drawn_apps import START_MS, drawn_app, drawn_events
+from spdist.program.running import Running
+from spdist.program.shape import shape_of
+from spdist.program.text import written
+from tests.program.chosen_apps import ARRANGED
+from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
@@ -148,3 +152,19 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert out > 500
+
+
+@pytest.mark.parametrize("app", [ARRANGED])
+def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
+    for seed in range(8):
+        assert alike(checked_app(app), Random(seed), interpreted, steps=30) > 80
+
+
+def test_groups_without_totals_are_forgotten_with_their_chunk() -> None:
+    text = f"{STREAM} from S#window.length(1) select sym, volume group by sym insert all events into Out;"
+    program = written(shape_of(checked_app(text)), ("Out",))
+    running = Running(program, interpreted(program))
+    for number in range(20):
+        row = (f"{number}", None, None, None, number, None, None)
+        assert len(running.take_chunk("S", [(number, row)] * 3, number, number) or ()) == 1
+    assert running.arrays["q0_k_meta"][2] == 0

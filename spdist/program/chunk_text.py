@@ -1,0 +1,181 @@
+"""Results of a query in arrays, and what is done to those of one chunk before readers get them: order, limit, offset.
+
+The meaning is that of `spdist.operators.arrangement`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spdist.language.types import Type
+from spdist.operators.arrangement import constant, swallows_one
+from spdist.program.expressions import FLAG, NUMBER
+from spdist.program.parts import QueryText, Whole, indent
+
+__all__ = ["Arrangement", "Buffers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Arrays with a place for each result.
+
+    Parameters
+    ----------
+    whole, query
+        The text, and the query whose results they are.
+    owner : str
+        The prefix of the arrays.
+    room : str
+        What they have a place for (`spdist.program.arrays.Array`).
+    more : tuple of str
+        What they have besides attributes and timestamp, each a whole number.
+    """
+
+    whole: Whole
+    query: QueryText
+    owner: str
+    room: str
+    more: tuple[str, ...] = ()
+
+    def declare(self) -> None:
+        """Declare the arrays but those of attributes, which are declared where they are read."""
+        for name in ("ts", *self.more):
+            self.whole.arrays.declare(f"{self.owner}_{name}", NUMBER, self.room)
+
+    def copied(self, place: str, into: Buffers, to: str) -> list[str]:
+        """Return what copies a result from a place to one of other arrays, as far as those are read."""
+        lines = [f"{into.owner}_{one}[{to}] = {self.owner}_{one}[{place}]" for one in ("ts", *into.more)]
+        for attribute, type in enumerate(self.query.read.checked.output.types):
+            if (into.owner, attribute) in self.whole.needed:
+                for mine, own in zip(self.attribute(attribute, type), into.attribute(attribute, type), strict=True):
+                    lines.append(f"{own}[{to}] = {mine}[{place}]")
+        return lines
+
+    def attribute(self, place: int, type: Type) -> tuple[str, str]:
+        """Return the arrays of the values and nulls of an attribute, which is read."""
+        return self.whole.attribute(self.owner, place, type, self.room)
+
+
+class Arrangement:
+    """Writes what orders and limits the results of one chunk.
+
+    Parameters
+    ----------
+    results : Buffers
+        The results.
+    count : str
+        Source of how many there are.
+    alone : bool
+        Whether each chunk has one result at most.
+
+    Notes
+    -----
+    Where the order stays, readers get a part of the results; else those that are put out are copied, in their order.
+    """
+
+    def __init__(self, results: Buffers, count: str, alone: bool) -> None:
+        self._results = results
+        self._count = count
+        self._whole = results.whole
+        self._select = results.query.read.checked.query.select
+        self._events = results.query.read.events
+        self._limit = constant(self._select.limit)
+        self._offset = constant(self._select.offset) or 0
+        #: Whether there is never a result.
+        self.swallows = alone and swallows_one(self._select, False)
+        #: Whether results are ordered: one by itself is.
+        self._orders = bool(self._select.order_by) and not alone
+        #: Whether results have kinds, which are told apart: those that leave a window are never cut off.
+        self.kinds = self._events == "all" and not alone and (self._orders or self._limit is not None)
+        moves = self._orders or (self.kinds and self._limit is not None)
+        #: What readers get.
+        self.buffers = results
+        if moves:
+            self.buffers = replace(results, owner=f"{results.query.name}_r")
+        self.begin, self.end = "0", count
+        if not alone and not moves and (self._offset or self._limit is not None):
+            self.begin, self.end = self._whole.name(), self._whole.name()
+        elif moves:
+            self.end = self._whole.name()
+
+    @property
+    def _cut(self) -> int | None:
+        """How many of the results of one kind are put out at most; None where all are."""
+        return None if self._events == "expired" else self._limit
+
+    def lines(self) -> list[str]:
+        """Return what arranges the results of a chunk."""
+        if self.swallows:
+            return [f"{self._count} = 0"]
+        if self.buffers is self._results:
+            if self.begin == "0":
+                return []
+            last = self._count if self._cut is None else f"min({self._count}, {self._offset + self._cut})"
+            return [f"{self.begin} = min({self._offset}, {self._count})", f"{self.end} = {last}"]
+        self.buffers.declare()
+        if self.kinds:
+            self._whole.arrays.declare(self.kind, NUMBER, self._results.room)
+        order = self._ordered() if self._orders else []
+        kept = [*self._results.copied("s", self.buffers, self.end), f"{self.end} += 1"]
+        if self._cut is not None:
+            kind = f"{self.kind}[s] != 0 or " if self.kinds else ""
+            kept = [f"if {kind}{self.end} < {self._cut}:", *indent(kept)]
+        place = f"{self._order}[k]" if order else "k"
+        return [
+            *order,
+            f"{self.end} = 0",
+            f"for k in range({self._offset}, {self._count}):",
+            *indent([f"s = {place}", *kept]),
+        ]
+
+    # Order.
+
+    @property
+    def kind(self) -> str:
+        """The array of the kinds of results, where they have any: 1 of those that leave a window."""
+        return f"{self._results.owner}_kind"
+
+    @property
+    def _order(self) -> str:
+        return f"{self._results.query.name}_order"
+
+    def _ordered(self) -> list[str]:
+        """Return what writes the places of the results into an array, in their order."""
+        arrays, name, count = self._whole.arrays, self._results.query.name, self._count
+        for array in ("order", "other"):
+            arrays.declare(f"{name}_{array}", NUMBER, self._results.room)
+        arrays.declare("text_starts", NUMBER, "1")
+        arrays.declare("text_bytes", FLAG, "1")
+        begin, end = (self._whole.name(), self._whole.name()) if self.kinds else ("0", count)
+        sorts = []
+        for values, nulls, text, descending in reversed(self._keys()):
+            given = f"{name}_order, {name}_other, {values}, {nulls}, text_starts, text_bytes"
+            sorts.append(f"sort_places({given}, {begin}, {end}, {text}, {descending})")
+        if self.kinds:
+            kind = self.kind
+            sorts = [
+                f"{begin} = 0",
+                f"while {begin} < {count}:",
+                f"    {end} = {begin} + 1",
+                f"    while {end} < {count} and {kind}[{end}] == {kind}[{begin}]:",
+                f"        {end} += 1",
+                *indent(sorts),
+                f"    {begin} = {end}",
+            ]
+        return [
+            f"for k in range({count}):",
+            f"    {self._order}[k] = k",
+            f"if {count} > 1:",
+            *indent(sorts),
+        ]
+
+    def _keys(self) -> list[tuple[str, str, bool, bool]]:
+        """Return by what results are ordered: values, nulls, whether they are texts, whether the greatest is first."""
+        checked = self._results.query.read.checked
+        scope = checked.scope.results(checked.target, checked.output)
+        found = []
+        for by in self._select.order_by:
+            reference = scope.resolve(by.variable)
+            values, nulls = self._results.attribute(reference.attribute, reference.type)
+            found.append((values, nulls, reference.type is Type.STRING, by.descending))
+        return found
