@@ -94,7 +94,8 @@ def test_the_lock_has_a_version_in_range_for_each_requirement() -> None:
     outside = [
         str(one)
         for one in wanted
-        if not (versions := locked.get(canonicalize_name(one.name), [])) or not all(map(one.specifier.contains, versions))
+        if not (versions := locked.get(canonicalize_name(one.name), []))
+        or not all(map(one.specifier.contains, versions))
     ]
     assert outside == []
 

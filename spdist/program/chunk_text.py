@@ -37,6 +37,20 @@ class Buffers:
     room: str
     more: tuple[str, ...] = ()
 
+    @classmethod
+    def of_results(cls, whole: Whole, query: QueryText) -> Buffers:
+        """Return what the results of a query's chunk stand in.
+
+        ``kind`` is 1 of an event that leaves a window, ``w0``, ``w1``… are the words of its group's key.
+        """
+        select, rate = query.read.checked.query.select, query.read.checked.query.rate
+        more = ["source"]
+        if query.read.events == "all" and (select.order_by or select.limit is not None or rate is not None):
+            more.append("kind")
+        if rate is not None and rate.kind != "all" and query.grouped:
+            more += [f"w{number}" for number in range(len(query.grouped) + 1)]
+        return cls(whole, query, f"{query.name}_o", f"chunk {query.name}", tuple(more))
+
     def declare(self) -> None:
         """Declare the arrays but those of attributes, which are declared where they are read."""
         for name in ("ts", *self.more):
@@ -113,8 +127,6 @@ class Arrangement:
             last = self._count if self._cut is None else f"min({self._count}, {self._offset + self._cut})"
             return [f"{self.begin} = min({self._offset}, {self._count})", f"{self.end} = {last}"]
         self.buffers.declare()
-        if self.kinds:
-            self._whole.arrays.declare(self.kind, NUMBER, self._results.room)
         order = self._ordered() if self._orders else []
         kept = [*self._results.copied("s", self.buffers, self.end), f"{self.end} += 1"]
         if self._cut is not None:
@@ -132,7 +144,7 @@ class Arrangement:
 
     @property
     def kind(self) -> str:
-        """The array of the kinds of results, where they have any: 1 of those that leave a window."""
+        """The array of the kinds of results."""
         return f"{self._results.owner}_kind"
 
     @property

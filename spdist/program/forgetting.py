@@ -47,7 +47,9 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
             yield arrays[f"p{number}_keys"], numpy.arange(int(arrays[f"p{number}_meta"][0]))
     for query in running.program.queries:
         types = query.read.types
-        yield from _groups(running, query, types)
+        yield from _groups(running, query, types, query.name)
+        yield from _groups(running, query, types, f"{query.name}_l")
+        yield from _limits(running, query)
         for aggregate in query.aggregates:
             if aggregate.form.pairs and aggregate.text:
                 slots = arrays[f"{aggregate.prefix}_d_slots"]
@@ -59,12 +61,22 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
             if name in arrays and types[place] is Type.STRING:
                 # Of nodes that are free, too: what they have is no number of a text that is given out.
                 used = int(arrays[f"{query.name}_free"][1])
-                arrays[name][_free(running, query)] = 0
+                arrays[name][_free(running, query.name)] = 0
                 yield arrays[name], numpy.arange(used)
 
 
-def _groups(running: Running, query: QueryText, types: tuple[Type, ...]) -> Iterator[tuple[Any, Any]]:
-    name = f"{query.name}_k"
+def _limits(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
+    """Yield what a rate limit holds back."""
+    arrays, prefix = running.arrays, f"{query.name}_l"
+    for place, type in enumerate(query.read.checked.output.types):
+        name = f"{prefix}_{place}"
+        if name in arrays and type is Type.STRING:
+            arrays[name][_free(running, prefix)] = 0
+            yield arrays[name], numpy.arange(int(arrays[f"{prefix}_free"][1]))
+
+
+def _groups(running: Running, query: QueryText, types: tuple[Type, ...], prefix: str) -> Iterator[tuple[Any, Any]]:
+    name = f"{prefix}_k"
     if name not in running.program.arrays.tables:
         return
     slots = running.arrays[f"{name}_slots"]
@@ -85,10 +97,10 @@ def _indexes(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
             yield running.arrays[f"{name}_keys"], slots[slots >= 0] * table.width + table.width - 1
 
 
-def _free(running: Running, query: QueryText) -> Any:
-    """Return the nodes of a query's window that are free."""
-    following, found = running.arrays[f"{query.name}_next"], []
-    node = int(running.arrays[f"{query.name}_free"][0])
+def _free(running: Running, prefix: str) -> Any:
+    """Return the nodes of a query's window, or rate limit, that are free."""
+    following, found = running.arrays[f"{prefix}_next"], []
+    node = int(running.arrays[f"{prefix}_free"][0])
     while node >= 0:
         found.append(node)
         node = int(following[node])

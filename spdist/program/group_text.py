@@ -89,15 +89,18 @@ class GroupWriter:
         return self._finds(read) if self.grouped and self.aggregated else []
 
     def _finds(self, read: Callable[[int], Value]) -> list[str]:
-        nulls: list[str] = []
-        words = [self.key] if self.query.keyed is not None else []
+        words = [*([self.key] if self.query.keyed is not None else []), *self.words(read)]
+        return finds(self.arrays, f"{self.prefix}_k", self.room, words, self.number)
+
+    def words(self, read: Callable[[int], Value]) -> list[str]:
+        """Return source of the words of the key of an event's group: of each value, and which of them are null."""
+        nulls, words = list[str](), list[str]()
         for bit, place in enumerate(self.query.grouped):
             value = read(place)
             words.append(f"0 if {value.null} else {key_word(value)}")
             if value.type is not Type.STRING:  # a text that is null is the text of number 0
                 nulls.append(f"({1 << bit} if {value.null} else 0)")
-        words.append(" + ".join(nulls) or "0")
-        return finds(self.arrays, f"{self.prefix}_k", self.room, words, self.number)
+        return [*words, " + ".join(nulls) or "0"]
 
     def counts(self) -> list[str]:
         """Return what counts the event among those in the window that are of its group."""

@@ -26,6 +26,7 @@ __all__ = [
     "QueryText",
     "Whole",
     "indent",
+    "ticks",
 ]
 
 #: Texts that are null are, as the key of a group, this text; its number is 0.
@@ -115,6 +116,17 @@ class QueryText:
         return sorted({*self.grouped, *(self.resolved(node) for node in nodes if isinstance(node, ast.Variable))})
 
     @property
+    def holds_back(self) -> bool:
+        """Whether a rate limit lets results go on later than they are there."""
+        rate = self.read.checked.query.rate
+        return rate is not None and rate.kind != "first"
+
+    @property
+    def ticks(self) -> bool:
+        """Whether a rate limit lets results go on when time passes."""
+        return ticks(self.read)
+
+    @property
     def instances(self) -> str:
         """The room of what there is once for each key of the partition, or once."""
         return "1" if self.keyed is None else f"keys {self.keyed.number}"
@@ -162,7 +174,7 @@ class Program:
     @property
     def keeps_timestamps(self) -> bool:
         """Whether all that is put out has the timestamp of the event that has caused it."""
-        return not any(query.read.puts_out_expired or query.read.waits for query in self.queries)
+        return not any(q.read.puts_out_expired or q.read.waits or q.holds_back for q in self.queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +258,8 @@ class Whole(Protocol):
         """Return the arrays of an attribute's values and nulls."""
         ...
 
-    def until(self, read: Query) -> str:
-        """Return source of until when the timers of a query have fired."""
+    def until(self, read: Query, limit: bool = False) -> str:
+        """Return source of until when the timers of a query have fired, or that of its rate limit."""
         ...
 
     def count(self, room: str, most: Most) -> None:
@@ -257,6 +269,12 @@ class Whole(Protocol):
     def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:
         """Return the blocks of all who read a stream."""
         ...
+
+
+def ticks(read: Query) -> bool:
+    """Tell whether a query has a rate limit that lets results go on when time passes."""
+    rate = read.checked.query.rate
+    return rate is not None and rate.time is not None and rate.kind != "first"
 
 
 def indent(lines: list[str]) -> list[str]:

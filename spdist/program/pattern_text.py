@@ -60,11 +60,11 @@ class MatchWriter(ResultWriter):
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands them over."""
-        if not self._readers:
+        if not self.wanted:
             return chunk
         begin, end, count, causes = self._begin, self._end, self.count, self._causes
         more = [f"while {end} < {count} and {causes}[{end}] == {causes}[{begin}]:", f"    {end} += 1"]
-        body = [f"{end} = {begin} + 1", *(more if self._by_event else []), *self._readers, f"{begin} = {end}"]
+        body = [f"{end} = {begin} + 1", *(more if self._by_event else []), *self._reads(), f"{begin} = {end}"]
         loop = [f"{begin} = 0", f"while {begin} < {count}:", *indent(body)]
         return [f"{count} = 0", *chunk, *self._arranged.lines(), *loop]
 

@@ -10,6 +10,7 @@ from spdist.program.chunk_text import Arrangement, Buffers
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
+from spdist.program.rate_text import RateWriter
 from spdist.program.shape import Read, Sliding
 
 __all__ = ["ResultWriter"]
@@ -56,26 +57,39 @@ class ResultWriter:
         #: Source of how many results there are.
         self.count = whole.name()
         alone = not isinstance(query.read, Read) or (groups.collapses and not groups.grouped)
-        self._buffers = Buffers(whole, query, f"{query.name}_o", f"chunk {query.name}", ("source",))
+        self._buffers = Buffers.of_results(whole, query)
         self._arranged = Arrangement(self._buffers, self.count, alone)
+        limited = query.read.checked.query.rate is not None
+        self._rate = RateWriter(whole, query, self._arranged.buffers, key or "0") if limited and not silent else None
         self._readers = [] if silent else self._reading(key)
+        #: Whether somebody wants results.
+        self.wanted = bool(self._readers) or (query.ticks and not silent)
 
     @property
     def late(self) -> bool:
         """Whether the results of a batch are those of the newest event of each group, and are computed at its end."""
         newest = self._groups.collapses and self._groups.aggregated and not self._select.having
-        return bool(self._readers) and newest and self._read.renews
+        return self.wanted and newest and self._read.renews
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands it over."""
-        if not self._readers:
+        if not self.wanted:
             return chunk
         begins, count = [f"{self.count} = 0"], self.count
         if self._groups.collapses and self._groups.grouped:
             begins += [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+        return [*begins, *chunk, *self._arranged.lines(), *self._reads()]
+
+    def _reads(self) -> list[str]:
+        """Return what hands a chunk to the readers, as far as a rate limit lets it go on."""
         begin, end = self._bounds
+        limits = [] if self._rate is None else self._rate.limits(begin, end)
+        if self._query.ticks:
+            return limits
+        if self._rate is not None:
+            begin, end = "0", self._rate.count
         test = f"if {end} > 0:" if begin == "0" else f"if {end} > {begin}:"
-        return [*begins, *chunk, *self._arranged.lines(), test, *indent(self._readers)]
+        return [*limits, test, *indent(self._readers)]
 
     def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
         """Return what puts the result of an event into the chunk, where there is one, at ``s``.
@@ -90,10 +104,10 @@ class ResultWriter:
             What else is noted of the result.
         """
         wanted = self._read.puts_out_expired if leaves else self._read.puts_out_current
-        if not (self._readers and wanted):
+        if not (self.wanted and wanted):
             return []
         computed, condition, stored = self._result(event)
-        kind = [f"{self._arranged.kind}[s] = {int(leaves)}"] if self._arranged.kinds else []
+        kind = [f"{self._buffers.owner}_kind[s] = {int(leaves)}"] if "kind" in self._buffers.more else []
         stored = [*self._groups.slot(self.count, event), *stored, *kind, *noted]
         if condition is None:
             return [*computed, *stored]
@@ -112,18 +126,23 @@ class ResultWriter:
         output, buffers = self._read.checked.output, self._arranged.buffers
         origins: list[Origin | None] = []
         for place in range(len(output.types)):
-            kept = self._read.puts_out_expired or self._read.waits
+            kept = self._read.puts_out_expired or self._read.waits or self._query.holds_back
             attribute = None if kept else self._own_attribute(place)
             origins.append(None if attribute is None else self._block.origins[attribute])
         self._buffers.declare()
-        target, types, most, owner = self._read.checked.target, tuple(output.types), self._most, buffers.owner
+        target, types, most, bounds = self._read.checked.target, tuple(output.types), self._most, self._bounds
         self._whole.count(buffers.room, most)
-        block = Block(target, owner, types, *self._bounds, f"{owner}_source", tuple(origins), buffers.room, most)
+        if self._rate is not None:
+            most, buffers, bounds = self._rate.counts(most), self._rate.buffers, ("0", self._rate.count)
+        if self._query.ticks:
+            return []
+        owner = buffers.owner
+        block = Block(target, owner, types, *bounds, f"{owner}_source", tuple(origins), buffers.room, most)
         return self._whole.readers(block, self._query.keyed, key)
 
     @property
     def _bounds(self) -> tuple[str, str]:
-        """Source of where the chunk that readers get begins, and ends."""
+        """Source of where the results of a chunk begin, and end."""
         return self._arranged.begin, self._arranged.end
 
     def _own_attribute(self, place: int) -> int | None:
@@ -186,6 +205,9 @@ class ResultWriter:
     def _stored(self, item: Callable[[int], Value], event: Event) -> list[str]:
         owner = f"{self._query.name}_o"
         stores = [f"{owner}_ts[s] = {event.timestamp}", f"{owner}_source[s] = {event.source}"]
+        if "w0" in self._buffers.more:
+            words = self._groups.words(event.read)
+            stores += [f"{owner}_w{number}[s] = {word}" for number, word in enumerate(words)]
         for place, type in enumerate(self._read.checked.output.types):
             if (owner, place) in self._whole.needed:
                 value = item(place)

@@ -51,6 +51,7 @@ class Rooms:
             query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
             for query in program.queries
         }
+        self._pools |= {f"{query.name}_l": [f"{query.name}_l_free"] for query in program.queries if query.holds_back}
         self._pairs = {
             query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
         }

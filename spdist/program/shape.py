@@ -287,8 +287,8 @@ def _query(checked: CheckedQuery, number: int) -> Query:
 def _selects(checked: CheckedQuery) -> None:
     """Look at what stands behind a query's input."""
     query = checked.query
-    if query.rate is not None:
-        raise NotTyped("a rate limit", query.span)
+    if query.rate is not None and query.rate.kind == "snapshot":
+        raise NotTyped("a snapshot of results", query.span)
     if not isinstance(query.output, ast.InsertInto):
         raise NotTyped("an output that is not 'insert into'", query.span)
     for type in checked.output.types:

@@ -16,16 +16,24 @@ import numpy
 import pyarrow as pa
 
 from spdist.functions.aggregators import distinct_key, distinct_real
-from spdist.functions.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
-from spdist.program.key_words import key_texts, keys_of_texts, real_key, real_values, words_of
+from spdist.program.key_words import key_texts, keys_of_texts, real_values, words_of
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_state import fresh_pattern, held_events, load_pattern, stored_patterns
+from spdist.program.rate_state import fresh_limit, load_limits, stored_limits
 from spdist.program.running import Running
 from spdist.program.shape import Query
-from spdist.program.window_state import fresh_window, key_numbers, list_groups, load_window, stored_windows
+from spdist.program.window_state import (
+    fresh_window,
+    group_keys,
+    group_words,
+    key_numbers,
+    list_groups,
+    load_window,
+    stored_windows,
+)
 
 __all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
 
@@ -49,6 +57,7 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
     load = load_pattern if isinstance(query.read, Matched) else load_window
     load(running, query, [(number, state[1]) for number, state in states])
+    load_limits(running, query, [(number, state[2]) for number, state in states])
     if query.aggregates:
         for number, state in states:
             _load_totals(running, query, number, state[0])
@@ -57,18 +66,19 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
 def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return the states of a query: of so many keys of its partition, by number; or one."""
     totals = _stored_totals(running, query, count)
+    limits = stored_limits(running, query, count)
     if isinstance(query.read, Matched):
         patterns = stored_patterns(running, query, count)
-        return [[totals[number], patterns[number], None] for number in range(count)]
+        return [list(state) for state in zip(totals, patterns, limits, strict=True)]
     windows = stored_windows(running, query, count)
-    return [[totals[number], windows[number], None, []] for number in range(count)]
+    return [[*state, []] for state in zip(totals, windows, limits, strict=True)]
 
 
 def fresh_query(read: Query) -> Any:
     """Return the state of a query that has seen nothing."""
     if isinstance(read, Matched):
-        return [[{}, [], {}], fresh_pattern(read), None]
-    return [[{}, [], {}], fresh_window(read), None, []]
+        return [[{}, [], {}], fresh_pattern(read), fresh_limit(read)]
+    return [[{}, [], {}], fresh_window(read), fresh_limit(read), []]
 
 
 def held_rows(running: Running) -> int:
@@ -78,6 +88,8 @@ def held_rows(running: Running) -> int:
         if isinstance(query.read, Matched):
             held += held_events(running, query)
         held += sum(int(arrays[f"{query.name}_{name}_size"].sum()) for name in query.read.lists)
+        if f"{query.name}_l_head_size" in arrays:
+            held += int(arrays[f"{query.name}_l_head_size"].sum())
         if query.aggregates and query.grouped:
             held += int(arrays[f"{query.name}_k_meta"][2])
     return held
@@ -95,26 +107,11 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
     if not groups:
         return
     running.reserve(f"groups {query.name}", len(groups))
-    words = _words(running, query, number, list(groups))
+    words = group_words(running, query, number, list(groups))
     numbers = key_numbers(running, f"{query.name}_k", words)
     list_groups(running, query, numbers, [number] * len(numbers))
     for group, slots in zip(numbers.tolist(), groups.values(), strict=True):
         _unpack(running, query, group, slots)
-
-
-def _words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
-    """Return the words of the keys of groups; a key is a value, or a tuple of several."""
-    parts = [keys] if len(query.grouped) == 1 else list(zip(*keys, strict=True))
-    words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
-    bits = numpy.zeros(len(keys), numpy.int64)
-    for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
-        type = query.read.types[place]
-        column = pa.array(map(real_key, values) if type in _REALS else values, ARROW[type])
-        nulls = column.is_null().to_numpy(zero_copy_only=False)
-        words.append(words_of(running.numbers(column, type), nulls, type))
-        if type is not Type.STRING:
-            bits += nulls.astype(numpy.int64) << bit
-    return numpy.stack([*words, bits], axis=1)
 
 
 def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
@@ -126,23 +123,7 @@ def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
         for number, slots in enumerate(_packed(running, query, numpy.arange(count))):
             states[number][1] = slots
         return states
-    name = f"{query.name}_k"
-    slots_of = running.arrays[f"{name}_slots"]
-    numbers = numpy.sort(slots_of[slots_of >= 0])
-    width = running.program.arrays.tables[name].width
-    words = running.arrays[f"{name}_keys"].reshape(-1, width)[numbers]
-    first = 0 if query.keyed is None else 1
-    bits = words[:, width - 1]
-    parts = []
-    for bit, place in enumerate(query.grouped):
-        type, values = query.read.types[place], words[:, first + bit]
-        nulls = (bits >> bit) & 1
-        if type in _REALS:
-            parts.append(list(map(text_of, running.column(real_values(values), nulls, type).to_pylist())))
-        else:
-            parts.append(running.column(values, nulls, type).to_pylist())
-    keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-    instances = words[:, 0].tolist() if first else [0] * len(keys)
+    numbers, instances, keys = group_keys(running, query, f"{query.name}_k")
     for instance, key, slots in zip(instances, keys, _packed(running, query, numbers), strict=True):
         states[instance][0][key] = slots
     return states

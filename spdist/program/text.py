@@ -14,10 +14,11 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs, partition_word
-from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent
+from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent, ticks
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
+from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.shape import Keyed, Query, Shape
 from spdist.program.timer_text import NEVER, fired
 
@@ -91,8 +92,8 @@ class Writer:
         self._texts: dict[str, int] = {NULL_TEXT: 0}
         self._names = 0
         self._blocks = 0
-        #: The query whose timer the part of the text is for that is being written.
-        self._firing: int | None = None
+        #: The query, and whether its rate limit, whose timer the part of the text is for that is being written.
+        self._firing: tuple[int, bool] | None = None
         self._origins: dict[tuple[str, int], Origin | None] = {}
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
@@ -123,21 +124,26 @@ class Writer:
 
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
-        blocks: dict[int, list[str]] = {}
+        blocks: dict[tuple[int, bool], list[str]] = {}
         for number in self._shape.downwards:
             query = self._queries.get(number)
-            if query is None or not query.read.timed:
+            if query is None:
                 continue
-            self._firing = number
-            most, types = self._most[f"nodes {query.name}"], query.read.types
-            block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
-            blocks[number] = self._writer(query, block, "key" if query.keyed is not None else "").wakes()
+            key = "key" if query.keyed is not None else ""
+            if query.read.timed:
+                self._firing = number, False
+                most, types = self._most[f"nodes {query.name}"], query.read.types
+                block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
+                blocks[self._firing] = self._writer(query, block, key).wakes()
+            if query.ticks:
+                self._firing = number, True
+                blocks[self._firing] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
             self._firing = None
         return fired(blocks) if blocks else []
 
-    def until(self, read: Query) -> str:
-        """Return source of until when the timers of a query have fired."""
-        before = self._firing is not None and read.number < self._firing
+    def until(self, read: Query, limit: bool = False) -> str:
+        """Return source of until when the timers of a query have fired, or that of its rate limit."""
+        before = self._firing is not None and (read.number, limit) < self._firing
         return "max(until, due)" if before else "until"
 
     def _source(self, timers: list[str], body: list[str], queries: tuple[QueryText, ...]) -> str:
@@ -279,12 +285,17 @@ class Writer:
             f"        {first} += 1",
             "        continue",
             *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [word(first)], key)),
+            *indent(self._new_key(keyed, key)),
             f"    {end} = {first} + 1",
             f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {word(end)} == {word(first)}):",
             f"        {end} += 1",
             *indent(lines),
             f"    {first} = {end}",
         ]
+
+    def _new_key(self, keyed: Keyed, key: str) -> list[str]:
+        """Return what begins with the first event of a key."""
+        return [line for read in keyed.queries for line in begins_ticking(self, QueryText(read, keyed), key)]
 
     def _computed_partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries, where keys are computed, or an event has several."""
@@ -323,6 +334,7 @@ class Writer:
             f"{place} = 0",
             f"while {place} < {count}:",
             *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [f"{words}[{place}]"], key)),
+            *indent(self._new_key(keyed, key)),
             f"    {last} = {place} + 1",
             f"    while {last} < {count} and {words}[{last}] == {words}[{place}]:",
             f"        {last} += 1",
@@ -345,7 +357,7 @@ class Writer:
             "ts": (NUMBER, f"{block.timestamp}[{event}]"),
             "source": (NUMBER, f"{block.source}[{event}]"),
         }
-        if any(read.timed for read in self._shape.queries):
+        if any(read.timed or ticks(read) for read in self._shape.queries):
             stores["at"] = NUMBER, "rung"
         for attribute, type in enumerate(block.types):
             origin, shown = block.origins[attribute], (block.stream, attribute)

@@ -10,10 +10,12 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import QueryText, indent
 
-__all__ = ["NEVER", "TimerWriter", "fired"]
+__all__ = ["LIMIT", "NEVER", "TimerWriter", "fired"]
 
 #: A time before all others.
 NEVER = "-9223372036854775808"
+#: Among the timers of a query those of its rate limit are last, for all keys: their numbers in the heap begin here.
+LIMIT = 1 << 40
 
 
 class TimerWriter:
@@ -27,24 +29,32 @@ class TimerWriter:
         The query.
     key : str
         Source of the number of the partition's key.
+    limit : bool
+        Whether it is the query's rate limit that is woken, and not its window.
     """
 
-    def __init__(self, arrays: Arrays, query: QueryText, key: str) -> None:
+    def __init__(self, arrays: Arrays, query: QueryText, key: str, limit: bool = False) -> None:
         self._number = query.read.number
-        self._prefix = query.name
+        self._limit = limit
+        self._prefix = prefix = f"{query.name}_l" if limit else query.name
         self._key = key
-        room = f"dues {query.name}"
-        arrays.declare(f"{query.name}_due", NUMBER, query.instances, "-1")
+        arrays.declare(f"{prefix}_due", NUMBER, query.instances, "-1")
         for name in ("due_next", "due_at"):
-            arrays.declare(f"{query.name}_{name}", NUMBER, room, "-1")
-        arrays.free_list(f"{query.name}_due_free")
+            arrays.declare(f"{prefix}_{name}", NUMBER, f"dues {prefix}", "-1")
+        arrays.free_list(f"{prefix}_due_free")
         arrays.declare("timers", NUMBER, "timers", width=3)
         arrays.declare("timers_until", NUMBER, "1", NEVER)
 
     def asks(self, due: str, key: str = "") -> str:
         """Return what asks for a wake-up."""
         queue = ", ".join(f"{self._prefix}_{name}" for name in ("due", "due_next", "due_at", "due_free"))
-        return f"due_asked({queue}, timers, {self._number}, {key or self._key}, {due})"
+        asked = f"{queue}, timers, {self._number}, {key or self._key}, {due}"
+        return f"due_asked_as({asked}, {self._rank})" if self._limit else f"due_asked({asked})"
+
+    @property
+    def _rank(self) -> str:
+        """Source of the number of the key in the heap."""
+        return f"{self._key} + {LIMIT}" if self._limit else self._key
 
     def is_only(self) -> str:
         """Return the condition under which no other wake-up waits behind the one that is done."""
@@ -62,15 +72,16 @@ class TimerWriter:
             *indent(body),
             f"    due_done({self._prefix}_due, {self._prefix}_due_next, {self._prefix}_due_free, {self._key})",
             f"if {last} >= 0:",
-            f"    timer_set(timers, {at}, {self._number}, {self._key})",
+            f"    timer_set(timers, {at}, {self._number}, {self._rank})",
         ]
 
 
-def fired(blocks: dict[int, list[str]]) -> list[str]:
-    """Return what wakes all that is due until ``at[c]``, given what wakes each query."""
+def fired(blocks: dict[tuple[int, bool], list[str]]) -> list[str]:
+    """Return what wakes all that is due until ``at[c]``, given what wakes each query, and each rate limit of one."""
     choices: list[str] = []
-    for number, lines in blocks.items():
-        choices += [f"if block == {number}:", *indent(lines)]
+    for (number, limit), lines in blocks.items():
+        test = f"key >= {LIMIT}" if limit else f"key < {LIMIT}"
+        choices += [f"if block == {number} and {test}:", *indent([*([f"key -= {LIMIT}"] if limit else []), *lines])]
     return [
         "while fires != 0 and timers[0] > 0 and timers[3] <= at[c]:",
         "    due, block, key = timers[3], timers[4], timers[5]",

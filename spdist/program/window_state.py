@@ -14,17 +14,27 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from spdist.functions.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
-from spdist.program.key_words import words_of
+from spdist.program.key_words import real_key, real_values, words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running
 from spdist.program.shape import Batched, Read, Sliding
 
-__all__ = ["fresh_window", "key_numbers", "list_groups", "load_window", "stored_windows"]
+__all__ = [
+    "fresh_window",
+    "group_keys",
+    "group_words",
+    "key_numbers",
+    "list_groups",
+    "load_window",
+    "stored_windows",
+]
 
 _NEVER = -(2**63)
+_REALS = (Type.FLOAT, Type.DOUBLE)
 #: The events of each list of a window (`spdist.program.shape.Read.lists`).
 _Lists = Mapping[str, Sequence[Arrival]]
 
@@ -274,3 +284,38 @@ def key_numbers(running: Running, table: str, words: Any) -> Any:
         found,
     )
     return found
+
+
+def group_words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
+    """Return the words of the keys of groups of one key of the partition; a key is a value, or a tuple of several."""
+    parts = [keys] if len(query.grouped) == 1 else list(zip(*keys, strict=True))
+    words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
+    bits = numpy.zeros(len(keys), numpy.int64)
+    for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
+        type = query.read.types[place]
+        column = pa.array(map(real_key, values) if type in _REALS else values, ARROW[type])
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        words.append(words_of(running.numbers(column, type), nulls, type))
+        if type is not Type.STRING:
+            bits += nulls.astype(numpy.int64) << bit
+    return numpy.stack([*words, bits], axis=1)
+
+
+def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, list[int], list[Any]]:
+    """Return the numbers of all groups in a table, the number of the partition's key of each, and its own key."""
+    slots_of = running.arrays[f"{table}_slots"]
+    numbers = numpy.sort(slots_of[slots_of >= 0])
+    width = running.program.arrays.tables[table].width
+    words = running.arrays[f"{table}_keys"].reshape(-1, width)[numbers]
+    first = 0 if query.keyed is None else 1
+    bits = words[:, width - 1]
+    parts = []
+    for bit, place in enumerate(query.grouped):
+        type, values = query.read.types[place], words[:, first + bit]
+        nulls = (bits >> bit) & 1
+        if type in _REALS:
+            parts.append(list(map(text_of, running.column(real_values(values), nulls, type).to_pylist())))
+        else:
+            parts.append(running.column(values, nulls, type).to_pylist())
+    keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+    return numbers, words[:, 0].tolist() if first else [0] * len(keys), keys

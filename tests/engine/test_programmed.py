@@ -183,7 +183,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         ("from S select math:abs(price) as p insert into Out;", "the function math:abs()"),
         ("from S as a join S as b on a.sym == b.sym select a.sym insert into Out;", "a join"),
         ("from every a=S -> not S for 1 sec select a.sym insert into Out;", "an absence in a pattern"),
-        ("from S select sym output last every 3 events insert into Out;", "a rate limit"),
+        ("from S select sym output snapshot every 3 sec insert into Out;", "a snapshot of results"),
         ("from S select price, sum(total) as t group by price insert into Out;", "a group by a real number"),
         ("from S select ok and sum(total) > 3 as t insert into Out;", "an aggregator that is asked for some events"),
         ("from S select sym insert into Mid; from Mid select sym insert into Out; from Out select sym insert into Mid;",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.program.drawn_apps import STREAM
 
-__all__ = ["ARRANGED"]
+__all__ = ["ARRANGED", "LIMITED", "TICKING"]
 
 #: Results of a chunk in an order, cut, and one for each group.
 ARRANGED = f"""{STREAM}
@@ -17,5 +17,31 @@ partition with (kind of S) begin
 from S#window.lengthBatch(3) select ok, price, volume group by ok, volume order by volume limit 2
 insert expired events into Out5;
 from S#window.length(1) select count() as n limit 0 insert all events into Out6;
+end;
+"""
+#: Rate limits by number, of single events, batches and what leaves, with groups and without, in chains and partitions.
+LIMITED = f"""{STREAM}
+from S select sym, price, volume output all every 3 events insert into Out1;
+from S#window.length(2) select kind, sum(volume) as v group by kind output first every 2 events insert all events
+into Mid;
+from Mid select kind, v output last every 3 events insert into Out2;
+from S#window.timeBatch(40) select sym, total order by total output last every 4 events insert into Out3;
+partition with (sym of S) begin
+from S[volume > 0] select kind, volume group by kind, ok output last every 3 events insert into #I;
+from #I select kind, volume output all every 2 events insert into Out4;
+from S select kind, total output first every 3 events insert into Out5;
+from every e1=S[ok] -> e2=S select e1.kind, e2.total group by e1.kind output last every 2 events insert into Out6;
+end;
+"""
+#: Rate limits by time.
+TICKING = f"""{STREAM}
+from S select sym, price, volume output all every 50 milliseconds insert into Mid;
+from Mid select sym, volume group by sym output last every 70 milliseconds insert into Out1;
+from Mid#window.timeBatch(60) select sym, count() as n group by sym output first every 1 sec insert into Out2;
+from S#window.time(60) select kind, ok output last every 60 milliseconds insert all events into Out3;
+partition with (sym of S) begin
+from S select kind, sum(volume) as v group by kind output last every 60 milliseconds insert into #I;
+from #I select kind, v output all every 2 events insert into Out4;
+from S#window.length(2) select total output first every 40 milliseconds insert expired events into Out5;
 end;
 """

@@ -103,7 +103,15 @@ def _arranged(random: Random, names: Sequence[str]) -> str:
     order = f" order by {', '.join(by[: random.randint(1, 2)])}" if random.random() < 0.35 else ""
     limit = f" limit {random.choice((0, 1, 1, 2, 2, 3, 5))}" if random.random() < 0.25 else ""
     offset = f" offset {random.choice((0, 1, 1, 2))}" if random.random() < 0.15 else ""
-    return order + limit + offset
+    return order + limit + offset + _limited(random)
+
+
+def _limited(random: Random) -> str:
+    """Return a rate limit, or none."""
+    if random.random() < 0.7:
+        return ""
+    every = random.choice((*(f"{n} events" for n in (1, 2, 3, 5)), *(f"{n} milliseconds" for n in (1, 50, 700))))
+    return f" output {random.choice(('all', 'first', 'last'))} every {every}"
 
 
 def _window(random: Random) -> str:
@@ -148,8 +156,8 @@ def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
         items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}(e{count}.price) as s")
     group = random.choice(("", "", " group by e1.sym", f" group by e{count}.kind, e1.total"))
     having = random.choice(("", "", " having a1 > 0.0", " having n < 5 and e1.ok"))
-    own = f"{target}{random.randrange(10**6)}"
-    return f"from {mark.join(elements)}{within} select {', '.join(items)}{group}{having} insert into {own};"
+    own, behind = f"{target}{random.randrange(10**6)}", f"{group}{having}{_limited(random)}"
+    return f"from {mark.join(elements)}{within} select {', '.join(items)}{behind} insert into {own};"
 
 
 def _own(random: Random) -> str:

@@ -14,7 +14,7 @@ from spdist.program.compiler import Compiled, Compiling
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED
+from tests.program.chosen_apps import ARRANGED, LIMITED, TICKING
 from tests.program.drawn_apps import STREAM
 from tests.program.test_program_laws import alike, checked_app
 
@@ -69,7 +69,7 @@ from S#window.lengthBatch(2, true) select sym, stdDev(price) as v insert all eve
 """
 
 
-@pytest.mark.parametrize("app", [APP, BATCHES, LEAVING, LATER, ARRANGED])
+@pytest.mark.parametrize("app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     for seed in range(6):
         assert alike(checked_app(app), Random(seed), compiled, steps=40) > 80

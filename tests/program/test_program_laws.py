@@ -21,7 +21,7 @@ from spdist.program.parts import Program
 from spdist.program.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED
+from tests.program.chosen_apps import ARRANGED, LIMITED, TICKING
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
@@ -102,8 +102,8 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
     plain, programmed = Watched(checked), Watched(checked, compiled)
     apps = [plain, programmed]
     for one in apps:
-        one.begin()
         one.app.start(START_MS)
+        one.begin()
     time = START_MS
     for _ in range(steps):
         how = random.choice(("run", "run", "chunk", "single", "stored", "wait", "before timers"))
@@ -154,7 +154,7 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
     assert out > 500
 
 
-@pytest.mark.parametrize("app", [ARRANGED])
+@pytest.mark.parametrize("app", [ARRANGED, LIMITED, TICKING])
 def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
     for seed in range(8):
         assert alike(checked_app(app), Random(seed), interpreted, steps=30) > 80
