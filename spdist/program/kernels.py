@@ -24,7 +24,6 @@ __all__ = [
     "candidate_leaves",
     "candidates_go",
     "due_asked",
-    "due_asked_as",
     "due_done",
     "find",
     "find_all",
@@ -431,20 +430,6 @@ def timer_gone(timers):  # type: ignore[no-untyped-def]
 @loop
 def due_asked(last, following, at, free, timers, query, key, due):  # type: ignore[no-untyped-def]
     """Ask for a wake-up of a key; a timer is set for the first of its queue."""
-    if _waits(last, following, at, free, key, due):
-        timer_set(timers, due, query, key)
-
-
-@loop
-def due_asked_as(last, following, at, free, timers, query, key, due, rank):  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    """Ask for a wake-up of a key, which the timer has another number for."""
-    if _waits(last, following, at, free, key, due):
-        timer_set(timers, due, query, rank)
-
-
-@loop
-def _waits(last, following, at, free, key, due):  # type: ignore[no-untyped-def]
-    """Put a wake-up into the queue of a key; tells whether it is the first one."""
     node = free[0]
     if node >= 0:
         free[0] = following[node]
@@ -452,12 +437,12 @@ def _waits(last, following, at, free, key, due):  # type: ignore[no-untyped-def]
         node = free[1]
         free[1] = node + 1
     at[node], following[node] = due, node
-    first = last[key] < 0
-    if not first:
+    if last[key] < 0:
+        timer_set(timers, due, query, key)
+    else:
         following[node] = following[last[key]]
         following[last[key]] = node
     last[key] = node
-    return first
 
 
 @loop

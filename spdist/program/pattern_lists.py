@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spdist.program.expressions import NUMBER, REAL, Value, dtype_of
+from spdist.program.expressions import FLAG, NUMBER, REAL, Value, dtype_of
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.pattern_shape import Matched
+from spdist.program.timer_text import TimerWriter
 
 __all__ = ["PatternLists", "when"]
 
@@ -47,13 +48,33 @@ class PatternLists:
         for name in ("ts", "first"):
             whole.arrays.declare(f"{query.name}_{name}", NUMBER, self.nodes)
         whole.arrays.free_list(f"{query.name}_free")
+        #: What asks for the wake-ups of each absence, by its element.
+        self.timers = {
+            n: TimerWriter(whole.arrays, query, at, operator) for operator, n in enumerate(query.read.absences)
+        }
 
     # Lists.
 
     def arrives(self, n: int) -> list[str]:
         """Return what lets a partial match arrive at an element."""
         (first, last), prefix = self.arrived(n), self._prefix
-        return [f"insert_by_time({first}, {last}, {prefix}_before, {prefix}_next, {prefix}_ts, {self._at}, d)"]
+        waits = self.waits_from(n, f"{prefix}_ts[d]") if n in self.timers else []
+        return [*waits, f"insert_by_time({first}, {last}, {prefix}_before, {prefix}_next, {prefix}_ts, {self._at}, d)"]
+
+    def waits_from(self, n: int, time: str) -> list[str]:
+        """Return what lets a wait of an absence begin at a time: a wake-up is asked for when it is over."""
+        deadline = self.deadline(n)
+        return [f"{deadline} = {time} + {self._pattern.steps[n].waiting}", self.timers[n].asks(deadline)]
+
+    def deadline(self, n: int) -> str:
+        """Return source of when the wait of an absence that began last is over."""
+        name = self._whole.arrays.declare(f"{self._prefix}_until{n}", NUMBER, self._query.instances)
+        return f"{name}[{self._at}]"
+
+    def mixed(self, n: int) -> str:
+        """Return source of whether those who wait for an absence are not in the order of their times."""
+        name = self._whole.arrays.declare(f"{self._prefix}_mixed{n}", FLAG, self._query.instances)
+        return f"{name}[{self._at}]"
 
     def arrived(self, n: int) -> tuple[str, str]:
         """Return the ends of the lists of those who have arrived at an element."""
@@ -61,7 +82,7 @@ class PatternLists:
         first, last = (declare(f"{self._prefix}_{end}{n}", NUMBER, instances, "-1") for end in ("new", "newest"))
         return first, last
 
-    def _order(self, n: int) -> tuple[str, str]:
+    def order(self, n: int) -> tuple[str, str]:
         """Return the ends of the lists of those who wait at an element, in the order in which they are too old."""
         declare, instances = self._whole.arrays.declare, self._query.instances
         first, last = (declare(f"{self._prefix}_{end}{n}", NUMBER, instances, "-1") for end in ("head", "tail"))
@@ -74,7 +95,7 @@ class PatternLists:
         if step.bound is not None:
             declare(f"{prefix}_e{n}", self._edge_type(n), room, self.nobody(n))
         if step.key is None:
-            return self._order(n), (f"{prefix}_before", f"{prefix}_next")
+            return self.order(n), (f"{prefix}_before", f"{prefix}_next")
         declare(f"{prefix}_of", NUMBER, room, "-1")
         first, last, left, right = (
             declare(f"{prefix}_{name}", NUMBER, room, "-1") for name in (f"x{n}_head", f"x{n}_tail", "left", "right")
@@ -83,9 +104,18 @@ class PatternLists:
 
     def joins(self, n: int) -> list[str]:
         """Return what lets those who have arrived at an element wait there."""
-        (first, last), (head, tail) = self.arrived(n), self._order(n)
+        (first, last), (head, tail) = self.arrived(n), self.order(n)
         following, prefix, at = self._whole.name(), self._prefix, self._at
         lines = [f"append({head}, {tail}, {prefix}_before, {prefix}_next, {at}, d)"]
+        if n in self.timers:
+            (times, begun), end = (f"{prefix}_ts", f"{prefix}_first"), f"{tail}[{at}]"
+            lines = [
+                f"if {end} < 0:",
+                f"    {self.mixed(n)} = 0",
+                f"elif {times}[d] < {times}[{end}] or {begun}[d] < {begun}[{end}]:",
+                f"    {self.mixed(n)} = 1",
+                *lines,
+            ]
         if self._pattern.steps[n].key is None:
             lines += self.easier(n, f"{prefix}_e{n}[{at}]")
         else:
@@ -116,25 +146,31 @@ class PatternLists:
 
     def unlinked(self, n: int, number: str) -> list[str]:
         """Return what takes a partial match out of the lists of those who wait; `number` is that of its key."""
-        prefix, (head, tail) = self._prefix, self._order(n)
+        prefix, (head, tail) = self._prefix, self.order(n)
         lines = [f"unlink({head}, {tail}, {prefix}_before, {prefix}_next, {self._at}, d)"]
         if self._pattern.steps[n].key is not None:
             (begin, end), (left, right) = self.ends(n)
             lines.append(f"unlink({begin}, {end}, {left}, {right}, {number}, d)")
         return lines
 
+    def leaves(self, n: int) -> list[str]:
+        """Return what takes a partial match out of the lists of those who wait, and forgets its key with the last."""
+        number = f"{self._prefix}_of[d]"
+        lines = self.unlinked(n, number)
+        if self._pattern.steps[n].key is None:
+            return lines
+        (begin, _), _ = self.ends(n)
+        found = [lines[1], f"if {begin}[{number}] < 0:", f"    {self.released(n, number)}"]
+        return [lines[0], *when([f"{number} >= 0"], found)]
+
     def drops(self, n: int, now: str) -> list[str]:
         """Return what drops those at an element who are too old: of those who wait, until the first one who is not."""
         prefix, at, within = self._prefix, self._at, self._pattern.within
-        (first, last), (head, _), following = self.arrived(n), self._order(n), self._whole.name()
+        (first, last), (head, _), following = self.arrived(n), self.order(n), self._whole.name()
         too_old = f"not -{within} <= {prefix}_first[d] - {now} <= {within}"
         again = [f"{self._opened} = 1"] if n < self._pattern.repeated else []
         gone = [f"give_back({prefix}_free, {prefix}_next, d)", *again]
-        leaves, number = self.unlinked(n, f"{prefix}_of[d]"), f"{prefix}_of[d]"
-        if self._pattern.steps[n].key is not None:
-            (begin, _), _ = self.ends(n)
-            found = [leaves[1], f"if {begin}[{number}] < 0:", f"    {self.released(n, number)}"]
-            leaves = [leaves[0], *when([f"{number} >= 0"], found)]
+        leaves = self.leaves(n)
         arrived = [f"unlink({first}, {last}, {prefix}_before, {prefix}_next, {at}, d)", *gone]
         return [
             f"d = {head}[{at}]",

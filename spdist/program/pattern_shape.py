@@ -1,4 +1,4 @@
-"""Which patterns and sequences have a typed form: chains of single events, `every` in front of the first ones."""
+"""Which patterns and sequences have a typed form: chains of single events and absences, `every` in front."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An element that one event matches.
+    """An element that one event matches, or that waits for such an event not to come.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ class Step:
         An equality among its conditions; None in a sequence, where one match waits at most.
     bound : Bound, optional
         A comparison among `rest`.
+    waiting : int, optional
+        How long no such event may come, ms; None where one must come.
     """
 
     stream: str
@@ -71,6 +73,7 @@ class Step:
     rest: tuple[ast.Expression, ...]
     key: Key | None
     bound: Bound | None
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,23 @@ class Matched:
     events = "current"
     puts_out_current = True
     puts_out_expired = False
-    renews = waits = timed = False
+    renews = False
     lists: tuple[str, ...] = ()
+
+    @property
+    def timed(self) -> bool:
+        """Whether it waits for events not to come."""
+        return bool(self.absences)
+
+    @property
+    def waits(self) -> bool:
+        """Whether matches are complete when time has passed, and not when an event comes."""
+        return self.steps[-1].waiting is not None
+
+    @property
+    def absences(self) -> list[int]:
+        """The elements that wait for an event not to come."""
+        return [n for n, step in enumerate(self.steps) if step.waiting is not None]
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -172,14 +190,20 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
 
 
 def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[int, ...], strict: bool) -> Step:
-    if not isinstance(element, ast.StreamState):
+    waiting = None
+    if isinstance(element, ast.AbsentState) and element.waiting is not None and position and not strict:
+        waiting = element.waiting.milliseconds
+    if not isinstance(element, ast.StreamState | ast.AbsentState) or (
+        isinstance(element, ast.AbsentState) and not waiting
+    ):
+        where = "a sequence" if strict else "a pattern" if position else "front of a pattern"
         names: dict[Any, str] = {
             ast.CountState: "a counted element",
             ast.LogicalState: "'and' or 'or'",
             ast.AbsentState: "an absence",
             ast.EveryState: "'every' further back",
         }
-        raise NotTyped(f"{names.get(type(element), 'parentheses')} in a pattern", element.span)
+        raise NotTyped(f"{names.get(type(element), 'parentheses')} in {where}", element.span)
     parts = [part for condition in _conditions(element.input) for part in conjuncts(condition)]
     alone = tuple(part for part in parts if _is_own(part, scope, position))
     rest = [part for part in parts if part not in alone]
@@ -193,7 +217,7 @@ def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[i
             break
     found = (_pair(part, tuple(_MIRRORED), scope, position, _NUMBERS) for part in rest)
     bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
-    return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound)
+    return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound, waiting)
 
 
 def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:

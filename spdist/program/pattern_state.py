@@ -17,8 +17,9 @@ import pyarrow as pa
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.program.parts import QueryText
-from spdist.program.pattern_shape import Matched
+from spdist.program.pattern_shape import Matched, Step
 from spdist.program.running import Running
+from spdist.program.window_state import load_dues, stored_dues
 
 __all__ = ["fresh_pattern", "held_events", "load_pattern", "stored_patterns"]
 
@@ -28,7 +29,12 @@ _Slot = tuple[int, tuple[Any, ...]]
 
 def fresh_pattern(pattern: Matched) -> Any:
     """Return the state of a pattern that has seen nothing and has not begun."""
-    return [[[], []], [[[], [], [False, False]] for _ in pattern.steps]]
+    return [[[], []], [[[], [], _flags(step, (0, []))] for step in pattern.steps]]
+
+
+def _flags(step: Step, waits: tuple[int, list[int]]) -> list[Any]:
+    """Return what an element behind the first one remembers; an absence also until when, and the wake-ups."""
+    return [False, False] if step.waiting is None else [False, False, True, True, *waits]
 
 
 def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
@@ -50,6 +56,10 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
         running.arrays[f"{query.name}_open"][number] = bool(waiting or arrived) or anew
         if left or any(flags[1] for *_, flags in places):
             raise ValueError("a result is left over from an event that failed")
+        for operator, n in enumerate(pattern.absences):
+            *_, deadline, due = places[n][2]
+            running.arrays[f"{query.name}_until{n}"][number] = deadline
+            load_dues(running, query, number, due, operator)
         for n, (waiting, arrived, _) in enumerate(places[1:], start=1):
             found += [_Place(number, n, True, *rows[i]) for i in (() if pattern.strict else waiting)]
             found += [_Place(number, n, False, *rows[i]) for i in arrived]
@@ -106,6 +116,9 @@ def _link(running: Running, query: QueryText, pattern: Matched, node: int, one: 
         ends = arrays[f"{prefix}_new{n}"], arrays[f"{prefix}_newest{n}"]
         kernels.insert_by_time(*ends, *links, arrays[f"{prefix}_ts"], one.number, node)
         return
+    if pattern.steps[n].waiting is not None:
+        # In which order they are is not known: all are looked at until they have gone.
+        arrays[f"{prefix}_mixed{n}"][one.number] = 1
     kernels.append(arrays[f"{prefix}_head{n}"], arrays[f"{prefix}_tail{n}"], *links, one.number, node)
     step, bucket = pattern.steps[n], one.number
     if step.key is not None:
@@ -137,6 +150,9 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
         if opened is None or opened[number]:
             rows.append([-1, False, [None] * len(pattern.steps)])
             places[0][1] = [0]
+        for operator, n in enumerate(pattern.absences):
+            deadline = int(running.arrays[f"{query.name}_until{n}"][number])
+            places[n][2] = _flags(pattern.steps[n], (deadline, stored_dues(running, query, number, operator)))
     for n in range(1, len(pattern.steps)):
         lists = [(1, "new")] if pattern.strict else [(0, "head"), (1, "new")]
         for kind, name in lists:
@@ -156,7 +172,8 @@ def held_events(running: Running, query: QueryText) -> int:
         for name in ("new",) if pattern.strict else ("head", "new"):
             heads = f"{query.name}_{name}{n}"
             if heads in running.arrays:
-                held += n * len(_nodes(running, query, pattern, heads, len(running.arrays[heads]))[0])
+                events = sum(step.waiting is None for step in pattern.steps[:n])
+                held += events * len(_nodes(running, query, pattern, heads, len(running.arrays[heads]))[0])
     return held
 
 
@@ -176,7 +193,10 @@ def _rows(running: Running, query: QueryText, pattern: Matched, n: int, heads: s
     if heads not in arrays:
         return [[] for _ in range(count)]
     nodes, ends = _nodes(running, query, pattern, heads, count)
-    events = [_events(running, query, pattern, element, nodes) for element in range(n)]
+    events: list[list[_Slot] | list[None]] = [
+        _events(running, query, pattern, element, nodes) if step.waiting is None else [None] * len(nodes)
+        for element, step in enumerate(pattern.steps[:n])
+    ]
     nothing = [None] * (len(pattern.steps) - n)
     times = arrays[f"{prefix}_ts"][nodes].tolist()
     rows = [[time, False, [*slots, *nothing]] for time, *slots in zip(times, *events, strict=True)]

@@ -100,7 +100,7 @@ class PatternWriter(QueryWriter):
         """Return the block, with those of its readers."""
         reading = [n for n, step in enumerate(self._pattern.steps) if step.stream == self._block.stream]
         results = None
-        if self._last in reading:
+        if self._last in reading and not self._pattern.waits:
             given = self._whole, self._query, self._block, self._key, self._groups, self._writer
             # Siddhi hands out matches one by one where one element alone reads the stream.
             results = MatchWriter(*given, by_event=len(reading) > 1)
@@ -119,6 +119,50 @@ class PatternWriter(QueryWriter):
         if self._key:
             lines = [f"for {self._key} in range(len({self._prefix}_latest)):", *indent(lines)]
         return lines
+
+    def timers(self) -> list[list[str]]:
+        """Return, for each absence, what is done when the wait of a key is over."""
+        return [self._lists.timers[n].wakes(self._wakes_absence(n)) for n in self._pattern.absences]
+
+    def _wakes_absence(self, n: int) -> list[str]:
+        """Return what lets those go on who have waited long enough for an event not to come.
+
+        Where they are in the order of their times, all behind one whose wait is not over need not be looked at.
+        """
+        pattern, lists, prefix = self._pattern, self._lists, self._prefix
+        following, waiting, within = self._whole.name(), pattern.steps[n].waiting, pattern.within
+        over, (_, tail), latest = self._whole.name(), lists.order(n), self._latest()
+        results = None
+        if n == self._last:
+            given = self._whole, self._query, self._block, self._key, self._groups, self._writer
+            results = MatchWriter(*given, by_event=False)
+        goes = self._ends(results, "due") if n == self._last else [*self._arrives(n + 1), *self._again(n)]
+        moves = [f"{over} = 1", f"{prefix}_ts[d] = due", *lists.leaves(n), *goes]
+        calm = [f"{lists.mixed(n)} == 0"]
+        looked = [f"if due >= {prefix}_ts[d] + {waiting}:", *indent(moves)]
+        old: list[str] = []
+        if within:
+            calm.append(f"{prefix}_first[{tail}[{self._at}]] - due <= {within}")
+            old = when([f"{latest} > {_NEVER}"], lists.drops(n, latest))
+            began = [f"{self._open} = 1"] if self._again(n) else []
+            gone = [*lists.leaves(n), f"give_back({prefix}_free, {prefix}_next, d)", *began]
+            test = f"not -{within} <= {prefix}_first[d] - due <= {within}"
+            looked = [f"if {test}:", *indent(gone), f"el{looked[0]}", *looked[1:]]
+        looked = [f"{following} = {prefix}_next[d]", *looked, f"elif {' and '.join(calm)}:", "    break"]
+        head, _ = lists.order(n)
+        lines = [
+            *old,
+            *lists.joins(n),
+            *([f"if {self._open} == 2:", f"    {self._open} = 1"] if n < pattern.repeated else []),
+            f"{over}, d = 0, {head}[{self._at}]",
+            "while d >= 0:",
+            *indent([*looked, f"d = {following}"]),
+            f"if now > due + {waiting}:",
+            f"    {lists.deadline(n)} = now + {waiting}",
+            f"if {over} == 0 and {lists.deadline(n)} < due:",
+            *indent(lists.waits_from(n, "due")),
+        ]
+        return lines if results is None else results.hands_over(lines)
 
     def _before_event(self, reading: Sequence[int]) -> list[str]:
         """Return what is done before an event is offered: what is too old goes, and what has arrived waits."""
@@ -190,7 +234,13 @@ class PatternWriter(QueryWriter):
         """Return what offers the event to those in a list, where it can fit any of them."""
         step, following, fresh = self._pattern.steps[n], self._whole.name(), self._whole.name()
         ((head, _), (_, after)), bound = self._lists.ends(n), step.bound
-        goes = self._goes_on(n) if n < self._last else self._ends(results)
+        if step.waiting is not None:
+            goes = [
+                *self._lists.waits_from(n, self._timestamp),
+                f"give_back({self._prefix}_free, {self._prefix}_next, d)",
+            ]
+        else:
+            goes = self._goes_on(n) if n < self._last else self._ends(results)
         loop = [f"{following} = {after}[d]", *self._where(step.rest, n, [*self._lists.unlinked(n, number), *goes])]
         if bound is None:
             return [f"d = {head}[{number}]", "while d >= 0:", *indent([*loop, f"d = {following}"])]
@@ -212,32 +262,30 @@ class PatternWriter(QueryWriter):
             if (f"{prefix}_p", place) in self._whole.needed:
                 value, (values, nulls) = self._attribute(place), self._lists.kept_arrays(place)
                 stores += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
-        again = [f"{self._open} = 2"] if n + 1 == self._pattern.repeated > 1 else []
-        return [
-            *stores,
-            f"{prefix}_ts[d] = {self._timestamp}",
-            *self._arrives(n + 1),
-            *again,
-        ]
+        return [*stores, f"{prefix}_ts[d] = {self._timestamp}", *self._arrives(n + 1), *self._again(n)]
+
+    def _again(self, n: int) -> list[str]:
+        """Return what lets the first element wait anew when the last one of those that are repeated is over."""
+        return [f"{self._open} = 2"] if n + 1 == self._pattern.repeated > 1 else []
 
     def _arrives(self, n: int) -> list[str]:
         """Return what lets a partial match arrive at an element."""
         return self._lists.arrives(n)
 
-    def _ends(self, results: MatchWriter | None) -> list[str]:
-        """Return what completes a partial match."""
-        again = [f"{self._open} = 2"] if self._last + 1 == self._pattern.repeated > 1 else []
-        return [*self._completed(results), f"give_back({self._prefix}_free, {self._prefix}_next, d)", *again]
+    def _ends(self, results: MatchWriter | None, due: str = "") -> list[str]:
+        """Return what completes a partial match; `due` is when, where no event does."""
+        gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
+        return [*self._completed(results, due), gone, *self._again(self._last)]
 
-    def _completed(self, results: MatchWriter | None) -> list[str]:
+    def _completed(self, results: MatchWriter | None, due: str = "") -> list[str]:
         """Return what puts the result for a complete match into the buffers."""
         assert results is not None
-        groups, source = self._groups, self._block.source
-        place = f"{source}[{self._event}]" if source else self._event
-        event = Event(self._event_at, self._timestamp, groups.number, place)
+        groups, source, time = self._groups, self._block.source, due or self._timestamp
+        place = "0" if due else f"{source}[{self._event}]" if source else self._event
+        event = Event(self._event_at, time, groups.number, place)
         return [
             *groups.finds(self._event_at),
-            *groups.enters(self._match_writer),
+            *groups.enters(lambda: self._writer(self._event_at, time, groups.number)),
             *results.of_match(event, self._event),
         ]
 
@@ -250,9 +298,6 @@ class PatternWriter(QueryWriter):
     def _event_at(self, place: int) -> Value:
         """Return an attribute of any event of a complete match."""
         return self._attribute(place) if self._pattern.step_of(place) == self._last else self._lists.kept(place)
-
-    def _match_writer(self) -> TypedWriter:
-        return self._writer(self._event_at, self._timestamp, self._groups.number)
 
     def _where(
         self, conditions: Sequence[ast.Expression], n: int, inside: list[str], tests: Sequence[str] = ()
@@ -325,7 +370,7 @@ class SequenceWriter(PatternWriter):
 
     def _name(self, n: int) -> str:
         """Return the name of the partial match that waits at an element."""
-        return f"w{n}"
+        return f"match{n}"
 
     def _waits(self, n: int) -> str:
         waits = self._whole.arrays.declare(f"{self._prefix}_new{n}", NUMBER, self._query.instances, "-1")

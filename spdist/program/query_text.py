@@ -88,8 +88,11 @@ class QueryWriter:
         )
         return make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
 
-    def wakes(self) -> list[str]:
-        """Return what is done when the timer of a key is due."""
+    def timers(self) -> list[list[str]]:
+        """Return, for each operator with a timer, what is done when that of a key is due."""
+        return [self._wakes()]
+
+    def _wakes(self) -> list[str]:
         results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
         if self._window is not None:
             return self._window.wakes(results, results.of(self._leaving(), leaves=True))

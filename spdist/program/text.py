@@ -20,7 +20,7 @@ from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.shape import Keyed, Query, Shape
-from spdist.program.timer_text import NEVER, fired
+from spdist.program.timer_text import LIMIT, NEVER, fired, rank
 
 __all__ = ["written"]
 
@@ -124,7 +124,7 @@ class Writer:
 
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
-        blocks: dict[tuple[int, bool], list[str]] = {}
+        blocks: dict[int, list[str]] = {}
         for number in self._shape.downwards:
             query = self._queries.get(number)
             if query is None:
@@ -134,10 +134,11 @@ class Writer:
                 self._firing = number, False
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
-                blocks[self._firing] = self._writer(query, block, key).wakes()
+                wakes = self._writer(query, block, key).timers()
+                blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes)}
             if query.ticks:
                 self._firing = number, True
-                blocks[self._firing] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
+                blocks[rank(number, LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
             self._firing = None
         return fired(blocks) if blocks else []
 
@@ -240,8 +241,11 @@ class Writer:
         # Partial matches, and what waits for its batch, have been counted before they are results.
         totals = block.most + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
         if read.timed:
-            self.count(f"dues {query.name}", block.most + block.most)
-            self.count("timers", block.most + block.most)
+            asked = [block.most] * 2
+            if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
+                asked = [totals] * 2 * len(read.absences)
+            self.count(f"dues {query.name}", sum(asked, Most()))
+            self.count("timers", sum(asked, Most()))
         # Groups without totals: an event may have one when it comes, and again when it leaves.
         self.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
         self.count(f"pairs {query.name}", totals)

@@ -10,12 +10,19 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import QueryText, indent
 
-__all__ = ["LIMIT", "NEVER", "TimerWriter", "fired"]
+__all__ = ["LIMIT", "NEVER", "TimerWriter", "fired", "rank"]
 
 #: A time before all others.
 NEVER = "-9223372036854775808"
-#: Among the timers of a query those of its rate limit are last, for all keys: their numbers in the heap begin here.
-LIMIT = 1 << 40
+#: So many operators of a query may have timers.
+_OPERATORS = 64
+#: Among the timers of a query those of its rate limit are last, for all keys.
+LIMIT = _OPERATORS - 1
+
+
+def rank(query: int, operator: int = 0) -> int:
+    """Return which is first among timers that are due at the same time, and have the same key."""
+    return query * _OPERATORS + operator
 
 
 class TimerWriter:
@@ -29,16 +36,16 @@ class TimerWriter:
         The query.
     key : str
         Source of the number of the partition's key.
-    limit : bool
-        Whether it is the query's rate limit that is woken, and not its window.
+    operator : int
+        Its place among those of the query that have timers, each with a queue of its own; `LIMIT` for the rate limit.
     """
 
-    def __init__(self, arrays: Arrays, query: QueryText, key: str, limit: bool = False) -> None:
-        self._number = query.read.number
-        self._limit = limit
-        self._prefix = prefix = f"{query.name}_l" if limit else query.name
+    def __init__(self, arrays: Arrays, query: QueryText, key: str, operator: int = 0) -> None:
+        self._number = rank(query.read.number, operator)
+        self._prefix = prefix = f"{query.name}_l" if operator == LIMIT else query.name
+        self._queue = f"{prefix}_due{operator if 0 < operator < LIMIT else ''}"
         self._key = key
-        arrays.declare(f"{prefix}_due", NUMBER, query.instances, "-1")
+        arrays.declare(self._queue, NUMBER, query.instances, "-1")
         for name in ("due_next", "due_at"):
             arrays.declare(f"{prefix}_{name}", NUMBER, f"dues {prefix}", "-1")
         arrays.free_list(f"{prefix}_due_free")
@@ -47,22 +54,16 @@ class TimerWriter:
 
     def asks(self, due: str, key: str = "") -> str:
         """Return what asks for a wake-up."""
-        queue = ", ".join(f"{self._prefix}_{name}" for name in ("due", "due_next", "due_at", "due_free"))
-        asked = f"{queue}, timers, {self._number}, {key or self._key}, {due}"
-        return f"due_asked_as({asked}, {self._rank})" if self._limit else f"due_asked({asked})"
-
-    @property
-    def _rank(self) -> str:
-        """Source of the number of the key in the heap."""
-        return f"{self._key} + {LIMIT}" if self._limit else self._key
+        nodes = ", ".join(f"{self._prefix}_{name}" for name in ("due_next", "due_at", "due_free"))
+        return f"due_asked({self._queue}, {nodes}, timers, {self._number}, {key or self._key}, {due})"
 
     def is_only(self) -> str:
         """Return the condition under which no other wake-up waits behind the one that is done."""
-        return f"{self._prefix}_due_next[{self._prefix}_due[{self._key}]] == {self._prefix}_due[{self._key}]"
+        return f"{self._prefix}_due_next[{self._queue}[{self._key}]] == {self._queue}[{self._key}]"
 
     def wakes(self, body: list[str]) -> list[str]:
         """Return what is done when the first wake-up of the key is due, given what is done for each."""
-        last = f"{self._prefix}_due[{self._key}]"
+        last = f"{self._queue}[{self._key}]"
         at = f"{self._prefix}_due_at[{self._prefix}_due_next[{last}]]"
         return [
             f"while {last} >= 0 and {at} <= now:",
@@ -70,18 +71,17 @@ class TimerWriter:
             "    if due - 1 > until:",
             "        until = due - 1",
             *indent(body),
-            f"    due_done({self._prefix}_due, {self._prefix}_due_next, {self._prefix}_due_free, {self._key})",
+            f"    due_done({self._queue}, {self._prefix}_due_next, {self._prefix}_due_free, {self._key})",
             f"if {last} >= 0:",
-            f"    timer_set(timers, {at}, {self._number}, {self._rank})",
+            f"    timer_set(timers, {at}, {self._number}, {self._key})",
         ]
 
 
-def fired(blocks: dict[tuple[int, bool], list[str]]) -> list[str]:
-    """Return what wakes all that is due until ``at[c]``, given what wakes each query, and each rate limit of one."""
+def fired(blocks: dict[int, list[str]]) -> list[str]:
+    """Return what wakes all that is due until ``at[c]``, given what wakes each operator, by its rank."""
     choices: list[str] = []
-    for (number, limit), lines in blocks.items():
-        test = f"key >= {LIMIT}" if limit else f"key < {LIMIT}"
-        choices += [f"if block == {number} and {test}:", *indent([*([f"key -= {LIMIT}"] if limit else []), *lines])]
+    for number, lines in blocks.items():
+        choices += [f"if block == {number}:", *indent(lines)]
     return [
         "while fires != 0 and timers[0] > 0 and timers[3] <= at[c]:",
         "    due, block, key = timers[3], timers[4], timers[5]",

@@ -22,6 +22,7 @@ from spdist.program.key_words import real_key, real_values, words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running
 from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.timer_text import rank
 
 __all__ = [
     "fresh_window",
@@ -149,10 +150,7 @@ def _timed(window: Sliding, held: deque[Arrival]) -> list[Any]:
 def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
     """Take over the counts and times of windows."""
     window, prefix, timed = query.read.window, query.name, query.read.timed
-    if timed:
-        running.reserve(f"dues {prefix}", sum(len(state[-1]) for _, state in states))
-        running.reserve("timers", len(states))
-    arrays, kernels = running.arrays, running.compiled.kernels
+    arrays = running.arrays
     for number, state in states:
         if isinstance(window, Batched) and window.passes and window.length:
             arrays[f"{prefix}_count"][number] = state[3]
@@ -165,9 +163,31 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
                 arrays[f"{prefix}_latest"][number] = state[1]
         elif state[4] is not None:
             arrays[f"{prefix}_ending"][0] = state[4]
-        queue = [arrays[f"{prefix}_{name}"] for name in ("due", "due_next", "due_at", "due_free")]
-        for due in state[-1]:
-            kernels.due_asked(*queue, arrays["timers"], query.read.number, number, due)
+        load_dues(running, query, number, state[-1])
+
+
+def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
+    """Take over the wake-ups that an operator of a query has asked for, of a key."""
+    running.reserve(f"dues {query.name}", len(dues))
+    running.reserve("timers", 1)
+    arrays, names = running.arrays, (f"due{operator or ''}", "due_next", "due_at", "due_free")
+    queue = [arrays[f"{query.name}_{name}"] for name in names]
+    for due in dues:
+        asked = arrays["timers"], rank(query.read.number, operator), number, due
+        running.compiled.kernels.due_asked(*queue, *asked)
+
+
+def stored_dues(running: Running, query: QueryText, number: int, operator: int = 0) -> list[int]:
+    """Return the wake-ups that an operator of a query has asked for, of a key, in order."""
+    prefix, arrays = query.name, running.arrays
+    last = node = int(arrays[f"{prefix}_due{operator or ''}"][number])
+    dues: list[int] = []
+    while last >= 0:
+        node = int(arrays[f"{prefix}_due_next"][node])
+        dues.append(int(arrays[f"{prefix}_due_at"][node]))
+        if node == last:
+            break
+    return dues
 
 
 def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]:
@@ -179,12 +199,7 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
     if not query.read.timed:
         return rests
     for number, rest in enumerate(rests):
-        last = node = int(arrays[f"{prefix}_due"][number])
-        while last >= 0:
-            node = int(arrays[f"{prefix}_due_next"][node])
-            rest.due.append(int(arrays[f"{prefix}_due_at"][node]))
-            if node == last:
-                break
+        rest.due = stored_dues(running, query, number)
         if f"{prefix}_latest" in arrays:
             rest.latest = int(arrays[f"{prefix}_latest"][number])
     if isinstance(window, Batched):

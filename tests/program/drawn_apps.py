@@ -137,24 +137,30 @@ def _moved(random: Random, stream: str) -> str:
 
 
 def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
-    """Return a query over a pattern or sequence of one to three elements."""
+    """Return a query over a pattern or sequence of one to three elements, some of which are absences."""
     count = random.choice((1, 2, 2, 2, 3, 3))
     strict = count > 1 and random.random() < 0.3
-    elements = []
+    elements: list[str] = []
+    named: list[int] = []
     for number in range(1, count + 1):
-        conditions = [one for one in (_own(random), _earlier(random, number)) if one]
-        stream = random.choice(streams)
-        elements.append(f"e{number}={stream}{''.join(f'[{one}]' for one in conditions)}")
+        conditions = [one for one in (_own(random), _earlier(random, named)) if one]
+        element = f"{random.choice(streams)}{''.join(f'[{one}]' for one in conditions)}"
+        if named and not strict and random.random() < 0.35:
+            elements.append(f"not {element} for {random.choice((1, 40, 300, 900))} milliseconds")
+        else:
+            elements.append(f"e{number}={element}")
+            named.append(number)
+    count, last = len(elements), f"e{named[-1]}"
     repeated = random.choice((0, 1, 1, 1)) if strict else random.choice((0, 1, 1, 1, random.randint(1, count)))
     mark = ", " if strict else " -> "
     if repeated:
         inside = mark.join(elements[:repeated])
         elements[:repeated] = [f"every {inside}" if repeated == 1 else f"every ({inside})"]
     within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
-    items = ["e1.sym as a0", f"e{count}.price as a1", f"e{count}.volume + e1.volume as a2", "count() as n"]
+    items = ["e1.sym as a0", f"{last}.price as a1", f"{last}.volume + e1.volume as a2", "count() as n"]
     if random.random() < 0.3:
-        items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}(e{count}.price) as s")
-    group = random.choice(("", "", " group by e1.sym", f" group by e{count}.kind, e1.total"))
+        items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}({last}.price) as s")
+    group = random.choice(("", "", " group by e1.sym", f" group by {last}.kind, e1.total"))
     having = random.choice(("", "", " having a1 > 0.0", " having n < 5 and e1.ok"))
     own, behind = f"{target}{random.randrange(10**6)}", f"{group}{having}{_limited(random)}"
     return f"from {mark.join(elements)}{within} select {', '.join(items)}{behind} insert into {own};"
@@ -164,11 +170,11 @@ def _own(random: Random) -> str:
     return random.choice(("", "", "ok", "volume > 0", "kind == 'x'", "price > 0.5"))
 
 
-def _earlier(random: Random, number: int) -> str:
+def _earlier(random: Random, named: list[int]) -> str:
     """Return a condition that looks at an earlier event."""
-    if number == 1 or random.random() < 0.4:
+    if not named or random.random() < 0.4:
         return ""
-    earlier = f"e{random.randint(1, number - 1)}"
+    earlier = f"e{random.choice(named)}"
     key = random.choice((f"sym == {earlier}.sym", f"{earlier}.total == total", f"ok == {earlier}.ok"))
     bound = f"{random.choice(('price', 'volume'))} {random.choice(('<', '<=', '>', '>='))} {earlier}."
     bound += bound.split()[0]

@@ -67,9 +67,17 @@ from S#window.delay(60) select sym, total insert into Mid;
 from Mid#window.timeLength(90, 3) select sym, min(total) as t group by sym insert all events into Out2;
 from S#window.lengthBatch(2, true) select sym, stdDev(price) as v insert all events into Out3;
 """
+ABSENT = f"""{STREAM}
+from every e1=S -> not S[sym == e1.sym and price > e1.price] for 90 milliseconds
+select e1.sym, e1.price, count() as n group by e1.sym insert into Out1;
+partition with (kind of S) begin
+from every e1=S[ok] -> not S[not ok] for 60 milliseconds -> e2=S -> not S[total > e1.total] for 1 milliseconds
+within 2 sec select e1.sym, e2.volume insert into Out2;
+end;
+"""
 
 
-@pytest.mark.parametrize("app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING])
+@pytest.mark.parametrize("app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, ABSENT])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     for seed in range(6):
         assert alike(checked_app(app), Random(seed), compiled, steps=40) > 80
