@@ -32,6 +32,7 @@ __all__ = [
     "insert_by_time",
     "known",
     "number_texts",
+    "order_by_time",
     "real_leaves",
     "refill",
     "refill_texts",
@@ -148,6 +149,17 @@ def insert_by_time(first, last, before, after, times, number, node):  # type: ig
         before[following] = node
     else:
         last[number] = node
+
+
+@loop
+def order_by_time(first, last, before, after, times, number):  # type: ignore[no-untyped-def]
+    """Put the nodes of a list in the order of their times; those of one time stay in theirs."""
+    node = first[number]
+    first[number] = last[number] = -1
+    while node >= 0:
+        following = after[node]
+        insert_by_time(first, last, before, after, times, number, node)
+        node = following
 
 
 @loop

@@ -43,23 +43,98 @@ class PatternLists:
         self._at = at
         self._opened = opened
         self.nodes = f"nodes {query.name}"
-        for name in ("before", "next"):
-            whole.arrays.declare(f"{query.name}_{name}", NUMBER, self.nodes, "-1")
+        whole.arrays.declare(f"{query.name}_next", NUMBER, self.nodes, "-1")
         for name in ("ts", "first"):
             whole.arrays.declare(f"{query.name}_{name}", NUMBER, self.nodes)
         whole.arrays.free_list(f"{query.name}_free")
+        if query.read.shares:
+            for name in ("refs", "bits", "expired"):
+                whole.arrays.declare(f"{query.name}_{name}", NUMBER, self.nodes)
         #: What asks for the wake-ups of each absence, by its element.
         self.timers = {
             n: TimerWriter(whole.arrays, query, at, operator) for operator, n in enumerate(query.read.absences)
         }
 
+    # Nodes.
+
+    def begins(self, time: str) -> list[str]:
+        """Return what makes a partial match without an event; `time` is the timestamp of the latest one."""
+        prefix, lines = self._prefix, [f"d = allot({self._prefix}_free, {self._prefix}_next)"]
+        if not self._pattern.shares:
+            return lines
+        lines += [f"{prefix}_{name}[d] = 0" for name in ("refs", "bits", "expired")]
+        lines.append(f"{prefix}_ts[d] = {time}")
+        for n, step in enumerate(self._pattern.steps):
+            if step.counted:
+                lines.append(f"{self.counted(n)} = 0")
+        for place in range(len(self._pattern.types)):
+            if self._pattern.steps[self._pattern.step_of(place)].counted and self.wanted(place):
+                lines.append(f"{self.kept_arrays(place)[1]}[d] = 1")
+        return lines
+
+    def goes(self) -> list[str]:
+        """Return what lets a partial match leave where it has waited, which is gone when it waits nowhere."""
+        gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
+        if not self._pattern.shares:
+            return [gone]
+        return [f"{self._prefix}_refs[d] -= 1", f"if {self._prefix}_refs[d] == 0:", f"    {gone}"]
+
+    def counted(self, n: int) -> str:
+        """Return source of how many events of a counted element a partial match has."""
+        return f"{self._whole.arrays.declare(f'{self._prefix}_count{n}', NUMBER, self.nodes)}[d]"
+
+    def comes(self, n: int) -> list[str]:
+        """Return what notes that an element has its event: those before it that are counted let the match go later."""
+        if not self._pattern.shares:
+            return []
+        lines = [f"{self._prefix}_bits[d] |= {1 << n}"]
+        for before in (n - 2, n - 1):
+            if before >= 0 and self._pattern.steps[before].counted:
+                over = [f"{self._collects(before)} = 2", f"append({self._over(before)}, {self._at}, d)"]
+                lines += when([f"{self._collects(before)} == 1"], over)
+        return lines
+
+    def lets_go(self, n: int) -> list[str]:
+        """Return what takes those out of a counted element that have an event of what follows it."""
+        first = self._over(n).partition(",")[0]
+        inside = [*self.leaves(n), *self.goes(), f"d = {first}[{self._at}]"]
+        return [f"d = {first}[{self._at}]", "while d >= 0:", *indent(inside)]
+
+    def _collects(self, n: int) -> str:
+        """Return source of whether a partial match is at a counted element: 0, 1, or 2 where what follows has come."""
+        return f"{self._whole.arrays.declare(f'{self._prefix}_in{n}', NUMBER, self.nodes)}[d]"
+
+    def _over(self, n: int) -> str:
+        """Return the list of those at a counted element of which what follows has come: its ends and links."""
+        declare, prefix = self._whole.arrays.declare, self._prefix
+        ends = [declare(f"{prefix}_over{n}_{name}", NUMBER, self._query.instances, "-1") for name in ("first", "last")]
+        links = [declare(f"{prefix}_over{n}_{name}", NUMBER, self.nodes, "-1") for name in ("before", "next")]
+        return ", ".join([*ends, *links])
+
     # Lists.
 
+    def links(self, n: int) -> tuple[str, str]:
+        """Return the links of the lists of an element; where no match waits at several, they have the same."""
+        number = n if self._pattern.shares else ""
+        before, following = (
+            self._whole.arrays.declare(f"{self._prefix}_{name}{number}", NUMBER, self.nodes, "-1")
+            for name in ("before", "next")
+        )
+        return before, following
+
+    def _chain(self, n: int) -> str:
+        return ", ".join(self.links(n))
+
     def arrives(self, n: int) -> list[str]:
-        """Return what lets a partial match arrive at an element."""
-        (first, last), prefix = self.arrived(n), self._prefix
+        """Return what lets a partial match arrive at an element; where nothing need come, it goes on as well."""
+        (first, last), prefix, step = self.arrived(n), self._prefix, self._pattern.steps[n]
         waits = self.waits_from(n, f"{prefix}_ts[d]") if n in self.timers else []
-        return [*waits, f"insert_by_time({first}, {last}, {prefix}_before, {prefix}_next, {prefix}_ts, {self._at}, d)"]
+        if not self._pattern.shares:
+            return [*waits, f"insert_by_time({first}, {last}, {self._chain(n)}, {prefix}_ts, {self._at}, d)"]
+        lines = [*waits, f"append({first}, {last}, {self._chain(n)}, {self._at}, d)", f"{prefix}_refs[d] += 1"]
+        if step.counted:
+            lines.append(f"{self._collects(n)} = 1")
+        return [*lines, *([] if step.least else self.arrives(n + 1))]
 
     def waits_from(self, n: int, time: str) -> list[str]:
         """Return what lets a wait of an absence begin at a time: a wake-up is asked for when it is over."""
@@ -95,19 +170,18 @@ class PatternLists:
         if step.bound is not None:
             declare(f"{prefix}_e{n}", self._edge_type(n), room, self.nobody(n))
         if step.key is None:
-            return self.order(n), (f"{prefix}_before", f"{prefix}_next")
-        declare(f"{prefix}_of", NUMBER, room, "-1")
-        first, last, left, right = (
-            declare(f"{prefix}_{name}", NUMBER, room, "-1") for name in (f"x{n}_head", f"x{n}_tail", "left", "right")
-        )
+            return self.order(n), self.links(n)
+        number = n if self._pattern.shares else ""
+        names = (f"x{n}_head", f"x{n}_tail", f"left{number}", f"right{number}")
+        first, last, left, right = (declare(f"{prefix}_{name}", NUMBER, room, "-1") for name in names)
         return (first, last), (left, right)
 
     def joins(self, n: int) -> list[str]:
         """Return what lets those who have arrived at an element wait there."""
         (first, last), (head, tail) = self.arrived(n), self.order(n)
         following, prefix, at = self._whole.name(), self._prefix, self._at
-        lines = [f"append({head}, {tail}, {prefix}_before, {prefix}_next, {at}, d)"]
-        if n in self.timers:
+        lines = [f"append({head}, {tail}, {self._chain(n)}, {at}, d)"]
+        if n in self.timers and not self._pattern.shares:
             (times, begun), end = (f"{prefix}_ts", f"{prefix}_first"), f"{tail}[{at}]"
             lines = [
                 f"if {end} < 0:",
@@ -120,10 +194,13 @@ class PatternLists:
             lines += self.easier(n, f"{prefix}_e{n}[{at}]")
         else:
             lines += self._indexed(n)
+        # What waits at several elements may have had an event since it arrived.
+        shared = self._pattern.shares
         return [
+            *([f"order_by_time({first}, {last}, {self._chain(n)}, {prefix}_ts, {at})"] if shared else []),
             f"d = {first}[{at}]",
             "while d >= 0:",
-            *indent([f"{following} = {prefix}_next[d]", *lines, f"d = {following}"]),
+            *indent([f"{following} = {self.links(n)[1]}[d]", *lines, f"d = {following}"]),
             f"{first}[{at}] = {last}[{at}] = -1",
         ]
 
@@ -137,17 +214,22 @@ class PatternLists:
         found = [
             *self.word(earlier),
             f"{number} = find({self.index(n, new=True)})",
-            f"{prefix}_of[d] = {number}",
+            f"{self._number(n)} = {number}",
             *fresh,
             f"append({head}, {tail}, {left}, {right}, {number}, d)",
             *self.easier(n, edge),
         ]
-        return [f"{prefix}_of[d] = -1", *when([f"not ({earlier.null})"], found)]
+        return [f"{self._number(n)} = -1", *when([f"not ({earlier.null})"], found)]
+
+    def _number(self, n: int) -> str:
+        """Return source of the number of the key by which a partial match is found at an element."""
+        number = n if self._pattern.shares else ""
+        return f"{self._whole.arrays.declare(f'{self._prefix}_of{number}', NUMBER, self.nodes, '-1')}[d]"
 
     def unlinked(self, n: int, number: str) -> list[str]:
         """Return what takes a partial match out of the lists of those who wait; `number` is that of its key."""
-        prefix, (head, tail) = self._prefix, self.order(n)
-        lines = [f"unlink({head}, {tail}, {prefix}_before, {prefix}_next, {self._at}, d)"]
+        head, tail = self.order(n)
+        lines = [f"unlink({head}, {tail}, {self._chain(n)}, {self._at}, d)"]
         if self._pattern.steps[n].key is not None:
             (begin, end), (left, right) = self.ends(n)
             lines.append(f"unlink({begin}, {end}, {left}, {right}, {number}, d)")
@@ -155,35 +237,54 @@ class PatternLists:
 
     def leaves(self, n: int) -> list[str]:
         """Return what takes a partial match out of the lists of those who wait, and forgets its key with the last."""
-        number = f"{self._prefix}_of[d]"
-        lines = self.unlinked(n, number)
-        if self._pattern.steps[n].key is None:
-            return lines
-        (begin, _), _ = self.ends(n)
-        found = [lines[1], f"if {begin}[{number}] < 0:", f"    {self.released(n, number)}"]
-        return [lines[0], *when([f"{number} >= 0"], found)]
+        number = self._number(n)
+        first, *lines = self.unlinked(n, number)
+        if self._pattern.steps[n].key is not None:
+            (begin, _), _ = self.ends(n)
+            found = [lines[0], f"if {begin}[{number}] < 0:", f"    {self.released(n, number)}"]
+            lines = when([f"{number} >= 0"], found)
+        return [first, *lines, *self.uncollected(n)]
+
+    def uncollected(self, n: int) -> list[str]:
+        """Return what lets a partial match no longer be at a counted element."""
+        if not self._pattern.steps[n].counted:
+            return []
+        unlinked = f"unlink({self._over(n)}, {self._at}, d)"
+        return [f"if {self._collects(n)} == 2:", f"    {unlinked}", f"{self._collects(n)} = 0"]
 
     def drops(self, n: int, now: str) -> list[str]:
         """Return what drops those at an element who are too old: of those who wait, until the first one who is not."""
-        prefix, at, within = self._prefix, self._at, self._pattern.within
-        (first, last), (head, _), following = self.arrived(n), self.order(n), self._whole.name()
-        too_old = f"not -{within} <= {prefix}_first[d] - {now} <= {within}"
-        again = [f"{self._opened} = 1"] if n < self._pattern.repeated else []
-        gone = [f"give_back({prefix}_free, {prefix}_next, d)", *again]
-        leaves = self.leaves(n)
-        arrived = [f"unlink({first}, {last}, {prefix}_before, {prefix}_next, {at}, d)", *gone]
-        return [
+        at, (first, last), (head, _), following = self._at, self.arrived(n), self.order(n), self._whole.name()
+        too_old, fell = self.too_old(now), self._whole.name()
+        again: list[str] = []
+        if n < self._pattern.repeated:
+            again = [f"{fell} = {self._prefix}_ts[d]"] if self._pattern.shares else [f"{self._opened} = 1"]
+        if self._pattern.shares:
+            expired = f"{self._prefix}_expired[d]"
+            again = [f"if {expired} == 0:", *indent([f"{expired} = 1", *again])]
+        arrived = [f"unlink({first}, {last}, {self._chain(n)}, {at}, d)", *self.uncollected(n), *again, *self.goes()]
+        lines = [
             f"d = {head}[{at}]",
             f"while d >= 0 and {too_old}:",
-            *indent([*leaves, *gone, f"d = {head}[{at}]"]),
+            *indent([*self.leaves(n), *again, *self.goes(), f"d = {head}[{at}]"]),
             f"d = {first}[{at}]",
             "while d >= 0:",
-            *indent([f"{following} = {prefix}_next[d]", *when([too_old], arrived), f"d = {following}"]),
+            *indent([f"{following} = {self.links(n)[1]}[d]", *when([too_old], arrived), f"d = {following}"]),
         ]
+        if self._pattern.shares and n < self._pattern.repeated:
+            anew = [*self.begins(fell), *self.arrives(n), *self.joins(n)]
+            lines = [f"{fell} = -2", *lines, *when([f"{fell} != -2"], anew)]
+        return lines
+
+    def too_old(self, now: str) -> str:
+        """Return the condition under which a partial match is too old."""
+        within = self._pattern.within
+        test = f"not -{within} <= {self._prefix}_first[d] - {now} <= {within}"
+        return f"{self._prefix}_bits[d] & 1 != 0 and {test}" if self._pattern.shares else test
 
     def drops_all(self, now: str) -> list[str]:
         """Return what drops those at any element who are too old."""
-        return [line for n in range(1, len(self._pattern.steps)) for line in self.drops(n, now)]
+        return [line for n in self._pattern.listed for line in self.drops(n, now)]
 
     # Keys and bounds.
 
@@ -229,6 +330,10 @@ class PatternLists:
         value = self.kept(bound.earlier)
         test = f"{value.text} {'<' if bound.least else '>'} {edge}"
         return [f"if not ({value.null}) and {test}:", f"    {edge} = {value.text}"]
+
+    def wanted(self, place: int) -> bool:
+        """Tell whether an attribute of earlier events is read."""
+        return (f"{self._prefix}_p", place) in self._whole.needed
 
     def kept_arrays(self, place: int) -> tuple[str, str]:
         """Return the arrays of an attribute of earlier events, and of whether each is null."""

@@ -1,9 +1,9 @@
-"""Which patterns and sequences have a typed form: chains of single events and absences, `every` in front."""
+"""Which patterns and sequences have a typed form: chains of events, counted ones and absences, `every` in front."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -65,6 +65,10 @@ class Step:
         A comparison among `rest`.
     waiting : int, optional
         How long no such event may come, ms; None where one must come.
+    counted : bool
+        Whether several events match it.
+    least, most : int
+        How many, then; `most` None: without end.
     """
 
     stream: str
@@ -74,13 +78,17 @@ class Step:
     key: Key | None
     bound: Bound | None
     waiting: int | None = None
+    counted: bool = False
+    least: int = 1
+    most: int | None = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
     """A query over a pattern or sequence.
 
-    Its attributes have places: those of the first element, then those of the second one, and so on.
+    Its attributes have places: those of the first element, then those of the second one, and so on; of a counted
+    element those of its last event. Behind them are places for other events of counted elements, as they are asked for.
 
     Parameters
     ----------
@@ -107,6 +115,8 @@ class Matched:
     strict: bool
     repeated: int
     within: int
+    #: The other events of counted elements that have places: element, whether counted from the last one, and index.
+    others: list[tuple[int, bool, int]] = field(default_factory=list, compare=False)
 
     #: A pattern has no window, and puts out nothing that has left one.
     window = None
@@ -120,6 +130,16 @@ class Matched:
     def timed(self) -> bool:
         """Whether it waits for events not to come."""
         return bool(self.absences)
+
+    @property
+    def shares(self) -> bool:
+        """Whether a partial match may wait at several elements."""
+        return any(step.counted for step in self.steps)
+
+    @property
+    def listed(self) -> range:
+        """The elements where partial matches are in lists."""
+        return range(0 if self.steps[0].counted else 1, len(self.steps))
 
     @property
     def waits(self) -> bool:
@@ -139,27 +159,67 @@ class Matched:
     @property
     def types(self) -> tuple[Type, ...]:
         """The types of the attributes, by place."""
-        return tuple(type for source in self.checked.scope.sources for type in source.schema.types)
+        sources = self.checked.scope.sources
+        own = [sources[element] for element, *_ in self.others]
+        return tuple(type for source in (*sources, *own) for type in source.schema.types)
 
     @property
     def star(self) -> tuple[int, ...]:
         """The places of what ``select *`` means."""
-        return tuple(map(self.place, self.checked.scope.star()))
+        return tuple(self.place(one, first=True) for one in self.checked.scope.star())
 
     @property
     def leaving(self) -> bool:
         """Whether aggregators have the form of those that events can leave, as the operators have them."""
         return self.within > 0
 
-    def place(self, reference: Reference) -> int:
-        """Return the place of what a name means; raises NotTyped for an index."""
-        if reference.index is not None and reference.index.position:
-            raise NotTyped("an index of an element that is one event")
-        return self.bases[reference.source] + reference.attribute
+    def place(self, reference: Reference, first: bool = False) -> int:
+        """Return the place of what a name means: of a counted element the `first` or the last event, without index."""
+        if reference.multiple:
+            raise NotTyped("the list of the values of a counted element")
+        index = reference.index
+        if not self.steps[reference.source].counted:
+            if index is not None and index.position:
+                raise NotTyped("an index of an element that is one event")
+            return self.bases[reference.source] + reference.attribute
+        if index is None:
+            return self.indexed(reference.source, not first, 0) + reference.attribute
+        return self.indexed(reference.source, index.from_last, index.position) + reference.attribute
+
+    def indexed(self, element: int, from_last: bool, index: int) -> int:
+        """Return the place of the first attribute of an event of a counted element."""
+        if from_last and not index:
+            return self.bases[element]
+        if (element, from_last, index) not in self.others:
+            self.others.append((element, from_last, index))
+        before = self.others[: self.others.index((element, from_last, index))]
+        return self.bases[-1] + sum(self.width(one) for one, *_ in before)
+
+    def known_place(self, element: int, from_last: bool, index: int) -> int | None:
+        """Return the place of the first attribute of an event of a counted element; None where nothing reads it."""
+        known = (from_last and not index) or (element, from_last, index) in self.others
+        return self.indexed(element, from_last, index) if known else None
+
+    def named(self, place: int) -> tuple[int, int, int]:
+        """Return the element whose attribute has a place, the index of its event (negative: from the end), and it."""
+        if place < self.bases[-1]:
+            element = self.step_of(place)
+            return element, -1, place - self.bases[element]
+        for element, from_last, index in self.others:
+            base = self.indexed(element, from_last, index)
+            if place < base + self.width(element):
+                return element, -1 - index if from_last else index, place - base
+        raise AssertionError("a place without an attribute")
+
+    def width(self, element: int) -> int:
+        """Return how many attributes an element has."""
+        return self.bases[element + 1] - self.bases[element]
 
     def step_of(self, place: int) -> int:
         """Return the element whose attribute has a place."""
-        return next(n for n in range(len(self.steps)) if place < self.bases[n + 1])
+        if place < self.bases[-1]:
+            return next(n for n in range(len(self.steps)) if place < self.bases[n + 1])
+        return self.named(place)[0]
 
 
 def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matched:
@@ -186,19 +246,48 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     within = 0 if given.within is None else given.within.milliseconds
     if given.within is not None and within <= 0:
         raise NotTyped("a pattern within no time", given.span)
-    return Matched(number, checked, steps, bases, strict, repeated, within)
+    _counts(steps, repeated, within, strict, given)
+    pattern = Matched(number, checked, steps, bases, strict, repeated, within)
+    for item in checked.query.select.items:
+        for node in item.expression.walk():
+            if isinstance(node, ast.Variable):
+                pattern.place(scope.resolve(node))  # all that is put out has a place from the beginning
+    return pattern
+
+
+def _counts(steps: Sequence[Step], repeated: int, within: int, strict: bool, given: ast.PatternInput) -> None:
+    """Look at the counted elements.
+
+    Raises
+    ------
+    NotTyped
+        There is no bound for what becomes of one.
+    """
+    first, last = steps[0], steps[-1]
+    for what, found in (
+        ("a counted element in a sequence", strict and any(step.counted for step in steps)),
+        ("a counted element that may have no event, in front or at the end", not (first.least and last.least)),
+        ("a counted element among several that are repeated", repeated > 1 and any(step.counted for step in steps)),
+        # One that is too old begins anew, also where another one has begun.
+        ("a repeated element of an open number within a time", repeated and within and first.least != first.most),
+    ):
+        if found:
+            raise NotTyped(what, given.span)
 
 
 def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[int, ...], strict: bool) -> Step:
     waiting = None
     if isinstance(element, ast.AbsentState) and element.waiting is not None and position and not strict:
         waiting = element.waiting.milliseconds
+    counted, least = isinstance(element, ast.CountState), 1
+    most: int | None = 1
+    if isinstance(element, ast.CountState):
+        least, most, element = element.min, element.max, element.element
     if not isinstance(element, ast.StreamState | ast.AbsentState) or (
         isinstance(element, ast.AbsentState) and not waiting
     ):
         where = "a sequence" if strict else "a pattern" if position else "front of a pattern"
         names: dict[Any, str] = {
-            ast.CountState: "a counted element",
             ast.LogicalState: "'and' or 'or'",
             ast.AbsentState: "an absence",
             ast.EveryState: "'every' further back",
@@ -217,7 +306,7 @@ def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[i
             break
     found = (_pair(part, tuple(_MIRRORED), scope, position, _NUMBERS) for part in rest)
     bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
-    return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound, waiting)
+    return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound, waiting, counted, least, most)
 
 
 def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:
@@ -228,7 +317,8 @@ def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:
 
 
 def _is_own(part: ast.Expression, scope: Scope, position: int) -> bool:
-    return all(scope.resolve(node).source == position for node in part.walk() if isinstance(node, ast.Variable))
+    named = (scope.resolve(node) for node in part.walk() if isinstance(node, ast.Variable))
+    return all(one.source == position and one.index is None for one in named)
 
 
 def _bound(op: str, own: Reference, earlier: Reference, bases: tuple[int, ...]) -> Bound:
@@ -245,7 +335,7 @@ def _pair(
         return None
     left, right = scope.resolve(part.left), scope.resolve(part.right)
     for op, own, earlier in ((part.op, left, right), (_MIRRORED.get(part.op, part.op), right, left)):
-        plain = own.index is None and (earlier.index is None or not earlier.index.position)
+        plain = own.index is None and earlier.index is None and not scope.sources[earlier.source].multiple
         if plain and own.source == position and earlier.source < position and own.type is earlier.type in types:
             return op, own, earlier
     return None

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from spdist.language import ast
-from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, indent
 from spdist.program.pattern_lists import PatternLists, when
 from spdist.program.pattern_shape import Matched
@@ -52,11 +52,16 @@ class MatchWriter(ResultWriter):
         pattern, found = self._read, self._attribute_of(place)
         assert isinstance(pattern, Matched)
         last = len(pattern.steps) - 1
-        return None if found is None or pattern.step_of(found) < last else found - pattern.bases[last]
+        if found is None or pattern.step_of(found) < last or pattern.steps[last].counted:
+            return None
+        return found - pattern.bases[last]
 
     @property
     def _most(self) -> Most:
-        return self._block.most + Most({self._query.name: 1})
+        # A first element that is counted begins for two reasons: once, and when it has enough.
+        assert isinstance(self._read, Matched)
+        begun = sum([self._block.most] * (1 + self._read.steps[0].counted), Most())
+        return begun + Most({self._query.name: 1})
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands them over."""
@@ -112,7 +117,7 @@ class PatternWriter(QueryWriter):
 
     def expires(self) -> list[str]:
         """Return what drops the partial matches that were too old at the latest event."""
-        if not self._pattern.within or not self._last:
+        if not self._pattern.within or not self._last or self._pattern.shares:
             return []
         latest = self._latest()
         lines = when([f"{latest} > {_NEVER}"], self._lists.drops_all(latest))
@@ -131,25 +136,25 @@ class PatternWriter(QueryWriter):
         """
         pattern, lists, prefix = self._pattern, self._lists, self._prefix
         following, waiting, within = self._whole.name(), pattern.steps[n].waiting, pattern.within
-        over, (_, tail), latest = self._whole.name(), lists.order(n), self._latest()
+        over, (head, tail), shares = self._whole.name(), lists.order(n), pattern.shares
         results = None
         if n == self._last:
             given = self._whole, self._query, self._block, self._key, self._groups, self._writer
             results = MatchWriter(*given, by_event=False)
-        goes = self._ends(results, "due") if n == self._last else [*self._arrives(n + 1), *self._again(n)]
+        goes = self._ends(results, "due") if n == self._last else self._moves(n)
         moves = [f"{over} = 1", f"{prefix}_ts[d] = due", *lists.leaves(n), *goes]
-        calm = [f"{lists.mixed(n)} == 0"]
+        calm = [] if shares else [f"{lists.mixed(n)} == 0"]
         looked = [f"if due >= {prefix}_ts[d] + {waiting}:", *indent(moves)]
         old: list[str] = []
         if within:
-            calm.append(f"{prefix}_first[{tail}[{self._at}]] - due <= {within}")
-            old = when([f"{latest} > {_NEVER}"], lists.drops(n, latest))
+            if not shares:
+                calm.append(f"{prefix}_first[{tail}[{self._at}]] - due <= {within}")
+                old = when([f"{self._latest()} > {_NEVER}"], lists.drops(n, self._latest()))
             began = [f"{self._open} = 1"] if self._again(n) else []
-            gone = [*lists.leaves(n), f"give_back({prefix}_free, {prefix}_next, d)", *began]
-            test = f"not -{within} <= {prefix}_first[d] - due <= {within}"
-            looked = [f"if {test}:", *indent(gone), f"el{looked[0]}", *looked[1:]]
-        looked = [f"{following} = {prefix}_next[d]", *looked, f"elif {' and '.join(calm)}:", "    break"]
-        head, _ = lists.order(n)
+            gone = [*lists.leaves(n), *lists.goes(), *began]
+            looked = [f"if {lists.too_old('due')}:", *indent(gone), f"el{looked[0]}", *looked[1:]]
+        looked = [f"{following} = {lists.links(n)[1]}[d]", *looked]
+        looked += [f"elif {' and '.join(calm)}:", "    break"] if calm else []
         lines = [
             *old,
             *lists.joins(n),
@@ -168,23 +173,29 @@ class PatternWriter(QueryWriter):
         """Return what is done before an event is offered: what is too old goes, and what has arrived waits."""
         lines: list[str] = []
         pattern, now = self._pattern, self._timestamp
-        if pattern.within and self._last:
+        if pattern.within and pattern.shares:
+            # Whoever waits at several elements is too old everywhere when it is at one of them.
+            lines += self._lists.drops_all(now)
+        elif pattern.within and self._last:
             latest = self._latest()
             back = [*self._lists.drops_all(latest), *self._lists.drops_all(now)]
             lines += [*when([f"{now} < {latest}"], back), f"{latest} = {now}"]
         for n in range(1, self._last + 1):
             # A repeated element begins anew when its partial match is too old, so it is always looked at.
-            if pattern.within and (n in reading or n < pattern.repeated):
+            if pattern.within and not pattern.shares and (n in reading or n < pattern.repeated):
                 lines += self._lists.drops(n, now)
         if pattern.repeated > 1 and 0 in reading:
             lines += [f"if {self._open} == 2:", f"    {self._open} = 1"]
-        return [*lines, *chain.from_iterable(self._lists.joins(n) for n in reading if n)]
+        if 0 in reading and 0 in pattern.listed:
+            begun = [f"{self._open} = 0", *self._lists.begins("-1"), *self._lists.arrives(0)]
+            lines += when([f"{self._open} == 1"], begun)
+        return [*lines, *chain.from_iterable(self._lists.joins(n) for n in reading if n in pattern.listed)]
 
     def _offered(self, reading: Sequence[int], results: MatchWriter | None) -> list[str]:
         """Return what offers the event to the elements that read it, the last one first."""
         lines: list[str] = []
         for n in reversed(reading):
-            lines += self._offer(n, results) if n else self._begin(results)
+            lines += self._offer(n, results) if n in self._pattern.listed else self._begin(results)
         return lines
 
     def _latest(self) -> str:
@@ -204,7 +215,7 @@ class PatternWriter(QueryWriter):
         inside = [] if self._pattern.repeated == 1 else [f"{self._open} = 0"]
         if self._last:
             inside += [
-                f"d = allot({self._prefix}_free, {self._prefix}_next)",
+                *self._lists.begins(self._timestamp),
                 f"{self._prefix}_first[d] = {self._timestamp}",
                 *self._goes_on(0),
             ]
@@ -215,8 +226,9 @@ class PatternWriter(QueryWriter):
     def _offer(self, n: int, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to those who wait at an element behind the first one."""
         step, number = self._pattern.steps[n], self._at
+        over = self._lists.lets_go(n) if step.counted else []
         if step.key is None:
-            return self._where(step.alone, n, self._scanned(n, number, results))
+            return [*over, *self._where(step.alone, n, self._scanned(n, number, results))]
         number, own, (ends, _) = self._whole.name(), self._attribute(step.key.own), self._lists.ends(n)
         scanned = [
             *self._scanned(n, number, results),
@@ -228,20 +240,22 @@ class PatternWriter(QueryWriter):
             f"{number} = known({self._lists.index(n)})",
             *when([f"{number} >= 0"], scanned),
         ]
-        return self._where(step.alone, n, when([f"not ({own.null})"], found))
+        return [*over, *self._where(step.alone, n, when([f"not ({own.null})"], found))]
 
     def _scanned(self, n: int, number: str, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to those in a list, where it can fit any of them."""
         step, following, fresh = self._pattern.steps[n], self._whole.name(), self._whole.name()
         ((head, _), (_, after)), bound = self._lists.ends(n), step.bound
-        if step.waiting is not None:
-            goes = [
-                *self._lists.waits_from(n, self._timestamp),
-                f"give_back({self._prefix}_free, {self._prefix}_next, d)",
-            ]
+        if step.counted:
+            goes = self._collects(n, number, results)
+        elif step.waiting is not None:
+            time = [f"{self._prefix}_ts[d] = {self._timestamp}"] if self._pattern.shares else []
+            goes = [*time, *self._lists.waits_from(n, self._timestamp), *self._lists.goes()]
         else:
-            goes = self._goes_on(n) if n < self._last else self._ends(results)
-        loop = [f"{following} = {after}[d]", *self._where(step.rest, n, [*self._lists.unlinked(n, number), *goes])]
+            goes = self._goes_on(n) if n < self._last else [*self._lists.comes(n), *self._ends(results)]
+        if not step.counted:
+            goes = [*self._lists.unlinked(n, number), *goes]
+        loop = [f"{following} = {after}[d]", *self._where(step.rest, n, goes)]
         if bound is None:
             return [f"d = {head}[{number}]", "while d >= 0:", *indent([*loop, f"d = {following}"])]
         # The bound is renewed on the way, as that of all who were there.
@@ -256,13 +270,58 @@ class PatternWriter(QueryWriter):
 
     def _goes_on(self, n: int) -> list[str]:
         """Return what notes the event of an element, and lets the partial match arrive at the next element."""
-        prefix, stores = self._prefix, []
-        begin, end = self._pattern.bases[n : n + 2]
-        for place in range(begin, end):
-            if (f"{prefix}_p", place) in self._whole.needed:
-                value, (values, nulls) = self._attribute(place), self._lists.kept_arrays(place)
+        stores = self._stores(self._pattern.bases[n], n)
+        return [*stores, *self._lists.comes(n), f"{self._prefix}_ts[d] = {self._timestamp}", *self._moves(n)]
+
+    def _moves(self, n: int) -> list[str]:
+        """Return what lets a partial match leave an element for the next one."""
+        gone = self._lists.goes() if self._pattern.shares and n in self._pattern.listed else []
+        return [*self._arrives(n + 1), *gone, *self._again(n)]
+
+    def _stores(self, base: int, n: int) -> list[str]:
+        """Return what notes the arriving event, as one of an element whose attributes have places from `base` on."""
+        stores = []
+        for attribute in range(self._pattern.width(n)):
+            if self._lists.wanted(base + attribute):
+                value, (values, nulls) = super()._attribute(attribute), self._lists.kept_arrays(base + attribute)
                 stores += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
-        return [*stores, f"{prefix}_ts[d] = {self._timestamp}", *self._arrives(n + 1), *self._again(n)]
+        return stores
+
+    def _collects(self, n: int, number: str, results: MatchWriter | None) -> list[str]:
+        """Return what adds the event to those of a counted element, and lets the match go on that has enough."""
+        step, lists, prefix, pattern = self._pattern.steps[n], self._lists, self._prefix, self._pattern
+        count = lists.counted(n)
+        first = [*lists.comes(n), *([f"{prefix}_first[d] = {self._timestamp}"] if n == 0 else [])]
+        enough = self._arrives(n + 1) if n < self._last else self._completed(results)
+        if n == 0 and pattern.repeated:
+            node = self._whole.name()
+            enough += [f"{node} = d", *lists.begins(f"{prefix}_ts[{node}]"), *lists.arrives(0), f"d = {node}"]
+        leaves = f"{count} >= {step.least if n == self._last else max(step.least, step.most or 0)}"
+        gone = [*lists.unlinked(n, number), *lists.uncollected(n), *lists.goes()]
+        return [
+            *when([f"{count} == 0"], first),
+            *self._shifted(n, count),
+            f"{count} += 1",
+            f"{prefix}_ts[d] = {self._timestamp}",
+            *when([f"{count} == {step.least}"], enough),
+            *([] if step.most is None and n < self._last else when([leaves], gone)),
+        ]
+
+    def _shifted(self, n: int, count: str) -> list[str]:
+        """Return what notes the event where it is the last one, and where it has the index that is asked for."""
+        pattern, lists = self._pattern, self._lists
+        indexes = sorted((index for one, from_last, index in pattern.others if one == n and from_last), reverse=True)
+        lines: list[str] = []
+        for index in indexes:
+            to, of = pattern.indexed(n, True, index), pattern.indexed(n, True, index - 1)
+            for attribute in range(pattern.width(n)):
+                if lists.wanted(to + attribute):
+                    pairs = zip(lists.kept_arrays(to + attribute), lists.kept_arrays(of + attribute), strict=True)
+                    lines += [f"{new}[d] = {old}[d]" for new, old in pairs]
+        for one, from_last, index in pattern.others:
+            if one == n and not from_last:
+                lines += when([f"{count} == {index}"], self._stores(pattern.indexed(n, False, index), n))
+        return [*lines, *self._stores(pattern.bases[n], n)]
 
     def _again(self, n: int) -> list[str]:
         """Return what lets the first element wait anew when the last one of those that are repeated is over."""
@@ -274,8 +333,7 @@ class PatternWriter(QueryWriter):
 
     def _ends(self, results: MatchWriter | None, due: str = "") -> list[str]:
         """Return what completes a partial match; `due` is when, where no event does."""
-        gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
-        return [*self._completed(results, due), gone, *self._again(self._last)]
+        return [*self._completed(results, due), *self._lists.goes(), *self._again(self._last)]
 
     def _completed(self, results: MatchWriter | None, due: str = "") -> list[str]:
         """Return what puts the result for a complete match into the buffers."""
@@ -283,11 +341,16 @@ class PatternWriter(QueryWriter):
         groups, source, time = self._groups, self._block.source, due or self._timestamp
         place = "0" if due else f"{source}[{self._event}]" if source else self._event
         event = Event(self._event_at, time, groups.number, place)
-        return [
-            *groups.finds(self._event_at),
+        enters = [
             *groups.enters(lambda: self._writer(self._event_at, time, groups.number)),
             *results.of_match(event, self._event),
         ]
+        if self._pattern.shares and self._pattern.within:
+            # What was too old at one element, and is complete all the same, is an event that leaves.
+            removes = groups.removes(self._event_at, time, groups.number) or ["pass"]
+            test = f"if {self._prefix}_expired[d] != 0:"
+            enters = [test, *indent(removes), "else:", *indent(enters or ["pass"])]
+        return [*groups.finds(self._event_at), *enters]
 
     # Values.
 
@@ -297,7 +360,8 @@ class PatternWriter(QueryWriter):
 
     def _event_at(self, place: int) -> Value:
         """Return an attribute of any event of a complete match."""
-        return self._attribute(place) if self._pattern.step_of(place) == self._last else self._lists.kept(place)
+        own = self._pattern.step_of(place) == self._last and not self._pattern.steps[self._last].counted
+        return self._attribute(place) if own else self._lists.kept(place)
 
     def _where(
         self, conditions: Sequence[ast.Expression], n: int, inside: list[str], tests: Sequence[str] = ()
@@ -315,8 +379,21 @@ class PatternWriter(QueryWriter):
 
         def variable(named: ast.Variable) -> Value:
             reference = step.scope.resolve(named)
-            place = pattern.place(reference)
-            return self._attribute(place) if reference.source == n else self._lists.kept(place)
+            if reference.source != n:
+                return self._lists.kept(pattern.place(reference))
+            own, index = super(PatternWriter, self)._attribute(reference.attribute), reference.index
+            if index is None or (not step.counted and not index.position and not index.from_last):
+                return own
+            if not step.counted:
+                raise NotTyped("an index of an element that is one event")
+            kept = self._lists.kept(pattern.place(reference))
+            if index.from_last:
+                return kept
+            # Seen from its own condition, the event is the last one.
+            count, at = self._lists.counted(n), index.position
+            text = f"({kept.text} if {count} > {at} else {own.text})"
+            null = f"({kept.null} if {count} > {at} else {own.null} if {count} == {at} else True)"
+            return Value(text, null, own.type)
 
         return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
 

@@ -239,7 +239,11 @@ class Writer:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
         self.count(f"nodes {query.name}", block.most)
         # Partial matches, and what waits for its batch, have been counted before they are results.
-        totals = block.most + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+        begun = block.most
+        if isinstance(read, Matched) and read.steps[0].counted:
+            begun = block.most + block.most
+            self.count(f"nodes {query.name}", block.most)
+        totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
         if read.timed:
             asked = [block.most] * 2
             if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -142,28 +143,48 @@ def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
     strict = count > 1 and random.random() < 0.3
     elements: list[str] = []
     named: list[int] = []
+    counts = random.choice((0.0, 0.0, 0.5))
     for number in range(1, count + 1):
-        conditions = [one for one in (_own(random), _earlier(random, named)) if one]
+        collected = f"e{number}[last].volume is null or volume != e{number}[{random.choice(('0', 'last'))}].volume"
+        asked = not counts or random.random() < 0.4
+        conditions = [one for one in (_own(random), _earlier(random, named)) if one and asked]
         element = f"{random.choice(streams)}{''.join(f'[{one}]' for one in conditions)}"
         if named and not strict and random.random() < 0.35:
             elements.append(f"not {element} for {random.choice((1, 40, 300, 900))} milliseconds")
         else:
-            elements.append(f"e{number}={element}")
+            counted = _count(random, number, count) if not strict and random.random() < counts else ""
+            own = f"[{collected}]" if counted and random.random() < 0.3 else ""
+            elements.append(f"e{number}={element}{own}{counted}")
             named.append(number)
-    count, last = len(elements), f"e{named[-1]}"
-    repeated = random.choice((0, 1, 1, 1)) if strict else random.choice((0, 1, 1, 1, random.randint(1, count)))
+    count = len(elements)
+    first, last = (f"e{number}{_index(random, elements[number - 1])}" for number in (1, named[-1]))
+    alone = strict or any(one.endswith(">") for one in elements)
+    first_open = re.search(r"<(\d+):(?!\1>)", elements[0]) is not None
+    within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
+    repeated = random.choice((0, 1, 1, 1 if alone else random.randint(1, count)))
+    if first_open and within:
+        repeated = 0
     mark = ", " if strict else " -> "
     if repeated:
         inside = mark.join(elements[:repeated])
         elements[:repeated] = [f"every {inside}" if repeated == 1 else f"every ({inside})"]
-    within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
-    items = ["e1.sym as a0", f"{last}.price as a1", f"{last}.volume + e1.volume as a2", "count() as n"]
+    items = [f"{first}.sym as a0", f"{last}.price as a1", f"{last}.volume + {first}.volume as a2", "count() as n"]
     if random.random() < 0.3:
         items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}({last}.price) as s")
-    group = random.choice(("", "", " group by e1.sym", f" group by {last}.kind, e1.total"))
-    having = random.choice(("", "", " having a1 > 0.0", " having n < 5 and e1.ok"))
+    group = random.choice(("", "", f" group by {first}.sym", f" group by {last}.kind, {first}.total"))
+    having = random.choice(("", "", " having a1 > 0.0", f" having n < 5 and {first}.ok"))
     own, behind = f"{target}{random.randrange(10**6)}", f"{group}{having}{_limited(random)}"
     return f"from {mark.join(elements)}{within} select {', '.join(items)}{behind} insert into {own};"
+
+
+def _count(random: Random, number: int, count: int) -> str:
+    least = random.randint(0 if 1 < number < count else 1, 3)
+    return random.choice((f"<{least}:{least + random.randint(0, 2)}>", f"<{max(1, least)}>", f"<{least}:>"))
+
+
+def _index(random: Random, element: str) -> str:
+    """Return what says which event of a counted element is meant."""
+    return random.choice(("[0]", "[1]", "[last]", "[last - 1]")) if element.endswith(">") else ""
 
 
 def _own(random: Random) -> str:

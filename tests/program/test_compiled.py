@@ -75,9 +75,17 @@ from every e1=S[ok] -> not S[not ok] for 60 milliseconds -> e2=S -> not S[total 
 within 2 sec select e1.sym, e2.volume insert into Out2;
 end;
 """
+COUNTED = f"""{STREAM}
+from every e1=S[ok]<2:4> -> e2=S[sym == e1.sym]<1:2> -> not S[price > e2[0].price] for 40 milliseconds
+select e1[0].sym, e1[last - 1].price, e2[1].volume as v, count() as n group by e2[last].sym insert into Out1;
+partition with (kind of S) begin
+from every e1=S -> e2=S[volume > 0 or e2[last].volume is null]<0:3> -> e3=S<2> within 2 sec
+select e1.sym, e2[1].volume, e3[last].total insert into Out2;
+end;
+"""
 
 
-@pytest.mark.parametrize("app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, ABSENT])
+@pytest.mark.parametrize("app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, ABSENT, COUNTED])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     for seed in range(6):
         assert alike(checked_app(app), Random(seed), compiled, steps=40) > 80
