@@ -140,7 +140,7 @@ class Programmed:
         assert self._running is not None
         out = self._running.take(parts, self._home.clock.now)
         if out is None:
-            self.retire("a value is not of its type")
+            self.retire("a value is not of its type, or null where operators fail")
             return False
         forget_texts(self._running)
         kept = self._running.program.keeps_timestamps
@@ -191,7 +191,7 @@ class Programmed:
         now = self._home.clock.now
         chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
-            self.retire("a value is not of its type")
+            self.retire("a value is not of its type, or null where operators fail")
             self._home.junction(stream).many(arrivals)
             return
         forget_texts(self._running)

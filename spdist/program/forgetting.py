@@ -55,6 +55,7 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
                 slots = arrays[f"{aggregate.prefix}_d_slots"]
                 yield arrays[f"{aggregate.prefix}_d_keys"], slots[slots >= 0] * 3 + 1
         yield from _indexes(running, query)
+        yield from _sessions(running, query)
         kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
         for place, part in kept:
             name = f"{query.name}_{part}_{place}"
@@ -95,6 +96,15 @@ def _indexes(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
         if step.key is not None and table is not None and query.read.types[step.key.own] is Type.STRING:
             slots = running.arrays[f"{name}_slots"]
             yield running.arrays[f"{name}_keys"], slots[slots >= 0] * table.width + table.width - 1
+
+
+def _sessions(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
+    """Yield the keys of sessions."""
+    name = f"{query.name}_s_k"
+    if name in running.program.arrays.tables:
+        numbers = numpy.arange(int(running.arrays[f"{name}_meta"][0]))
+        yield running.arrays[f"{name}_keys"], numbers * 2
+        yield running.arrays[f"{query.name}_text"], numbers
 
 
 def _free(running: Running, prefix: str) -> Any:

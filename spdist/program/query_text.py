@@ -12,7 +12,9 @@ from spdist.program.expressions import TypedWriter, Value
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.period_text import PeriodWriter
 from spdist.program.result_text import ResultWriter
-from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.session_text import SessionWriter
+from spdist.program.shape import Batched, Read, Sessions, Sliding
+from spdist.program.sorted_text import SortedWriter
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
@@ -41,9 +43,11 @@ class QueryWriter:
         self._key = key
         self._event = whole.name()
         self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
-        self._window = None
+        self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
-            self._window = WindowWriter(whole, query, query.read.window, key or "0", self._groups)
+            make = SortedWriter if query.read.window.orders else WindowWriter
+            make = SessionWriter if isinstance(query.read.window, Sessions) else make
+            self._window = make(whole, query, query.read.window, key or "0", self._groups)
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
@@ -57,12 +61,15 @@ class QueryWriter:
                 return loop
             return results.hands_over([*groups.before(), *loop, *groups.forgets()])
         body: list[str] = []
+        leaving = [] if window is None else results.of(self._leaving(), leaves=True)
         if window is not None:
-            body += window.enters(self._attribute, self._timestamp, results.of(self._leaving(), leaves=True))
+            body += window.enters(self._attribute, self._timestamp, leaving)
         body += groups.finds(self._attribute)
         if window is not None:
             body += window.remembers()
         body += [*groups.enters(self._event_writer), *results.of(self._entering)]
+        if window is not None:
+            body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.
         loop = self._loop(body)
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
@@ -125,7 +132,7 @@ class QueryWriter:
     def _leaving(self) -> Event:
         """Return the event that leaves the window."""
         assert self._window is not None
-        return Event(self._window.kept, "now", "gone")
+        return Event(self._window.kept, self._window.left_at, "gone")
 
     def _writer(self, read: Callable[[int], Value], timestamp: str, group: str = "") -> TypedWriter:
         """Return a writer of expressions, given what reads an attribute, and the group whose totals they may name."""

@@ -89,6 +89,8 @@ class Rooms:
             return int(self.arrays[f"{owner}_due_free"][1]) + 1
         if kind == "timers":
             return int(self.arrays["timers"][0]) + 1
+        if kind == "ends":
+            return int(self.arrays[f"{owner}_ends"][0]) + 1
         if kind == "pairs":
             return max(int(self.arrays[name][0]) for name in self._pairs[owner])
         if kind in ("groups", "keys"):

@@ -78,6 +78,7 @@ class Running(Rooms):
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
+        self._known = program.shape.known
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.shape.sources}
 
     def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
@@ -93,7 +94,7 @@ class Running(Rooms):
         columns: dict[str, ReadRows] = {}
         for stream, part in parts.items():
             read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
-            if read is None:
+            if read is None or any(read.column(place)[0].null_count for place in self._known.get(stream, ())):
                 return None
             columns[stream] = read
         begins, ends, at, which = _chunks(self.program.shape.sources, parts)
@@ -176,9 +177,12 @@ class Running(Rooms):
         for attribute in self.program.inputs[stream]:
             type, name = types[attribute], f"i{number}_{attribute}"
             values, nulls, kind = arrays[name], arrays[f"{name}_n"], PYTHON[type]
+            known = attribute in self._known.get(stream, ())
             for place, (_, row) in enumerate(arrivals):
                 value: Any = row[attribute]
                 nulls[place] = value is None
+                if value is None and known:
+                    return False
                 if value is None:
                     values[place] = 0
                 elif value.__class__ is not kind:

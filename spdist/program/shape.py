@@ -15,18 +15,35 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
 
-__all__ = ["Batched", "Element", "Keyed", "Query", "Read", "Shape", "Sliding", "shape_of"]
+__all__ = ["Batched", "Element", "Keyed", "Query", "Read", "Sessions", "Shape", "Sliding", "shape_of"]
 
 _WHOLE = (Type.INT, Type.LONG)
 
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`."""
+    """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`.
+
+    With `orders` it holds the `length` events that come first by these attributes, each ascending or descending.
+    """
 
     length: int = 0
     span: int = 0
     delays: bool = False
+    orders: tuple[tuple[int, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions(Sliding):
+    """A window that events leave together, once there was none of their key for `span` ms.
+
+    Parameters
+    ----------
+    key : int, optional
+        The place of the key; None where all events have one.
+    """
+
+    key: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +135,9 @@ class Read:
 
     @property
     def timed(self) -> bool:
-        """Whether something is put out when time passes, and no event comes."""
+        """Whether something is done when time passes, and no event comes."""
+        if isinstance(self.window, Sessions):
+            return True
         return (
             self.window is not None and bool(self.window.span) and (self.waits or self.puts_out_expired or self.batches)
         )
@@ -223,6 +242,15 @@ class Shape:
         return found
 
     @cached_property
+    def known(self) -> dict[str, set[int]]:
+        """The attributes that must not be null, by stream: the operators fail where they are."""
+        found: dict[str, set[int]] = {}
+        for query in self.queries:
+            if isinstance(query, Read) and isinstance(query.window, Sliding) and query.window.orders:
+                found.setdefault(query.stream, set()).update(place for place, _ in query.window.orders)
+        return found
+
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """The streams that queries read and none writes, in the order in which they are read."""
         written = {query.checked.target for query in self.queries}
@@ -252,7 +280,11 @@ def shape_of(checked: CheckedApp) -> Shape:
             elements.extend(reads)
     if circular_streams(checked):
         raise NotTyped("streams that read what they have written themselves")
-    return Shape(tuple(elements), schemas)
+    shape = Shape(tuple(elements), schemas)
+    for stream in shape.known:
+        if stream not in shape.sources:
+            raise NotTyped(f"a window whose attribute may be null ('{stream}')")
+    return shape
 
 
 def _no_stores(checked: CheckedApp) -> None:
@@ -303,16 +335,20 @@ def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
     if len(filters) < len(handlers):
         raise NotTyped("a stream function", given.span)
-    window, events = _window(given), checked.query.output.events or "current"
+    window, events = _window(given, source.schema), checked.query.output.events or "current"
     if events != "current" and window is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
 
 
-def _window(given: ast.SingleInput) -> Kept | None:
+def _window(given: ast.SingleInput, schema: Schema) -> Kept | None:
     window = given.window
     if window is None:
         return None
+    if window.id == "sort":
+        return _sorted(window, schema)
+    if window.id == "session":
+        return _sessions(window, schema)
     constants = tuple(map(_constant, window.args))
     found: Kept | None = None
     match window.id, constants:
@@ -332,6 +368,33 @@ def _window(given: ast.SingleInput) -> Kept | None:
     if found is None:
         raise NotTyped(f"the window {window.id}", window.span)
     return found
+
+
+def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
+    """Return a window ``sort``."""
+    length, *by = window.args
+    orders: list[tuple[int, bool]] = []
+    for one in by:
+        if isinstance(one, ast.Variable):
+            place = schema.index(one.name)
+            if schema.types[place] is Type.STRING:
+                raise NotTyped("the window sort by a text", window.span)
+            orders.append((place, False))
+        elif isinstance(one, ast.Literal):
+            orders[-1] = orders[-1][0], str(one.value).lower() == "desc"
+    size = _constant(length)
+    if not isinstance(size, int) or size < 1:
+        raise NotTyped("the window sort", window.span)
+    return Sliding(length=size, orders=tuple(orders))
+
+
+def _sessions(window: ast.FunctionCall, schema: Schema) -> Sessions:
+    """Return a window ``session``."""
+    gap, *more = window.args
+    span = _constant(gap)
+    if not isinstance(span, int) or span < 1 or (more[1:] and _constant(more[1]) != 0):
+        raise NotTyped("the window session with a latency", window.span)
+    return Sessions(span=span, key=schema.index(more[0].name) if more and isinstance(more[0], ast.Variable) else None)
 
 
 def _constant(value: ast.Expression) -> object:
@@ -361,6 +424,8 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
         raise NotTyped("a partition with keys of several types", span)
     (type,) = types
     dtype_of(type, span)
+    if any(isinstance(read, Read) and isinstance(read.window, Sessions) for read in reads):
+        raise NotTyped("a window session in a partition", span)
     if any(stream not in element.keys and stream not in element.inner for read in reads for stream in read.streams):
         raise NotTyped("a stream without a key in a partition", span)
     return Keyed(number, keys, type, reads, computed)

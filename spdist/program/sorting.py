@@ -6,7 +6,19 @@ import numpy
 
 from spdist.program.arithmetic import loop
 
-__all__ = ["sort_places"]
+__all__ = ["real_place", "sort_places"]
+
+_MOST = 2**63 - 1
+_NAN = 0x7FF8000000000000
+
+
+@loop
+def real_place(value):  # type: ignore[no-untyped-def]
+    """Return a whole number for a real: NaN is behind all, and 0.0 behind -0.0."""
+    if value != value:
+        return numpy.int64(_NAN)
+    bits = numpy.float64(value).view(numpy.int64)
+    return bits if bits >= 0 else bits ^ numpy.int64(_MOST)
 
 
 @loop

@@ -19,7 +19,7 @@ from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
-from spdist.program.shape import Keyed, Query, Shape
+from spdist.program.shape import Keyed, Query, Sessions, Shape
 from spdist.program.timer_text import LIMIT, NEVER, fired, rank
 
 __all__ = ["written"]
@@ -244,6 +244,9 @@ class Writer:
             begun = block.most + block.most
             self.count(f"nodes {query.name}", block.most)
         totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+        if isinstance(read.window, Sessions):
+            for room in (f"groups {query.name}_s", f"ends {query.name}"):
+                self.count(room, block.most)
         if read.timed:
             asked = [block.most] * 2
             if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped

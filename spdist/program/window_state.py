@@ -18,10 +18,12 @@ from spdist.functions.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
+from spdist.operators.window_sort import PLACES
 from spdist.program.key_words import real_key, real_values, words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running
-from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.session_state import load_sessions, session_slots, stored_sessions
+from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.timer_text import rank
 
 __all__ = [
@@ -44,7 +46,10 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
     """Take over what the windows of a query hold: of each key of its partition, by number; or of one, of number 0."""
     if query.read.window is None:
         return
-    held = [(number, _lists(query.read, state)) for number, state in states]
+    if isinstance(query.read.window, Sessions):
+        held = _session_lists(running, query, query.read.window, states[0][1][0])
+    else:
+        held = [(number, _lists(query.read, state)) for number, state in states]
     total = sum(len(events) for _, lists in held for events in lists.values())
     running.reserve(f"nodes {query.name}", total)
     if query.grouped:
@@ -54,12 +59,21 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
         first = _load_list(running, query, name, first, [(number, lists[name]) for number, lists in held])
     if query.read.lists:
         running.arrays[f"{query.name}_free"][:] = (-1, total)
+    if isinstance(query.read.window, Sessions):
+        numbers = numpy.array([number for number, _ in held], numpy.int64)
+        load_sessions(running, query, query.read.window, states[0][1][0], numbers)
+    elif isinstance(query.read.window, Sliding) and query.read.window.orders:
+        _load_order(running, query, query.read.window, [event for _, lists in held for event in lists["head"]])
     _load_rest(running, query, states)
 
 
 def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return what the windows of a query hold: those of so many keys of its partition, by number; or one."""
     assert isinstance(query.read, Read)
+    window = query.read.window
+    if isinstance(window, Sessions):
+        held = _stored_list(running, query, "head", session_slots(running, query, window))
+        return [[stored_sessions(running, query, window, held), _stored_rests(running, query, 1)[0].due]]
     lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
     rests = _stored_rests(running, query, count)
     by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
@@ -85,6 +99,9 @@ def list_groups(running: Running, query: QueryText, numbers: Any, instances: Ite
 
 def _lists(read: Read, state: Any) -> _Lists:
     """Return the lists of a window from its state."""
+    if isinstance(read.window, Sliding) and read.window.orders:
+        places = [(PLACES[read.types[place]][descending], place) for place, descending in read.window.orders]
+        return {"head": sorted(state, key=lambda event: [of(event[1][place]) for of, place in places])}
     if isinstance(read.window, Sliding):
         return {"head": state[0] if read.window.span else state}
     return {"head": state[0], "left": state[1]}
@@ -117,8 +134,12 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
     window = read.window
     if window is None:
         return None
+    if isinstance(window, Sessions):
+        return [{}, []]
     if isinstance(window, Sliding):
         held = deque(lists["head"])
+        if window.orders:
+            return list(held)
         if not window.span:
             return held
         return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
@@ -233,7 +254,7 @@ def _load_list(
             arrays[f"{prefix}_{name}"][number], arrays[f"{prefix}_{name}_end"][number] = begin, end - 1
             arrays[f"{prefix}_{name}_size"][number] = end - begin
             arrays[f"{prefix}_next"][end - 1] = -1
-            instances[begin - first : end - first] = number
+            instances[begin - first : end - first] = 0 if isinstance(query.read.window, Sessions) else number
         begin = end
     columns: dict[int, tuple[Any, Any]] = {}
     for place in query.kept:
@@ -248,6 +269,33 @@ def _load_list(
         arrays[f"{prefix}_g"][first:last] = groups
         list_groups(running, query, groups, instances.tolist())
     return last
+
+
+def _session_lists(
+    running: Running, query: QueryText, window: Sessions, sessions: dict[Any, Any]
+) -> list[tuple[int, _Lists]]:
+    """Return the events of each session, behind the number that it gets."""
+    numbers = [0] * len(sessions)
+    if window.key is not None and sessions:
+        table = f"{query.name}_s"
+        running.reserve(f"groups {table}", len(sessions))
+        keys = pa.array(list(sessions), pa.string())
+        nulls = keys.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
+        texts = numpy.asarray(running.numbers(keys, Type.STRING)).astype(numpy.int64)
+        numbers = key_numbers(running, f"{table}_k", numpy.stack([texts, nulls], axis=1)).tolist()
+    return [(n, {"head": current[0]}) for n, (current, _) in zip(numbers, sessions.values(), strict=True)]
+
+
+def _load_order(running: Running, query: QueryText, window: Sliding, events: Sequence[Arrival]) -> None:
+    """Note the places of the first nodes in their order."""
+    prefix, arrays, count = query.name, running.arrays, len(events)
+    arrays[f"{prefix}_before"][:count] = numpy.arange(-1, count - 1)
+    heads = arrays[f"{prefix}_head"]
+    arrays[f"{prefix}_before"][heads[heads >= 0]] = -1
+    for number, (place, descending) in enumerate(window.orders):
+        of = PLACES[query.read.types[place]][0]
+        words = numpy.array([of(row[place]) for _, row in events], numpy.int64)
+        arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words
 
 
 def _groups(running: Running, query: QueryText, instances: Any, columns: dict[int, tuple[Any, Any]]) -> Any:

@@ -41,6 +41,12 @@ class WindowWriter:
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key) if query.read.timed else None
         query.kept = query.shown if query.read.puts_out_expired else groups.attributes()
+        query.kept = sorted({*query.kept, *(place for place, _ in window.orders)})
+
+    @property
+    def left_at(self) -> str:
+        """Source of the timestamp of an event that leaves."""
+        return "now"
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the events leave that the new one drives out, and the new one enter.
@@ -54,10 +60,35 @@ class WindowWriter:
         leaving : list of str
             What is done for an event that leaves, once it is off the totals.
         """
-        arrays, prefix, key = self._whole.arrays, self._prefix, self._key
+        prefix, key = self._prefix, self._key
+        return [
+            *self.leaves(leaving, enters=True),
+            *self._holds(read, timestamp),
+            f"{prefix}_next[d] = -1",
+            f"if {prefix}_head_end[{key}] < 0:",
+            f"    {prefix}_head[{key}] = d",
+            "else:",
+            f"    {prefix}_next[{prefix}_head_end[{key}]] = d",
+            f"{prefix}_head_end[{key}] = d",
+            f"{prefix}_head_size[{key}] += 1",
+            *self._asks(timestamp),
+        ]
+
+    def pushes_out(self, leaving: list[str]) -> list[str]:
+        """Return what lets an event leave after the new one has entered; for `leaving` see `enters`."""
+        return []
+
+    @property
+    def _room(self) -> str:
+        """The room of lists."""
+        return self._query.instances
+
+    def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+        """Return what lets a node, ``d``, be that of the new event."""
+        arrays, prefix = self._whole.arrays, self._prefix
         for name in ("head", "head_end"):
-            arrays.declare(f"{prefix}_{name}", NUMBER, self._query.instances, "-1")
-        arrays.declare(f"{prefix}_head_size", NUMBER, self._query.instances)
+            arrays.declare(f"{prefix}_{name}", NUMBER, self._room, "-1")
+        arrays.declare(f"{prefix}_head_size", NUMBER, self._room)
         arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
         arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
         arrays.free_list(f"{prefix}_free")
@@ -67,23 +98,14 @@ class WindowWriter:
             values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
             kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return [
-            *self.leaves(leaving, enters=True),
             f"d = {prefix}_free[0]",
             "if d >= 0:",
             f"    {prefix}_free[0] = {prefix}_next[d]",
             "else:",
             f"    d = {prefix}_free[1]",
             f"    {prefix}_free[1] = d + 1",
-            f"{prefix}_next[d] = -1",
             f"{prefix}_ts[d] = {timestamp}",
-            f"if {prefix}_head_end[{key}] < 0:",
-            f"    {prefix}_head[{key}] = d",
-            "else:",
-            f"    {prefix}_next[{prefix}_head_end[{key}]] = d",
-            f"{prefix}_head_end[{key}] = d",
-            f"{prefix}_head_size[{key}] += 1",
             *kept,
-            *self._asks(timestamp),
         ]
 
     def _asks(self, timestamp: str) -> list[str]:
@@ -127,9 +149,16 @@ class WindowWriter:
             f"    if {prefix}_head[{key}] < 0:",
             f"        {prefix}_head_end[{key}] = -1",
             f"    {prefix}_head_size[{key}] -= 1",
-            *indent(self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)),
-            f"    {prefix}_next[d] = {prefix}_free[0]",
-            f"    {prefix}_free[0] = d",
+            *indent(self._left(leaving)),
+        ]
+
+    def _left(self, leaving: list[str]) -> list[str]:
+        """Return what is done for the event of node ``d``, which is in no list any more."""
+        prefix = self._prefix
+        return [
+            *self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving),
+            f"{prefix}_next[d] = {prefix}_free[0]",
+            f"{prefix}_free[0] = d",
         ]
 
     def remembers(self) -> list[str]:

@@ -176,8 +176,8 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
     ("queries", "reason"),
     [
         ("define table T (a string); from S select sym as a insert into T;", "a table ('T')"),
-        ("from S select sym order by sym insert into Out;", "order by"),
-        ("from S#window.sort(3, price) select sym insert into Out;", "the window sort"),
+        ("from S#window.sort(3, sym) select sym insert into Out;", "the window sort by a text"),
+        ("from S select * insert into Mid; from Mid#window.sort(3, price) select sym insert into Out;", "may be null"),
         ("from S select sym insert all events into Out;", "'insert all events' without"),
         ("from S select distinctCount(price) as n insert into Out;", "the aggregator distinctCount()"),
         ("from S select math:abs(price) as p insert into Out;", "the function math:abs()"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.program.drawn_apps import STREAM
 
-__all__ = ["ARRANGED", "LIMITED", "TICKING"]
+__all__ = ["ARRANGED", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
 
 #: Results of a chunk in an order, cut, and one for each group.
 ARRANGED = f"""{STREAM}
@@ -44,4 +44,19 @@ from S select kind, sum(volume) as v group by kind output last every 60 millisec
 from #I select kind, v output all every 2 events insert into Out4;
 from S#window.length(2) select total output first every 40 milliseconds insert expired events into Out5;
 end;
+"""
+#: Windows that hold what comes first in an order; there is no null among what they order by.
+SORTED = f"""{STREAM}
+from S#window.sort(3, price, 'desc', total) select sym, price, sum(volume) as v insert all events into Out1;
+from S#window.sort(2, volume) select kind, max(rate) as r, count() as n group by kind insert into Out2;
+partition with (sym of S) begin
+from S[ok]#window.sort(2, rate, 'desc') select rate, total order by total limit 2 insert expired events into Out3;
+end;
+"""
+#: Sessions by a key that may be null, and of all events; some come late.
+SESSIONS = f"""{STREAM}
+from S#window.session(60L, sym) select sym, kind, sum(volume) as v group by kind insert all events into Out1;
+from S#window.session(300L) select sym, count() as n insert into Mid;
+from S[ok]#window.session(2 sec, kind) select sym, price insert expired events into Out2;
+from Mid#window.session(1L, sym) select n order by n limit 3 insert all events into Out3;
 """

@@ -12,6 +12,7 @@ STREAM = "define stream S (sym string, kind string, price double, rate float, vo
 START_MS = 1_000_000
 
 _ATTRIBUTES = ("sym", "kind", "price", "rate", "volume", "total", "ok")
+_WHOLE_ROW = ("a", "x", 1.5, 0.5, 1, 3, True)
 _NUMBERS = ("price", "rate", "volume", "total")
 _KEYS = (
     "sym",
@@ -43,8 +44,8 @@ def drawn_app(random: Random) -> str:
     return "\n".join(made)
 
 
-def drawn_events(random: Random, count: int, start_ms: int) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return timestamps and rows, in order of time, that come after `start_ms`."""
+def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return timestamps and rows, in order of time, that come after `start_ms`; `whole` ones have no nulls."""
     events, time = [], start_ms
     for _ in range(count):
         time += random.choice((0, 0, 1, 5, 60, 700))
@@ -57,6 +58,8 @@ def drawn_events(random: Random, count: int, start_ms: int) -> list[tuple[int, t
             random.choice((None, 0, 3, -7, 2**53 + 1, 2**63 - 1, -(2**63))),
             random.choice((None, True, False)),
         )
+        if whole:
+            row = tuple(one if value is None else value for value, one in zip(row, _WHOLE_ROW, strict=True))
         events.append((time, row))
     return events
 

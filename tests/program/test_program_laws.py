@@ -21,7 +21,7 @@ from spdist.program.parts import Program
 from spdist.program.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED, LIMITED, TICKING
+from tests.program.chosen_apps import ARRANGED, LIMITED, SESSIONS, SORTED, TICKING
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
@@ -97,8 +97,13 @@ def checked_app(text: str) -> CheckedApp:
     return check(parse(text), catalog(False), text)
 
 
-def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Compiled], steps: int) -> int:
-    """Check that an app does the same with and without its program; returns how many events came out."""
+def alike(
+    checked: CheckedApp, random: Random, compiled: Callable[[Program], Compiled], steps: int, whole: bool = False
+) -> int:
+    """Check that an app does the same with and without its program; returns how many events came out.
+
+    `whole`: no attribute of an event is null.
+    """
     plain, programmed = Watched(checked), Watched(checked, compiled)
     apps = [plain, programmed]
     for one in apps:
@@ -107,7 +112,7 @@ def alike(checked: CheckedApp, random: Random, compiled: Callable[[Program], Com
     time = START_MS
     for _ in range(steps):
         how = random.choice(("run", "run", "chunk", "single", "stored", "wait", "before timers"))
-        events = drawn_events(random, random.choice((1, 3, 12)), time)
+        events = drawn_events(random, random.choice((1, 3, 12)), time, whole)
         time = events[-1][0]
         if how == "stored":
             for one in apps:
@@ -154,10 +159,23 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
     assert out > 500
 
 
-@pytest.mark.parametrize("app", [ARRANGED, LIMITED, TICKING])
+@pytest.mark.parametrize("app", [ARRANGED, LIMITED, TICKING, SORTED, SESSIONS])
 def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
     for seed in range(8):
-        assert alike(checked_app(app), Random(seed), interpreted, steps=30) > 80
+        assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app is SORTED) > 80
+
+
+def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:
+    app = f"{STREAM} from S#window.sort(1, price) select price insert all events into Out;"
+    plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in (plain, programmed):
+        one.app.start(START_MS)
+        one.begin()
+        for number, price in enumerate((3.0, 2.0, None, 1.0)):
+            one.chunk([(START_MS + number, ("a", None, price, None, None, None, None))], START_MS + number)
+    assert programmed.chunks == plain.chunks
+    assert len(plain.chunks) == 3
+    assert programmed.app.programmed is not None and not programmed.app.programmed.active
 
 
 def test_groups_without_totals_are_forgotten_with_their_chunk() -> None:
