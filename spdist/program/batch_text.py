@@ -61,6 +61,7 @@ class BatchWriter:
         self._nodes = f"nodes {query.name}"
         self._expires = query.read.puts_out_expired
         query.kept = query.shown if self._expires or query.read.waits else []
+        query.kept = sorted({*query.kept, *self._window.known})
         self._declare()
 
     def _declare(self) -> None:
@@ -144,13 +145,18 @@ class BatchWriter:
 
     # What a batch does.
 
+    @property
+    def _closed_at(self) -> str:
+        """Source of the timestamp of events that leave."""
+        return "now"
+
     def _closes(self) -> list[str]:
         """Return what lets the batch before leave, and all totals begin anew."""
         lines: list[str] = []
         if self._expires:
             group, prefix = f"{self._prefix}_g[d]", self._prefix
             leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
-            shown = self._results.of(Event(self._kept, "now", "gone"), True)
+            shown = self._results.of(Event(self._kept, self._closed_at, "gone"), True)
             lines = [*self._each("left", [*leaves, *shown]), *self._frees("left")]
         return [*lines, *self._resets()]
 

@@ -9,6 +9,7 @@ from spdist.program.batch_groups import BatchGroups
 from spdist.program.batch_text import BatchWriter
 from spdist.program.delay_text import DelayWriter
 from spdist.program.expressions import TypedWriter, Value
+from spdist.program.external_text import ExternalBatchWriter, ExternalWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.period_text import PeriodWriter
 from spdist.program.result_text import ResultWriter
@@ -47,6 +48,7 @@ class QueryWriter:
         if isinstance(query.read.window, Sliding) and not query.read.waits:
             make = SortedWriter if query.read.window.orders else WindowWriter
             make = SessionWriter if isinstance(query.read.window, Sessions) else make
+            make = ExternalWriter if query.read.window.time is not None else make
             self._window = make(whole, query, query.read.window, key or "0", self._groups)
 
     def lines(self) -> list[str]:
@@ -89,6 +91,8 @@ class QueryWriter:
         make = (
             BatchWriter
             if window is None or not window.span
+            else ExternalBatchWriter
+            if window.time is not None
             else PeriodWriter
             if isinstance(window, Batched)
             else DelayWriter
@@ -109,7 +113,8 @@ class QueryWriter:
 
     def expires(self) -> list[str]:
         """Return what lets events leave the window by time, while none comes."""
-        if self._window is None or not self._read.window or not self._read.window.span or self._read.timed:
+        kept = self._read.window
+        if self._window is None or not kept or not kept.span or kept.time is not None or self._read.timed:
             return []
         lines = self._window.leaves([])
         if self._key:

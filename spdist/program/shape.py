@@ -24,13 +24,20 @@ _WHOLE = (Type.INT, Type.LONG)
 class Sliding:
     """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`.
 
-    With `orders` it holds the `length` events that come first by these attributes, each ascending or descending.
+    With `orders` it holds the `length` events that come first by these attributes, each ascending or descending; where
+    `time` is an attribute, time is what that says of the events that come.
     """
 
     length: int = 0
     span: int = 0
     delays: bool = False
     orders: tuple[tuple[int, bool], ...] = ()
+    time: int | None = None
+
+    @property
+    def known(self) -> set[int]:
+        """The attributes that must not be null."""
+        return {*(place for place, _ in self.orders), *(() if self.time is None else (self.time,))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,20 @@ class Batched:
         A time from which periods are counted, ms; else from the first event.
     passes : bool
         Whether an event is put out when it comes, and the batch only leaves together.
+    time : int, optional
+        The attribute that says what time it is.
     """
 
     length: int = 0
     span: int = 0
     start: int | None = None
     passes: bool = False
+    time: int | None = None
+
+    @property
+    def known(self) -> set[int]:
+        """The attributes that must not be null."""
+        return set() if self.time is None else {self.time}
 
 
 Kept = Sliding | Batched
@@ -138,6 +153,8 @@ class Read:
         """Whether something is done when time passes, and no event comes."""
         if isinstance(self.window, Sessions):
             return True
+        if self.window is not None and self.window.time is not None:
+            return False
         return (
             self.window is not None and bool(self.window.span) and (self.waits or self.puts_out_expired or self.batches)
         )
@@ -246,8 +263,8 @@ class Shape:
         """The attributes that must not be null, by stream: the operators fail where they are."""
         found: dict[str, set[int]] = {}
         for query in self.queries:
-            if isinstance(query, Read) and isinstance(query.window, Sliding) and query.window.orders:
-                found.setdefault(query.stream, set()).update(place for place, _ in query.window.orders)
+            if isinstance(query, Read) and query.window is not None and query.window.known:
+                found.setdefault(query.stream, set()).update(query.window.known)
         return found
 
     @cached_property
@@ -350,6 +367,7 @@ def _window(given: ast.SingleInput, schema: Schema) -> Kept | None:
     if window.id == "session":
         return _sessions(window, schema)
     constants = tuple(map(_constant, window.args))
+    time = schema.index(window.args[0].name) if window.args and isinstance(window.args[0], ast.Variable) else None
     found: Kept | None = None
     match window.id, constants:
         case "length", (int(length),) if length > 0:
@@ -358,6 +376,12 @@ def _window(given: ast.SingleInput, schema: Schema) -> Kept | None:
             found = Sliding(span=span)
         case "timeLength", (int(span), int(length)) if span > 0 and length > 0:
             found = Sliding(length=length, span=span)
+        case "externalTime", (None, int(span)) if span > 0:
+            found = Sliding(span=span, time=time)
+        case "externalTimeBatch", (None, int(span)) if span > 0:
+            found = Batched(span=span, time=time)
+        case "externalTimeBatch", (None, int(span), int(start)) if span > 0:
+            found = Batched(span=span, start=start, time=time)
         case "delay", (int(span),) if span > 0:
             found = Sliding(span=span, delays=True)
         case "lengthBatch", (int(length), *passes) if length > 0 and passes in ([], [True], [False]):

@@ -103,7 +103,7 @@ def _lists(read: Read, state: Any) -> _Lists:
         places = [(PLACES[read.types[place]][descending], place) for place, descending in read.window.orders]
         return {"head": sorted(state, key=lambda event: [of(event[1][place]) for of, place in places])}
     if isinstance(read.window, Sliding):
-        return {"head": state[0] if read.window.span else state}
+        return {"head": state[0] if read.window.span and read.window.time is None else state}
     return {"head": state[0], "left": state[1]}
 
 
@@ -121,9 +121,12 @@ class _Rest:
         The greatest timestamp that a wake-up was asked for.
     due : list of int
         The wake-ups asked for.
+    times : list of int, optional
+        Of periods of an attribute: from when they are counted, the end of the open one, the newest time.
     """
 
     came: int = 0
+    times: list[int | None] | None = None
     ending: int | None = None
     latest: int = _NEVER
     due: list[int] = field(default_factory=list)
@@ -140,10 +143,13 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
         held = deque(lists["head"])
         if window.orders:
             return list(held)
-        if not window.span:
+        if not window.span or window.time is not None:
             return held
         return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
     batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
+    if window.time is not None:
+        times = rest.times or [window.start or 0, None, 0]
+        return [batch, before, batch[0][1] if batch else None, [*times, 0, False], []]
     # The event that a RESET copies: nobody looks at more than whether there is one.
     nothing = (None,) * len(read.schema)
     if window.span:
@@ -173,6 +179,9 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
     window, prefix, timed = query.read.window, query.name, query.read.timed
     arrays = running.arrays
     for number, state in states:
+        if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
+            for name, value in zip(("begin", "ending", "reached"), state[3], strict=False):
+                arrays[f"{prefix}_{name}"][number] = value
         if isinstance(window, Batched) and window.passes and window.length:
             arrays[f"{prefix}_count"][number] = state[3]
         elif isinstance(window, Batched) and window.passes:
@@ -217,6 +226,10 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
     if isinstance(window, Batched) and window.passes:
         for rest, came in zip(rests, arrays[f"{prefix}_count" if window.length else f"{prefix}_came"], strict=False):
             rest.came = int(came)
+    if isinstance(window, Batched) and window.time is not None:
+        for number, rest in enumerate(rests):
+            times = [int(arrays[f"{prefix}_{name}"][number]) for name in ("begin", "ending", "reached")]
+            rest.times = None if times[1] == _NEVER else list(times)
     if not query.read.timed:
         return rests
     for number, rest in enumerate(rests):

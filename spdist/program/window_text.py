@@ -41,7 +41,7 @@ class WindowWriter:
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key) if query.read.timed else None
         query.kept = query.shown if query.read.puts_out_expired else groups.attributes()
-        query.kept = sorted({*query.kept, *(place for place, _ in window.orders)})
+        query.kept = sorted({*query.kept, *window.known})
 
     @property
     def left_at(self) -> str:
@@ -170,6 +170,10 @@ class WindowWriter:
 
     def kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
+        return self.kept_at(place, "d")
+
+    def kept_at(self, place: int, node: str) -> Value:
+        """Return the value of an attribute of the event of a node."""
         type = self._query.read.types[place]
         values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
-        return Value(f"{values}[d]", f"{nulls}[d] != 0", type)
+        return Value(f"{values}[{node}]", f"{nulls}[{node}] != 0", type)

@@ -103,8 +103,8 @@ class Compiled(Running):
         compiling = self.hosted.programmed.compile()
         if compiling is None:
             raise NotTyped(self.hosted.programmed.reason)
-        self.hosted.programmed.begin(compiling.wait())
         self.hosted.start(START_MS)
+        self.hosted.programmed.begin(compiling.wait())
         self.out, self.best = 0, 0.0
         self.count = count
         self.events = workload.drawn()

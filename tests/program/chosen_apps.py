@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.program.drawn_apps import STREAM
 
-__all__ = ["ARRANGED", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
+__all__ = ["ARRANGED", "EXTERNAL", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
 
 #: Results of a chunk in an order, cut, and one for each group.
 ARRANGED = f"""{STREAM}
@@ -59,4 +59,14 @@ from S#window.session(60L, sym) select sym, kind, sum(volume) as v group by kind
 from S#window.session(300L) select sym, count() as n insert into Mid;
 from S[ok]#window.session(2 sec, kind) select sym, price insert expired events into Out2;
 from Mid#window.session(1L, sym) select n order by n limit 3 insert all events into Out3;
+"""
+#: Windows on a time attribute, which may go back and is never null.
+EXTERNAL = f"""{STREAM}
+from S#window.externalTime(total, 60) select sym, sum(volume) as v group by sym insert all events into Out1;
+from S#window.externalTimeBatch(total, 60) select sym, avg(rate) as r group by sym order by r insert into Out2;
+from S#window.externalTimeBatch(total, 40, 7L) select kind, max(price) as p, count() as n insert all events into Out3;
+partition with (kind of S) begin
+from S#window.externalTime(total, 900) select ok, total insert expired events into Out4;
+from S[ok]#window.externalTimeBatch(total, 700) select sym, total insert expired events into Out5;
+end;
 """

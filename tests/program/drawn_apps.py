@@ -45,7 +45,10 @@ def drawn_app(random: Random) -> str:
 
 
 def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return timestamps and rows, in order of time, that come after `start_ms`; `whole` ones have no nulls."""
+    """Return timestamps and rows, in order of time, that come after `start_ms`.
+
+    `whole` ones have no nulls, and a total that goes with time, more or less.
+    """
     events, time = [], start_ms
     for _ in range(count):
         time += random.choice((0, 0, 1, 5, 60, 700))
@@ -59,7 +62,9 @@ def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False)
             random.choice((None, True, False)),
         )
         if whole:
-            row = tuple(one if value is None else value for value, one in zip(row, _WHOLE_ROW, strict=True))
+            about = time + random.choice((-900, -3, 0, 0, 40))
+            given = (*row[:5], about, row[6])
+            row = tuple(one if value is None else value for value, one in zip(given, _WHOLE_ROW, strict=True))
         events.append((time, row))
     return events
 

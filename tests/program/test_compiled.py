@@ -14,7 +14,7 @@ from spdist.program.compiler import Compiled, Compiling
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED, LIMITED, SESSIONS, SORTED, TICKING
+from tests.program.chosen_apps import ARRANGED, EXTERNAL, LIMITED, SESSIONS, SORTED, TICKING
 from tests.program.drawn_apps import STREAM
 from tests.program.test_program_laws import alike, checked_app
 
@@ -86,11 +86,11 @@ end;
 
 
 @pytest.mark.parametrize(
-    "app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, ABSENT, COUNTED]
+    "app", [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, ABSENT, COUNTED]
 )
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     for seed in range(6):
-        assert alike(checked_app(app), Random(seed), compiled, steps=40, whole=app is SORTED) > 80
+        assert alike(checked_app(app), Random(seed), compiled, steps=40, whole=app in (SORTED, EXTERNAL)) > 80
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:
