@@ -91,6 +91,8 @@ class TypedWriter:
         Returns the number of a text of the app.
     aggregate : callable, optional
         From a call to the value of the aggregator, None where the call is none.
+    missing : callable, optional
+        From ``e1 is null`` to source of whether it holds.
     """
 
     def __init__(
@@ -100,12 +102,14 @@ class TypedWriter:
         name: Callable[[], str],
         text_number: Callable[[str], int],
         aggregate: Callable[[ast.FunctionCall], Value | None] = lambda call: None,
+        missing: Callable[[ast.IsNullEvent], str] = lambda node: "False",
     ) -> None:
         self._read = read
         self.timestamp = timestamp
         self._name = name
         self._text_number = text_number
         self._aggregate = aggregate
+        self._missing = missing
         #: The statements so far.
         self.lines: list[str] = []
 
@@ -126,6 +130,8 @@ class TypedWriter:
                 return self.computed(f"not ({self._truth(self.write(expression.operand))})", "", Type.BOOL)
             case ast.IsNull():
                 return self.computed(self.write(expression.operand).null or "False", "", Type.BOOL)
+            case ast.IsNullEvent():
+                return self.computed(self._missing(expression), "", Type.BOOL)
             case ast.Binary(op="and" | "or"):
                 left, right = self._truth(self.write(expression.left)), self._truth(self.write(expression.right))
                 return self.computed(f"({left}) {expression.op} ({right})", "", Type.BOOL)

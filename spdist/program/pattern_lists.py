@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spdist.language import ast
 from spdist.program.expressions import FLAG, NUMBER, REAL, Value, dtype_of
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.pattern_shape import Matched
@@ -68,7 +69,7 @@ class PatternLists:
             if step.counted:
                 lines.append(f"{self.counted(n)} = 0")
         for place in range(len(self._pattern.types)):
-            if self._pattern.steps[self._pattern.step_of(place)].counted and self.wanted(place):
+            if self._pattern.steps[self._pattern.step_of(place)].optional and self.wanted(place):
                 lines.append(f"{self.kept_arrays(place)[1]}[d] = 1")
         return lines
 
@@ -84,28 +85,30 @@ class PatternLists:
         return f"{self._whole.arrays.declare(f'{self._prefix}_count{n}', NUMBER, self.nodes)}[d]"
 
     def comes(self, n: int) -> list[str]:
-        """Return what notes that an element has its event: those before it that are counted let the match go later."""
+        """Return what notes that an element has its event: others that the match waits at let it go later."""
         if not self._pattern.shares:
             return []
-        lines = [f"{self._prefix}_bits[d] |= {1 << n}"]
-        for before in (n - 2, n - 1):
-            if before >= 0 and self._pattern.steps[before].counted:
+        steps = self._pattern.steps
+        lines = [f"{self._prefix}_bits[d] |= {1 << steps[n].slot}"]
+        for before, step in enumerate(steps):
+            counts = step.counted and 0 < steps[n].slot - step.slot <= 2
+            if counts or (step.lingers and before == steps[n].partner):
                 over = [f"{self._collects(before)} = 2", f"append({self._over(before)}, {self._at}, d)"]
                 lines += when([f"{self._collects(before)} == 1"], over)
         return lines
 
     def lets_go(self, n: int) -> list[str]:
-        """Return what takes those out of a counted element that have an event of what follows it."""
+        """Return what takes those out of the lists of an element that have gone on."""
         first = self._over(n).partition(",")[0]
         inside = [*self.leaves(n), *self.goes(), f"d = {first}[{self._at}]"]
         return [f"d = {first}[{self._at}]", "while d >= 0:", *indent(inside)]
 
     def _collects(self, n: int) -> str:
-        """Return source of whether a partial match is at a counted element: 0, 1, or 2 where what follows has come."""
+        """Return source of whether a partial match is at an element: 0, 1, or 2 where it has gone on."""
         return f"{self._whole.arrays.declare(f'{self._prefix}_in{n}', NUMBER, self.nodes)}[d]"
 
     def _over(self, n: int) -> str:
-        """Return the list of those at a counted element of which what follows has come: its ends and links."""
+        """Return the list of those at an element that have gone on: its ends and links."""
         declare, prefix = self._whole.arrays.declare, self._prefix
         ends = [declare(f"{prefix}_over{n}_{name}", NUMBER, self._query.instances, "-1") for name in ("first", "last")]
         links = [declare(f"{prefix}_over{n}_{name}", NUMBER, self.nodes, "-1") for name in ("before", "next")]
@@ -127,14 +130,18 @@ class PatternLists:
 
     def arrives(self, n: int) -> list[str]:
         """Return what lets a partial match arrive at an element; where nothing need come, it goes on as well."""
+        step = self._pattern.steps[n]
+        if step.partner is not None:
+            return [*self._arrives(n), *self._arrives(step.partner)]
+        return [*self._arrives(n), *([] if step.least else self.arrives(n + 1))]
+
+    def _arrives(self, n: int) -> list[str]:
         (first, last), prefix, step = self.arrived(n), self._prefix, self._pattern.steps[n]
         waits = self.waits_from(n, f"{prefix}_ts[d]") if n in self.timers else []
         if not self._pattern.shares:
             return [*waits, f"insert_by_time({first}, {last}, {self._chain(n)}, {prefix}_ts, {self._at}, d)"]
         lines = [*waits, f"append({first}, {last}, {self._chain(n)}, {self._at}, d)", f"{prefix}_refs[d] += 1"]
-        if step.counted:
-            lines.append(f"{self._collects(n)} = 1")
-        return [*lines, *([] if step.least else self.arrives(n + 1))]
+        return [*lines, *([f"{self._collects(n)} = 1"] if step.lingers else [])]
 
     def waits_from(self, n: int, time: str) -> list[str]:
         """Return what lets a wait of an absence begin at a time: a wake-up is asked for when it is over."""
@@ -246,8 +253,8 @@ class PatternLists:
         return [first, *lines, *self.uncollected(n)]
 
     def uncollected(self, n: int) -> list[str]:
-        """Return what lets a partial match no longer be at a counted element."""
-        if not self._pattern.steps[n].counted:
+        """Return what lets a partial match no longer be at an element."""
+        if not self._pattern.steps[n].lingers:
             return []
         unlinked = f"unlink({self._over(n)}, {self._at}, d)"
         return [f"if {self._collects(n)} == 2:", f"    {unlinked}", f"{self._collects(n)} = 0"]
@@ -257,7 +264,7 @@ class PatternLists:
         at, (first, last), (head, _), following = self._at, self.arrived(n), self.order(n), self._whole.name()
         too_old, fell = self.too_old(now), self._whole.name()
         again: list[str] = []
-        if n < self._pattern.repeated:
+        if self._pattern.begins_anew(n):
             again = [f"{fell} = {self._prefix}_ts[d]"] if self._pattern.shares else [f"{self._opened} = 1"]
         if self._pattern.shares:
             expired = f"{self._prefix}_expired[d]"
@@ -271,16 +278,35 @@ class PatternLists:
             "while d >= 0:",
             *indent([f"{following} = {self.links(n)[1]}[d]", *when([too_old], arrived), f"d = {following}"]),
         ]
-        if self._pattern.shares and n < self._pattern.repeated:
-            anew = [*self.begins(fell), *self.arrives(n), *self.joins(n)]
+        if self._pattern.shares and self._pattern.begins_anew(n):
+            joins = [line for start in self._pattern.starts for line in self.joins(start)]
+            anew = [*self.begins(fell), *self.arrives(0), *joins]
             lines = [f"{fell} = -2", *lines, *when([f"{fell} != -2"], anew)]
         return lines
 
     def too_old(self, now: str) -> str:
         """Return the condition under which a partial match is too old."""
         within = self._pattern.within
-        test = f"not -{within} <= {self._prefix}_first[d] - {now} <= {within}"
-        return f"{self._prefix}_bits[d] & 1 != 0 and {test}" if self._pattern.shares else test
+        tests = {n: f"not -{within} <= {self.first(n)} - {now} <= {within}" for n in self._pattern.starts}
+        if not self._pattern.shares:
+            return tests[0]
+        slots = ((1 << self._pattern.steps[n].slot, test) for n, test in tests.items())
+        return f"({' or '.join(f'({self._prefix}_bits[d] & {bit} != 0 and {test})' for bit, test in slots)})"
+
+    def first(self, n: int) -> str:
+        """Return source of the timestamp of the first event of an element that matches begin with."""
+        name = f"{self._prefix}_first{n or ''}"
+        return f"{self._whole.arrays.declare(name, NUMBER, self.nodes)}[d]"
+
+    def missing(self, n: int, index: ast.EventIndex | None, own: bool) -> str:
+        """Return source of whether a partial match has no event of an element; `own`: whose condition asks."""
+        if own and index is None:
+            return "False"
+        if self._pattern.steps[n].counted and index is not None:
+            return f"{self.counted(n)} {'<' if own and not index.from_last else '<='} {index.position}"
+        if index is not None and index.position:
+            return "True"
+        return f"{self._prefix}_bits[d] & {1 << self._pattern.steps[n].slot} == 0" if self._pattern.shares else "False"
 
     def drops_all(self, now: str) -> list[str]:
         """Return what drops those at any element who are too old."""

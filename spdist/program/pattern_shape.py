@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -69,6 +69,12 @@ class Step:
         Whether several events match it.
     least, most : int
         How many, then; `most` None: without end.
+    slot : int
+        Its place in a match, as the operators have it: of two sides of ``and`` or ``or`` the second one is first.
+    partner : int, optional
+        The other side of an ``and`` or ``or``.
+    both : bool
+        Whether both sides must come.
     """
 
     stream: str
@@ -81,6 +87,19 @@ class Step:
     counted: bool = False
     least: int = 1
     most: int | None = 1
+    slot: int = 0
+    partner: int | None = None
+    both: bool = False
+
+    @property
+    def lingers(self) -> bool:
+        """Whether matches may still be in its lists that have gone on, until an event is offered to it."""
+        return self.counted or (self.partner is not None and not self.both)
+
+    @property
+    def optional(self) -> bool:
+        """Whether a match may have no event of it, or has not yet when the condition of another one is asked."""
+        return self.counted or self.partner is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +153,34 @@ class Matched:
     @property
     def shares(self) -> bool:
         """Whether a partial match may wait at several elements."""
-        return any(step.counted for step in self.steps)
+        return any(step.optional for step in self.steps)
 
     @property
-    def listed(self) -> range:
+    def order(self) -> list[int]:
+        """The elements in the order of their slots."""
+        return sorted(range(len(self.steps)), key=lambda n: self.steps[n].slot)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The elements that a match begins with: one, or both sides of an ``and`` or ``or``."""
+        return (0,) if self.steps[0].partner is None else (1, 0)
+
+    @property
+    def listed(self) -> list[int]:
         """The elements where partial matches are in lists."""
-        return range(0 if self.steps[0].counted else 1, len(self.steps))
+        return [n for n in self.order if n not in self.starts or self.steps[n].optional]
+
+    def following(self, n: int) -> int:
+        """Return the element behind one; the number of all behind the last one."""
+        return max(n, self.steps[n].partner or 0) + 1
+
+    def is_last(self, n: int) -> bool:
+        """Tell whether an element completes matches."""
+        return self.following(n) == len(self.steps)
+
+    def begins_anew(self, n: int) -> bool:
+        """Tell whether another match begins where one is too old at an element."""
+        return bool(self.repeated) and n in self.starts if self.shares else n < self.repeated
 
     @property
     def waits(self) -> bool:
@@ -242,11 +283,11 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
         raise NotTyped("events that leave a pattern", checked.query.span)
     scope = checked.scope
     bases = tuple(accumulate((len(source.schema) for source in scope.sources), initial=0))
-    steps = tuple(_step(element, scope.of_element(n), n, bases, strict) for n, element in enumerate(chain))
+    steps = _steps(chain, scope, bases, strict)
     within = 0 if given.within is None else given.within.milliseconds
     if given.within is not None and within <= 0:
         raise NotTyped("a pattern within no time", given.span)
-    _counts(steps, repeated, within, strict, given)
+    _bounded(steps, repeated, within, strict, given)
     pattern = Matched(number, checked, steps, bases, strict, repeated, within)
     for item in checked.query.select.items:
         for node in item.expression.walk():
@@ -255,8 +296,8 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     return pattern
 
 
-def _counts(steps: Sequence[Step], repeated: int, within: int, strict: bool, given: ast.PatternInput) -> None:
-    """Look at the counted elements.
+def _bounded(steps: Sequence[Step], repeated: int, within: int, strict: bool, given: ast.PatternInput) -> None:
+    """Look at elements that several events match, or one of two.
 
     Raises
     ------
@@ -264,18 +305,44 @@ def _counts(steps: Sequence[Step], repeated: int, within: int, strict: bool, giv
         There is no bound for what becomes of one.
     """
     first, last = steps[0], steps[-1]
+    again = repeated and within
     for what, found in (
         ("a counted element in a sequence", strict and any(step.counted for step in steps)),
+        ("'and' or 'or' in a sequence", strict and any(step.partner is not None for step in steps)),
         ("a counted element that may have no event, in front or at the end", not (first.least and last.least)),
-        ("a counted element among several that are repeated", repeated > 1 and any(step.counted for step in steps)),
+        ("a count, 'and' or 'or' among several that are repeated", repeated > 1 and any(s.optional for s in steps)),
         # One that is too old begins anew, also where another one has begun.
-        ("a repeated element of an open number within a time", repeated and within and first.least != first.most),
+        ("a repeated element of an open number within a time", again and first.least != first.most),
+        ("a repeated 'or' within a time", again and first.partner is not None and not first.both),
     ):
         if found:
             raise NotTyped(what, given.span)
 
 
-def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[int, ...], strict: bool) -> Step:
+def _steps(chain: Sequence[ast.StateElement], scope: Scope, bases: tuple[int, ...], strict: bool) -> tuple[Step, ...]:
+    """Return the elements of a chain, of ``and`` and ``or`` both sides."""
+    steps: list[Step] = []
+    for element in chain:
+        n = len(steps)
+        if not isinstance(element, ast.LogicalState):
+            steps.append(replace(_step(element, scope.of_element(n), n, bases, strict), slot=n))
+            continue
+        if not (isinstance(element.left, ast.StreamState) and isinstance(element.right, ast.StreamState)):
+            raise NotTyped("an absence in 'and' or 'or'", element.span)
+        for at, other, side in ((n, n + 1, element.left), (n + 1, n, element.right)):
+            step = _step(side, scope.of_element(at, other), at, bases, strict, other)
+            steps.append(replace(step, slot=other, partner=other, both=element.op == "and"))
+    return tuple(steps)
+
+
+def _step(
+    element: ast.StateElement,
+    scope: Scope,
+    position: int,
+    bases: tuple[int, ...],
+    strict: bool,
+    partner: int | None = None,
+) -> Step:
     waiting = None
     if isinstance(element, ast.AbsentState) and element.waiting is not None and position and not strict:
         waiting = element.waiting.milliseconds
@@ -288,7 +355,6 @@ def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[i
     ):
         where = "a sequence" if strict else "a pattern" if position else "front of a pattern"
         names: dict[Any, str] = {
-            ast.LogicalState: "'and' or 'or'",
             ast.AbsentState: "an absence",
             ast.EveryState: "'every' further back",
         }
@@ -298,13 +364,13 @@ def _step(element: ast.StateElement, scope: Scope, position: int, bases: tuple[i
     rest = [part for part in parts if part not in alone]
     key = None
     for part in () if strict else tuple(rest):
-        pair = _pair(part, ("==",), scope, position, INDEXABLE)
+        pair = _pair(part, ("==",), scope, position, INDEXABLE, partner)
         if pair is not None:
             _, own, earlier = pair
             key = Key(bases[position] + own.attribute, bases[earlier.source] + earlier.attribute)
             rest.remove(part)
             break
-    found = (_pair(part, tuple(_MIRRORED), scope, position, _NUMBERS) for part in rest)
+    found = (_pair(part, tuple(_MIRRORED), scope, position, _NUMBERS, partner) for part in rest)
     bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
     return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound, waiting, counted, least, most)
 
@@ -317,6 +383,8 @@ def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:
 
 
 def _is_own(part: ast.Expression, scope: Scope, position: int) -> bool:
+    if any(isinstance(node, ast.IsNullEvent) for node in part.walk()):
+        return False
     named = (scope.resolve(node) for node in part.walk() if isinstance(node, ast.Variable))
     return all(one.source == position and one.index is None for one in named)
 
@@ -326,7 +394,12 @@ def _bound(op: str, own: Reference, earlier: Reference, bases: tuple[int, ...]) 
 
 
 def _pair(
-    part: ast.Expression, ops: tuple[str, ...], scope: Scope, position: int, types: tuple[Type, ...]
+    part: ast.Expression,
+    ops: tuple[str, ...],
+    scope: Scope,
+    position: int,
+    types: tuple[Type, ...],
+    partner: int | None,
 ) -> tuple[str, Reference, Reference] | None:
     """Return a comparison of an attribute of the event, on the left, with one of an earlier event, of the same type."""
     if not (isinstance(part, ast.Binary) and part.op in ops):
@@ -336,6 +409,7 @@ def _pair(
     left, right = scope.resolve(part.left), scope.resolve(part.right)
     for op, own, earlier in ((part.op, left, right), (_MIRRORED.get(part.op, part.op), right, left)):
         plain = own.index is None and earlier.index is None and not scope.sources[earlier.source].multiple
+        plain = plain and earlier.source != partner  # its event may come meanwhile
         if plain and own.source == position and earlier.source < position and own.type is earlier.type in types:
             return op, own, earlier
     return None

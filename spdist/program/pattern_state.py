@@ -28,7 +28,7 @@ _Slot = tuple[int, tuple[Any, ...]]
 
 def fresh_pattern(pattern: Matched) -> Any:
     """Return the state of a pattern that has seen nothing and has not begun."""
-    return [[[], []], [[[], [], _flags(step, (0, []))] for step in pattern.steps]]
+    return [[[], []], [[[], [], _flags(pattern.steps[n], (0, []))] for n in pattern.order]]
 
 
 def _flags(step: Step, waits: tuple[int, list[int]]) -> list[Any]:
@@ -51,7 +51,9 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
     for number, ((lists, rows), places) in states:
         waiting, arrived, flags = places[0]
         began, left = flags[:2]
-        if left or any(flags[1] for *_, flags in places):
+        # A pattern that is one pair looks for results at one side only: those of the other one stay.
+        told = places[: len(places) - (len(pattern.starts) == len(places) == 2)]
+        if left or any(flags[1] for *_, flags in told):
             raise ValueError("a result is left over from an event that failed")
         # A sequence under `every` makes its first attempt anew with each event.
         anew = not began or (pattern.strict and pattern.repeated > 0)
@@ -63,7 +65,7 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
             load_dues(running, query, number, due, operator)
         nodes: dict[int, int] = {}
         for n in pattern.listed:
-            waiting, arrived, _ = places[n]
+            waiting, arrived, _ = places[pattern.steps[n].slot]
             for waits, those in ((True, () if pattern.strict else waiting), (False, arrived)):
                 for place in those:
                     if place not in nodes:
@@ -89,9 +91,9 @@ class _Partial:
         self.slots: list[Any] = [lists[held] if isinstance(held, int) else held for held in slots]
         self.places = 0
 
-    def event(self, element: int, index: int) -> _Slot | None:
+    def event(self, slot: int, index: int) -> _Slot | None:
         """Return an event of an element, given its index, from the end where that is negative; None where none is."""
-        held = self.slots[element]
+        held = self.slots[slot]
         if isinstance(held, list):
             held = held[index] if -len(held) <= index < len(held) else None
         found: _Slot | None = held
@@ -104,8 +106,10 @@ def _load_nodes(running: Running, query: QueryText, pattern: Matched, found: Seq
     arrays = running.arrays
     arrays[f"{prefix}_free"][:] = (-1, total)
     arrays[f"{prefix}_ts"][:total] = [one.timestamp for one in found]
-    firsts = [one.event(0, 0) for one in found]
-    arrays[f"{prefix}_first"][:total] = [0 if first is None else first[0] for first in firsts]
+    for n in pattern.starts:
+        firsts = [one.event(pattern.steps[n].slot, 0) for one in found]
+        if f"{prefix}_first{n or ''}" in arrays:
+            arrays[f"{prefix}_first{n or ''}"][:total] = [0 if first is None else first[0] for first in firsts]
     if pattern.shares:
         for node, one in enumerate(found):
             arrays[f"{prefix}_refs"][node] = one.places
@@ -113,12 +117,12 @@ def _load_nodes(running: Running, query: QueryText, pattern: Matched, found: Seq
             arrays[f"{prefix}_bits"][node] = sum(1 << n for n, held in enumerate(one.slots) if held is not None)
     for n, step in enumerate(pattern.steps):
         if step.counted:
-            arrays[f"{prefix}_count{n}"][:total] = [len(one.slots[n] or ()) for one in found]
+            arrays[f"{prefix}_count{n}"][:total] = [len(one.slots[step.slot] or ()) for one in found]
     for place, type in enumerate(pattern.types):
         name = f"{prefix}_p_{place}"
         if name in arrays:
             element, index, attribute = pattern.named(place)
-            events = [one.event(element, index) for one in found]
+            events = [one.event(pattern.steps[element].slot, index) for one in found]
             column = pa.array([None if event is None else event[1][attribute] for event in events], ARROW[type])
             arrays[name][:total] = running.numbers(column, type)
             arrays[f"{name}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
@@ -131,8 +135,10 @@ def _link(running: Running, query: QueryText, pattern: Matched, node: int, one: 
     if pattern.strict:
         arrays[f"{prefix}_new{n}"][one.number] = node
         return
-    if pattern.steps[n].counted:
-        over = any(held is not None for held in one.slots[n + 1 : n + 3])
+    if pattern.steps[n].lingers:
+        slot, partner = pattern.steps[n].slot, pattern.steps[n].partner
+        others = one.slots[slot + 1 : slot + 3] if partner is None else [one.slots[pattern.steps[partner].slot]]
+        over = any(held is not None for held in others)
         arrays[f"{prefix}_in{n}"][node] = 1 + over
         if over:
             ends = [arrays[f"{prefix}_over{n}_{name}"] for name in ("first", "last", "before", "next")]
@@ -176,10 +182,12 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
     opened = running.arrays.get(f"{query.name}_open")
     known: list[dict[int, int]] = [{} for _ in range(count)]
     for number, ((_, rows), places) in enumerate(states):
-        places[0][2][0] = True
-        if opened is None or opened[number]:
+        waits = opened is None or opened[number]
+        if waits:
             rows.append([-1, False, [None] * len(pattern.steps)])
-            places[0][1] = [0]
+        for slot in range(len(pattern.starts)):
+            places[slot][1:] = [[0] if waits else [], _flags(pattern.steps[pattern.order[slot]], (0, []))]
+            places[slot][2][0] = True
         for operator, n in enumerate(pattern.absences):
             deadline = int(running.arrays[f"{query.name}_until{n}"][number])
             places[n][2] = _flags(pattern.steps[n], (deadline, stored_dues(running, query, number, operator)))
@@ -191,7 +199,7 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
                 fresh = [node for node in nodes[begin:end].tolist() if node not in known[number]]
                 known[number] |= {node: len(table) + place for place, node in enumerate(fresh)}
                 table += _rows(running, query, pattern, n, numpy.array(fresh, numpy.int64), lists)
-                places[n][kind] += [known[number][node] for node in nodes[begin:end].tolist()]
+                places[pattern.steps[n].slot][kind] += [known[number][node] for node in nodes[begin:end].tolist()]
     return states
 
 
@@ -219,7 +227,7 @@ def held_events(running: Running, query: QueryText) -> int:
         if step.counted:
             held += int(running.arrays[f"{query.name}_count{n}"][nodes].sum())
         else:
-            held += int((running.arrays[f"{query.name}_bits"][nodes] >> n & 1).sum())
+            held += int((running.arrays[f"{query.name}_bits"][nodes] >> step.slot & 1).sum())
     return held
 
 
@@ -246,14 +254,15 @@ def _rows(running: Running, query: QueryText, pattern: Matched, n: int, nodes: A
         return []
     times = arrays[f"{prefix}_ts"][nodes].tolist()
     slots: list[list[Any]] = []
-    for element, step in enumerate(pattern.steps):
+    for element in pattern.order:
+        step = pattern.steps[element]
         if step.waiting is not None or (not pattern.shares and element >= n):
             slots.append([None] * len(nodes))
         elif step.counted:
             slots.append(_chains(running, query, pattern, element, nodes, lists))
         else:
             events = _events(running, query, pattern, element, nodes, pattern.bases[element])
-            there = arrays[f"{prefix}_bits"][nodes] >> element & 1 if pattern.shares else numpy.ones(len(nodes))
+            there = arrays[f"{prefix}_bits"][nodes] >> step.slot & 1 if pattern.shares else numpy.ones(len(nodes))
             slots.append([event if one else None for event, one in zip(events, there.tolist(), strict=True)])
     expired = arrays[f"{prefix}_expired"][nodes] != 0 if pattern.shares else numpy.zeros(len(nodes), bool)
     return [[time, gone, list(row)] for time, gone, *row in zip(times, expired.tolist(), *slots, strict=True)]
@@ -303,5 +312,6 @@ def _events(running: Running, query: QueryText, pattern: Matched, element: int, 
             if known
             else [None] * len(nodes)
         )
-    times = arrays[f"{prefix}_ts" if element else f"{prefix}_first"][nodes].tolist()
+    first = f"{prefix}_first{element or ''}"
+    times = arrays[first if element in pattern.starts and first in arrays else f"{prefix}_ts"][nodes].tolist()
     return list(zip(times, zip(*columns, strict=True), strict=True))

@@ -52,15 +52,15 @@ class MatchWriter(ResultWriter):
         pattern, found = self._read, self._attribute_of(place)
         assert isinstance(pattern, Matched)
         last = len(pattern.steps) - 1
-        if found is None or pattern.step_of(found) < last or pattern.steps[last].counted:
+        if found is None or pattern.step_of(found) < last or pattern.steps[last].optional:
             return None
         return found - pattern.bases[last]
 
     @property
     def _most(self) -> Most:
-        # A first element that is counted begins for two reasons: once, and when it has enough.
+        # A first element with a list begins for two reasons: once, and when another match has gone on.
         assert isinstance(self._read, Matched)
-        begun = sum([self._block.most] * (1 + self._read.steps[0].counted), Most())
+        begun = sum([self._block.most] * (1 + self._read.steps[0].optional), Most())
         return begun + Most({self._query.name: 1})
 
     def hands_over(self, chunk: list[str]) -> list[str]:
@@ -103,9 +103,9 @@ class PatternWriter(QueryWriter):
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
-        reading = [n for n, step in enumerate(self._pattern.steps) if step.stream == self._block.stream]
+        reading = [n for n in self._pattern.order if self._pattern.steps[n].stream == self._block.stream]
         results = None
-        if self._last in reading and not self._pattern.waits:
+        if any(map(self._pattern.is_last, reading)) and not self._pattern.waits:
             given = self._whole, self._query, self._block, self._key, self._groups, self._writer
             # Siddhi hands out matches one by one where one element alone reads the stream.
             results = MatchWriter(*given, by_event=len(reading) > 1)
@@ -186,10 +186,12 @@ class PatternWriter(QueryWriter):
                 lines += self._lists.drops(n, now)
         if pattern.repeated > 1 and 0 in reading:
             lines += [f"if {self._open} == 2:", f"    {self._open} = 1"]
-        if 0 in reading and 0 in pattern.listed:
+        if set(pattern.starts) & {*reading} & {*pattern.listed}:
             begun = [f"{self._open} = 0", *self._lists.begins("-1"), *self._lists.arrives(0)]
             lines += when([f"{self._open} == 1"], begun)
-        return [*lines, *chain.from_iterable(self._lists.joins(n) for n in reading if n in pattern.listed)]
+        partners = {pattern.steps[n].partner for n in reading}
+        joining = [n for n in pattern.listed if n in reading or n in partners]
+        return [*lines, *chain.from_iterable(map(self._lists.joins, joining))]
 
     def _offered(self, reading: Sequence[int], results: MatchWriter | None) -> list[str]:
         """Return what offers the event to the elements that read it, the last one first."""
@@ -226,7 +228,7 @@ class PatternWriter(QueryWriter):
     def _offer(self, n: int, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to those who wait at an element behind the first one."""
         step, number = self._pattern.steps[n], self._at
-        over = self._lists.lets_go(n) if step.counted else []
+        over = self._lists.lets_go(n) if step.lingers else []
         if step.key is None:
             return [*over, *self._where(step.alone, n, self._scanned(n, number, results))]
         number, own, (ends, _) = self._whole.name(), self._attribute(step.key.own), self._lists.ends(n)
@@ -248,11 +250,13 @@ class PatternWriter(QueryWriter):
         ((head, _), (_, after)), bound = self._lists.ends(n), step.bound
         if step.counted:
             goes = self._collects(n, number, results)
+        elif step.partner is not None:
+            goes = self._pairs(n, step.partner, results)
         elif step.waiting is not None:
             time = [f"{self._prefix}_ts[d] = {self._timestamp}"] if self._pattern.shares else []
             goes = [*time, *self._lists.waits_from(n, self._timestamp), *self._lists.goes()]
         else:
-            goes = self._goes_on(n) if n < self._last else [*self._lists.comes(n), *self._ends(results)]
+            goes = [*self._lists.comes(n), *self._ends(results)] if self._pattern.is_last(n) else self._goes_on(n)
         if not step.counted:
             goes = [*self._lists.unlinked(n, number), *goes]
         loop = [f"{following} = {after}[d]", *self._where(step.rest, n, goes)]
@@ -276,7 +280,7 @@ class PatternWriter(QueryWriter):
     def _moves(self, n: int) -> list[str]:
         """Return what lets a partial match leave an element for the next one."""
         gone = self._lists.goes() if self._pattern.shares and n in self._pattern.listed else []
-        return [*self._arrives(n + 1), *gone, *self._again(n)]
+        return [*self._arrives(self._pattern.following(n)), *gone, *self._again(n)]
 
     def _stores(self, base: int, n: int) -> list[str]:
         """Return what notes the arriving event, as one of an element whose attributes have places from `base` on."""
@@ -289,13 +293,11 @@ class PatternWriter(QueryWriter):
 
     def _collects(self, n: int, number: str, results: MatchWriter | None) -> list[str]:
         """Return what adds the event to those of a counted element, and lets the match go on that has enough."""
-        step, lists, prefix, pattern = self._pattern.steps[n], self._lists, self._prefix, self._pattern
+        step, lists, prefix = self._pattern.steps[n], self._lists, self._prefix
         count = lists.counted(n)
         first = [*lists.comes(n), *([f"{prefix}_first[d] = {self._timestamp}"] if n == 0 else [])]
         enough = self._arrives(n + 1) if n < self._last else self._completed(results)
-        if n == 0 and pattern.repeated:
-            node = self._whole.name()
-            enough += [f"{node} = d", *lists.begins(f"{prefix}_ts[{node}]"), *lists.arrives(0), f"d = {node}"]
+        enough += self._renews(n)
         leaves = f"{count} >= {step.least if n == self._last else max(step.least, step.most or 0)}"
         gone = [*lists.unlinked(n, number), *lists.uncollected(n), *lists.goes()]
         return [
@@ -305,6 +307,31 @@ class PatternWriter(QueryWriter):
             f"{prefix}_ts[d] = {self._timestamp}",
             *when([f"{count} == {step.least}"], enough),
             *([] if step.most is None and n < self._last else when([leaves], gone)),
+        ]
+
+    def _renews(self, n: int) -> list[str]:
+        """Return what lets another match begin where one goes on that several elements have."""
+        if not self._pattern.begins_anew(n):
+            return []
+        node, lists = self._whole.name(), self._lists
+        return [f"{node} = d", *lists.begins(f"{self._prefix}_ts[{node}]"), *lists.arrives(0), f"d = {node}"]
+
+    def _pairs(self, n: int, partner: int, results: MatchWriter | None) -> list[str]:
+        """Return what notes the event of one side of ``and`` or ``or``, and lets the match go on."""
+        pattern, prefix, following = self._pattern, self._prefix, self._pattern.following(n)
+        first = [f"{self._lists.first(n)} = {self._timestamp}"] if n in pattern.starts else []
+        on = self._completed(results) if pattern.is_last(n) else self._arrives(following)
+        there = f"{prefix}_bits[d] & {1 << pattern.steps[partner].slot} != 0"
+        return [
+            *self._lists.uncollected(n),
+            *self._stores(pattern.bases[n], n),
+            *self._lists.comes(n),
+            *first,
+            *when(
+                [there] if pattern.steps[n].both else [],
+                [f"{prefix}_ts[d] = {self._timestamp}", *on, *self._renews(n)],
+            ),
+            *self._lists.goes(),
         ]
 
     def _shifted(self, n: int, count: str) -> list[str]:
@@ -360,7 +387,7 @@ class PatternWriter(QueryWriter):
 
     def _event_at(self, place: int) -> Value:
         """Return an attribute of any event of a complete match."""
-        own = self._pattern.step_of(place) == self._last and not self._pattern.steps[self._last].counted
+        own = self._pattern.step_of(place) == self._last and not self._pattern.steps[self._last].optional
         return self._attribute(place) if own else self._lists.kept(place)
 
     def _where(
@@ -395,7 +422,16 @@ class PatternWriter(QueryWriter):
             null = f"({kept.null} if {count} > {at} else {own.null} if {count} == {at} else True)"
             return Value(text, null, own.type)
 
-        return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
+        def missing(node: ast.IsNullEvent) -> str:
+            found = step.scope.find(node.stream)
+            return self._lists.missing(found, node.index, own=found == n)
+
+        named = self._whole.name, self._whole.text_number
+        return TypedWriter(variable, self._timestamp, *named, missing=missing)
+
+    def _missing(self, node: ast.IsNullEvent) -> str:
+        found = self._pattern.checked.scope.find(node.stream)
+        return self._lists.missing(found, node.index, own=False)
 
 
 class SequenceWriter(PatternWriter):

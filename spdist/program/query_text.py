@@ -148,7 +148,12 @@ class QueryWriter:
         def aggregate(call: ast.FunctionCall) -> Value | None:
             return self._groups.value(call, group)
 
-        return TypedWriter(variable, timestamp, self._whole.name, self._whole.text_number, aggregate)
+        named = self._whole.name, self._whole.text_number
+        return TypedWriter(variable, timestamp, *named, aggregate, self._missing)
+
+    def _missing(self, node: ast.IsNullEvent) -> str:
+        """Return source of whether a stream has no event."""
+        return "False"
 
     def _event_writer(self) -> TypedWriter:
         """Return a writer of expressions over the event that enters."""

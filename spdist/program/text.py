@@ -240,7 +240,7 @@ class Writer:
         self.count(f"nodes {query.name}", block.most)
         # Partial matches, and what waits for its batch, have been counted before they are results.
         begun = block.most
-        if isinstance(read, Matched) and read.steps[0].counted:
+        if isinstance(read, Matched) and read.steps[0].optional:
             begun = block.most + block.most
             self.count(f"nodes {query.name}", block.most)
         totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most

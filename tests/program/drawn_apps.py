@@ -146,43 +146,52 @@ def _moved(random: Random, stream: str) -> str:
 
 
 def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
-    """Return a query over a pattern or sequence of one to three elements, some of which are absences."""
+    """Return a query over a pattern or sequence of one to three elements: events, also counted, pairs, absences."""
     count = random.choice((1, 2, 2, 2, 3, 3))
     strict = count > 1 and random.random() < 0.3
     elements: list[str] = []
     named: list[int] = []
-    counts = random.choice((0.0, 0.0, 0.5))
+    several = 0.0 if strict else random.choice((0.0, 0.0, 0.5))
+    within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
     for number in range(1, count + 1):
-        collected = f"e{number}[last].volume is null or volume != e{number}[{random.choice(('0', 'last'))}].volume"
-        asked = not counts or random.random() < 0.4
-        conditions = [one for one in (_own(random), _earlier(random, named)) if one and asked]
-        element = f"{random.choice(streams)}{''.join(f'[{one}]' for one in conditions)}"
+        element = _element(random, streams, named, several)
         if named and not strict and random.random() < 0.35:
             elements.append(f"not {element} for {random.choice((1, 40, 300, 900))} milliseconds")
+        elif random.random() < several / 2:
+            other = f"e{number + 10}={_element(random, streams, named, several)}"
+            elements.append(f"e{number}={element} {random.choice(('and', 'or'))} {other}")
+            named += [number, number + 10]
         else:
-            counted = _count(random, number, count) if not strict and random.random() < counts else ""
-            own = f"[{collected}]" if counted and random.random() < 0.3 else ""
+            own = f"e{number}[last].volume is null or volume != e{number}[{random.choice(('0', 'last'))}].volume"
+            counted = _count(random, number, count) if random.random() < several else ""
+            own = f"[{own}]" if counted and random.random() < 0.3 else ""
             elements.append(f"e{number}={element}{own}{counted}")
             named.append(number)
     count = len(elements)
-    first, last = (f"e{number}{_index(random, elements[number - 1])}" for number in (1, named[-1]))
-    alone = strict or any(one.endswith(">") for one in elements)
-    first_open = re.search(r"<(\d+):(?!\1>)", elements[0]) is not None
-    within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
-    repeated = random.choice((0, 1, 1, 1 if alone else random.randint(1, count)))
-    if first_open and within:
-        repeated = 0
+    first, last = (f"e{number}{_index(random, elements[number % 10 - 1])}" for number in (1, named[-1]))
+    repeated = random.choice((0, 1, 1, 1 if several or strict else random.randint(1, count)))
+    if within and (re.search(r"<(\d+):(?!\1>)", elements[0]) or " or e11=" in elements[0]):
+        repeated = 0  # another match may begin for each that is too old
     mark = ", " if strict else " -> "
     if repeated:
         inside = mark.join(elements[:repeated])
         elements[:repeated] = [f"every {inside}" if repeated == 1 else f"every ({inside})"]
     items = [f"{first}.sym as a0", f"{last}.price as a1", f"{last}.volume + {first}.volume as a2", "count() as n"]
     if random.random() < 0.3:
+        items.append(f"{last} is null as absent")
+    if random.random() < 0.3:
         items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}({last}.price) as s")
     group = random.choice(("", "", f" group by {first}.sym", f" group by {last}.kind, {first}.total"))
     having = random.choice(("", "", " having a1 > 0.0", f" having n < 5 and {first}.ok"))
     own, behind = f"{target}{random.randrange(10**6)}", f"{group}{having}{_limited(random)}"
     return f"from {mark.join(elements)}{within} select {', '.join(items)}{behind} insert into {own};"
+
+
+def _element(random: Random, streams: tuple[str, ...], named: list[int], several: float) -> str:
+    """Return a stream with conditions; fewer where matches want several events."""
+    asked = not several or random.random() < 0.4
+    conditions = [one for one in (_own(random), _earlier(random, named)) if one and asked]
+    return f"{random.choice(streams)}{''.join(f'[{one}]' for one in conditions)}"
 
 
 def _count(random: Random, number: int, count: int) -> str:

@@ -186,3 +186,17 @@ def test_groups_without_totals_are_forgotten_with_their_chunk() -> None:
         row = (f"{number}", None, None, None, number, None, None)
         assert len(running.take_chunk("S", [(number, row)] * 3, number, number) or ()) == 1
     assert running.arrays["q0_k_meta"][2] == 0
+
+
+def test_what_is_too_old_where_it_was_counted_and_complete_elsewhere_leaves_the_totals() -> None:
+    text = f"""{STREAM}
+from every e1=S[kind == 'x'] -> e2=S[kind == 'y' and total == e1.total]<1:> -> e3=S[kind == 'z' and total == e1.total]
+within 1 sec select e1.total, count() as n insert into Out;"""
+    # The first match waits for its last event behind the second one, which is younger and came there before it.
+    came = (100, "x", 1), (900, "x", 2), (950, "y", 2), (960, "y", 1), (970, "w", 0), (1150, "z", 1), (1160, "z", 2)
+    events = [(START_MS + at, (None, kind, None, None, None, total, None)) for at, kind, total in came]
+    for one in (Watched(checked_app(text)), Watched(checked_app(text), interpreted)):
+        one.begin()
+        one.app.start(START_MS)
+        one.run(events)
+        assert one.chunks == [("Out", [(START_MS + 1160, (2, 0))])]
