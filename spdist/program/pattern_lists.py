@@ -90,7 +90,7 @@ class PatternLists:
             return []
         steps = self._pattern.steps
         lines = [f"{self._prefix}_bits[d] |= {1 << steps[n].slot}"]
-        for before, step in enumerate(steps):
+        for before, step in enumerate(() if self._pattern.strict else steps):
             counts = step.counted and 0 < steps[n].slot - step.slot <= 2
             if counts or (step.lingers and before == steps[n].partner):
                 over = [f"{self._collects(before)} = 2", f"append({self._over(before)}, {self._at}, d)"]

@@ -307,7 +307,7 @@ def _bounded(steps: Sequence[Step], repeated: int, within: int, strict: bool, gi
     first, last = steps[0], steps[-1]
     again = repeated and within
     for what, found in (
-        ("a counted element in a sequence", strict and any(step.counted for step in steps)),
+        ("a counted element in front or at the end of a sequence", strict and (first.counted or last.counted)),
         ("'and' or 'or' in a sequence", strict and any(step.partner is not None for step in steps)),
         ("a counted element that may have no event, in front or at the end", not (first.least and last.least)),
         ("a count, 'and' or 'or' among several that are repeated", repeated > 1 and any(s.optional for s in steps)),

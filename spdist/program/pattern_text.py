@@ -372,7 +372,7 @@ class PatternWriter(QueryWriter):
             *groups.enters(lambda: self._writer(self._event_at, time, groups.number)),
             *results.of_match(event, self._event),
         ]
-        if self._pattern.shares and self._pattern.within:
+        if self._pattern.shares and self._pattern.within and not self._pattern.strict:
             # What was too old at one element, and is complete all the same, is an event that leaves.
             removes = groups.removes(self._event_at, time, groups.number) or ["pass"]
             test = f"if {self._prefix}_expired[d] != 0:"
@@ -437,6 +437,8 @@ class PatternWriter(QueryWriter):
 class SequenceWriter(PatternWriter):
     """Writes the block of a sequence: with each event, what has arrived at an element goes on or ends.
 
+    One partial match at most has arrived at an element, ``q_new``; a counted element lets one arrive at itself again.
+
     Parameters
     ----------
     whole, query, block, key
@@ -448,17 +450,15 @@ class SequenceWriter(PatternWriter):
         return []
 
     def _before_event(self, reading: Sequence[int]) -> list[str]:
-        prefix, within = self._prefix, self._pattern.within
         lines: list[str] = []
         for n in range(1, self._last + 1):
-            waits = self._waits(n)
-            lines += [f"{self._name(n)} = {waits}", f"{waits} = -1"]
-            gone = [f"give_back({prefix}_free, {prefix}_next, {self._name(n)})", f"{self._name(n)} = -1"]
+            waits, name = self._waits(n), self._name(n)
+            lines += [f"{name} = {waits}", f"{waits} = -1"]
+            gone = [f"d = {name}", *self._lists.goes(), f"{name} = -1"]
             if n not in reading:
-                lines += [f"if {self._name(n)} >= 0:", *indent(gone)]
-            elif within:
-                age = f"{prefix}_first[{self._name(n)}] - {self._timestamp}"
-                lines += [f"if {self._name(n)} >= 0 and not -{within} <= {age} <= {within}:", *indent(gone)]
+                lines += [f"if {name} >= 0:", *indent(gone)]
+            elif self._pattern.within:
+                lines += [f"d = {name}", f"if d >= 0 and {self._lists.too_old(self._timestamp)}:", *indent(gone)]
         if not self._pattern.repeated:
             # Only the first event of all can begin.
             lines += [f"fresh = {self._open}", f"{self._open} = 0"]
@@ -469,17 +469,50 @@ class SequenceWriter(PatternWriter):
         return self._open if self._pattern.repeated else "fresh"
 
     def _offer(self, n: int, results: MatchWriter | None) -> list[str]:
-        step, goes_on = self._pattern.steps[n], self._goes_on(n) if n < self._last else self._ends(results)
-        fits = self._where((*step.alone, *step.rest), n, [*goes_on, f"{self._name(n)} = -1"])
-        gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
+        step, shares = self._pattern.steps[n], self._pattern.shares
+        if step.counted:
+            goes = self._collected(n)
+        elif n < self._last:
+            goes = self._goes_on(n)
+        else:
+            goes = [*self._lists.comes(n), *self._completed(results)]
+        # What goes on is a node still; where matches wait at several elements, each counts.
+        stays = [] if shares or n == self._last else [f"{self._name(n)} = -1"]
+        fits = self._where((*step.alone, *step.rest), n, [*goes, *stays])
+        if step.counted:
+            # What follows has come: one of the next two elements.
+            over = sum(1 << slot for slot in (n + 1, n + 2))
+            fits = when([f"{self._prefix}_bits[d] & {over} == 0"], fits)
+        gone = when([] if shares or n == self._last else [f"{self._name(n)} >= 0"], self._lists.goes())
+        return [f"d = {self._name(n)}", "if d >= 0:", *indent([*fits, *gone])]
+
+    def _collected(self, n: int) -> list[str]:
+        """Return what adds the event to those of a counted element, and lets the match arrive where it may go on."""
+        step, count = self._pattern.steps[n], self._lists.counted(n)
+        most = [] if step.most is None else [f"{count} != {step.most}"]
         return [
-            f"d = {self._name(n)}",
-            "if d >= 0:",
-            *indent([*fits, f"if {self._name(n)} >= 0:", f"    {gone}"]),
+            *when([f"{count} == 0"], self._lists.comes(n)),
+            *self._shifted(n, count),
+            f"{count} += 1",
+            f"{self._prefix}_ts[d] = {self._timestamp}",
+            *when([f"{count} >= {step.least}"], self._arrives(n + 1)),
+            *when(most, self._arrives(n)),
         ]
 
     def _arrives(self, n: int) -> list[str]:
-        return [f"{self._waits(n)} = d"]
+        step, waits = self._pattern.steps[n], self._waits(n)
+        if not self._pattern.shares:
+            return [f"{waits} = d"]
+        lines = [f"if {waits} < 0:", f"    {waits} = d", f"    {self._prefix}_refs[d] += 1"]
+        if step.least:
+            return lines
+        return [*lines, *when([f"{self._lists.counted(n)} == 0"], self._arrives(n + 1))]
+
+    def _moves(self, n: int) -> list[str]:
+        """Return what lets a partial match go on; one that begins is gone where another one has arrived already."""
+        gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
+        unwanted = when([f"{self._prefix}_refs[d] == 0"], [gone]) if self._pattern.shares and not n else []
+        return [*self._arrives(n + 1), *unwanted]
 
     def _name(self, n: int) -> str:
         """Return the name of the partial match that waits at an element."""

@@ -147,23 +147,24 @@ def _moved(random: Random, stream: str) -> str:
 
 def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
     """Return a query over a pattern or sequence of one to three elements: events, also counted, pairs, absences."""
-    count = random.choice((1, 2, 2, 2, 3, 3))
+    count = random.choice((1, 2, 2, 2, 3, 3, 3, 4))
     strict = count > 1 and random.random() < 0.3
     elements: list[str] = []
     named: list[int] = []
-    several = 0.0 if strict else random.choice((0.0, 0.0, 0.5))
+    several = random.choice((0.0, 0.0, 0.5))
     within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
     for number in range(1, count + 1):
         element = _element(random, streams, named, several)
         if named and not strict and random.random() < 0.35:
             elements.append(f"not {element} for {random.choice((1, 40, 300, 900))} milliseconds")
-        elif random.random() < several / 2:
+        elif not strict and random.random() < several / 2:
             other = f"e{number + 10}={_element(random, streams, named, several)}"
             elements.append(f"e{number}={element} {random.choice(('and', 'or'))} {other}")
             named += [number, number + 10]
         else:
             own = f"e{number}[last].volume is null or volume != e{number}[{random.choice(('0', 'last'))}].volume"
-            counted = _count(random, number, count) if random.random() < several else ""
+            may = not strict or 1 < number < count
+            counted = _count(random, number, count, strict) if may and random.random() < several else ""
             own = f"[{own}]" if counted and random.random() < 0.3 else ""
             elements.append(f"e{number}={element}{own}{counted}")
             named.append(number)
@@ -194,14 +195,17 @@ def _element(random: Random, streams: tuple[str, ...], named: list[int], several
     return f"{random.choice(streams)}{''.join(f'[{one}]' for one in conditions)}"
 
 
-def _count(random: Random, number: int, count: int) -> str:
+def _count(random: Random, number: int, count: int, strict: bool) -> str:
+    if strict and random.random() < 0.5:
+        return random.choice("+*?")
     least = random.randint(0 if 1 < number < count else 1, 3)
     return random.choice((f"<{least}:{least + random.randint(0, 2)}>", f"<{max(1, least)}>", f"<{least}:>"))
 
 
 def _index(random: Random, element: str) -> str:
     """Return what says which event of a counted element is meant."""
-    return random.choice(("[0]", "[1]", "[last]", "[last - 1]")) if element.endswith(">") else ""
+    counted = element.endswith((">", "+", "*", "?"))
+    return random.choice(("[0]", "[1]", "[last]", "[last - 1]")) if counted else ""
 
 
 def _own(random: Random) -> str:

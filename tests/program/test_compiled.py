@@ -82,6 +82,8 @@ partition with (kind of S) begin
 from every e1=S -> e2=S[volume > 0 or e2[last].volume is null]<0:3> -> e3=S<2> within 2 sec
 select e1.sym, e2[1].volume, e3[last].total insert into Out2;
 end;
+from every e1=S[volume >= 0], e2=S[price > e1.price or e2[last].ok]*, e3=S[not ok] within 900 milliseconds
+select e1.sym, e2[0].price, e2[last].rate, e3.total insert into Out3;
 """
 PAIRS = f"""{STREAM}
 from every e1=S[ok] -> e2=S[sym == e1.sym and volume > 0] or e3=S[price > e1.price] -> e4=S within 900 milliseconds
