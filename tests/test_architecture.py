@@ -108,7 +108,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/cluster/",
         "spdist/jobs/history.py",
         "spdist/jobs/webhook.py",
-        "spdist/transports/outlets.py",
+        "spdist/connectors/sending.py",
     ),
     "packaging": ("spdist/cluster/checkup.py",),
     "obstore": ("spdist/engine/places.py",),

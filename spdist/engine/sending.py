@@ -10,11 +10,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.sending import Outlets, Surroundings
 from spdist.engine.stopping import StopFlag, noted_reason
 from spdist.language.types import Schema
 from spdist.operators.faults import error_text
 from spdist.transports.base import Transport
-from spdist.transports.outlets import Outlets, Surroundings
 
 __all__ = ["open_outlets", "why_waiting"]
 

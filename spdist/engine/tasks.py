@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spdist.connectors.sending import Outlets
 from spdist.engine.appended import not_appended
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.beside import Behind, beside
@@ -39,7 +40,6 @@ from spdist.errors import TransportError
 from spdist.transports.base import Record
 from spdist.transports.delivery import Outgoing
 from spdist.transports.opening import open_place
-from spdist.transports.outlets import Outlets
 
 __all__ = ["COUNTERS", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
 

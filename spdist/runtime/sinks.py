@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.sending import Surroundings, open_outlet
 from spdist.errors import SiddhiAppError
 from spdist.language import ast
 from spdist.language.parser import parse
@@ -11,7 +12,6 @@ from spdist.planning.topology import Assignment
 from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.log import LogTransport
 from spdist.transports.options import options_of, written_in
-from spdist.transports.outlets import Surroundings, open_outlet
 
 __all__ = ["check_sinks"]
 

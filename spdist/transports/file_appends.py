@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.transports.outlets import SendError
+from spdist.connectors.sending import SendError
 from spdist.transports.whole_files import new_file
 
 __all__ = ["FileAppends"]

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from spdist.config.allowed import Allowed, NotAllowed
+from spdist.connectors.sending import SendError
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.file_appends import FileAppends
 from spdist.transports.options import Options, local_path
-from spdist.transports.outlets import SendError
 from spdist.transports.whole_files import write_whole
 
 __all__ = ["FileOutlet"]

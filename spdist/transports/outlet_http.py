@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import httpx
 
 from spdist.config.allowed import SECRET, Allowed
+from spdist.connectors.sending import SendError
 from spdist.errors import TransportError
 from spdist.language.transport_names import SECRETS
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery, header_text
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
-from spdist.transports.outlets import SendError
 from spdist.transports.tls import Certificate, client_context
 
 __all__ = ["HttpOutlet"]

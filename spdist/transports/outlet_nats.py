@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.sending import SendError
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.nats_link import NatsLink, NatsSettings
 from spdist.transports.options import Options
-from spdist.transports.outlets import SendError
 
 __all__ = ["NatsOutlet"]
 

@@ -9,10 +9,9 @@ from spdist.mapping.rejected import RejectCounter
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.errors import append_error, error_entry
 from spdist.transports.options import Options
-from spdist.transports.outlets import fault_topic
 from spdist.transports.payload import Events, Payload
 
-__all__ = ["Rejects"]
+__all__ = ["Rejects", "fault_topic"]
 
 
 class Rejects:
@@ -77,3 +76,8 @@ class Rejects:
     @property
     def _fault_topic(self) -> str:
         return fault_topic(self._app, self._stream)
+
+
+def fault_topic(app: str, stream: str) -> str:
+    """Return the topic through which events come back to the fault stream of `stream`."""
+    return f"{app}.!{stream}"

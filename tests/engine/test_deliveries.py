@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spdist.connectors.sending import Outlets, Surroundings
 from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.rescale import rescale
 from spdist.extension import catalog
@@ -24,7 +25,6 @@ from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.delivery import Deliveries, Delivery, Outgoing
 from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
-from spdist.transports.outlets import Outlets, Surroundings
 from spdist.transports.payload import Events, Payload
 
 DYNAMIC = """@sink(type='http', publisher.url='http://h/{{k}}', method='PUT', headers="'n:{{n}}'", @map(type='json'))

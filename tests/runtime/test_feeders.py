@@ -31,8 +31,8 @@ from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
 from spdist.transports.logins import Logins
 from spdist.transports.outlet_near import InMemoryOutlet
-from spdist.transports.outlets import fault_topic
 from spdist.transports.payload import Payload
+from spdist.transports.rejects import fault_topic
 
 STREAM = "define stream S (k string, n int);"
 
@@ -478,7 +478,7 @@ def test_those_who_may_deploy_may_send(tmp_path: Path) -> None:
     one = Fed(tmp_path, HTTP.format(", basic.auth.enabled='true'", ""))
     config = SimpleNamespace(auth=Auth(users=users), script=SimpleNamespace(python_enabled=False))
     host: Any = SimpleNamespace(config=config, log_directory=tmp_path / "topics", allowed=Allowed())
-    (one.feeders,) = module.feeders_of([one.assignment], one.transport, host)
+    (one.feeders,) = feeders_of([one.assignment], one.transport, host)
     one.feeders.start()
     try:
         answers = {
@@ -493,4 +493,4 @@ def test_those_who_may_deploy_may_send(tmp_path: Path) -> None:
         one.close()
     config.auth = Auth(users=users[2:])
     with pytest.raises(AppValidationError, match="asks for users, and there are none who may send"):
-        module.feeders_of([one.assignment], one.transport, host)
+        feeders_of([one.assignment], one.transport, host)

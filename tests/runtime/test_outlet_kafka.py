@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
+from spdist.connectors.sending import SendError, Surroundings
 from spdist.errors import AppValidationError, TransportError
 from spdist.mapping.passing import Events
 from spdist.services.kafka import KafkaBroker
@@ -20,7 +21,6 @@ from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.log import LogTransport
 from spdist.transports.outlet_kafka import KafkaOutlet, behind, messages_of
-from spdist.transports.outlets import SendError, Surroundings
 
 #: Too many for a small topic to take at once.
 NARROW = {"max.message.bytes": "2000"}

@@ -20,6 +20,7 @@ import pytest
 import spdist
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
+from spdist.connectors.sending import SendError, Surroundings, open_outlet
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
 from spdist.language.parser import parse
@@ -38,7 +39,6 @@ from spdist.transports.delivery import Delivery
 from spdist.transports.kafka_user import UserTopics
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
-from spdist.transports.outlets import SendError, Surroundings, open_outlet
 from tests.transports.receiver import Receiver
 
 CODE = Path(spdist.__file__).parent

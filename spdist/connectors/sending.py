@@ -25,8 +25,9 @@ from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing
 from spdist.transports.errors import append_error, error_entry
 from spdist.transports.payload import Events, Payload
+from spdist.transports.rejects import fault_topic
 
-__all__ = ["Outlet", "Outlets", "SendError", "Surroundings", "fault_topic", "open_outlet"]
+__all__ = ["Outlet", "Outlets", "SendError", "Surroundings", "open_outlet"]
 
 log = logging.getLogger(__name__)
 
@@ -172,11 +173,6 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
         f"a sink of type '{kind}' is not sent from here",
         hint="it is one of file, http, inMemory, kafka, log, nats, spark",
     )
-
-
-def fault_topic(app: str, stream: str) -> str:
-    """Return the topic through which events come back to the fault stream of `stream`."""
-    return f"{app}.!{stream}"
 
 
 class Outlets:

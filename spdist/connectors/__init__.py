@@ -1,0 +1,1 @@
+"""What brings events from outside and takes them there: a folder for each technology."""
