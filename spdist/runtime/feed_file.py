@@ -18,11 +18,11 @@ from itertools import chain
 from pathlib import Path
 
 from spdist.config.allowed import NotAllowed
+from spdist.connectors.positions import Position
+from spdist.connectors.receiving import Door, Looping, now_ms
 from spdist.errors import TransportError
 from spdist.functions.java_matching import found_in
 from spdist.functions.java_pattern import Match, java_pattern
-from spdist.runtime.feeders import Door, Looping, now_ms
-from spdist.runtime.positions import Position
 from spdist.transports.options import Options
 
 __all__ = ["FileFeeder"]

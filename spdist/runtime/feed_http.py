@@ -35,8 +35,8 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
+from spdist.connectors.receiving import Door, Read, now_ms
 from spdist.errors import MappingError, TransportError
-from spdist.runtime.feeders import Door, Read, now_ms
 from spdist.runtime.http_addresses import HttpAddress
 from spdist.runtime.http_ports import LATER, HttpPort
 from spdist.transports.connections import Limits

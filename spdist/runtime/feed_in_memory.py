@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from spdist.runtime.feeders import Door, Looping, now_ms
-from spdist.runtime.positions import Position
+from spdist.connectors.positions import Position
+from spdist.connectors.receiving import Door, Looping, now_ms
 from spdist.transports.inlet import NUMBERS_EACH
 from spdist.transports.outlet_near import in_memory_topic, read_in_memory
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from spdist.runtime.feeders import Door, Looping, now_ms
+from spdist.connectors.receiving import Door, Looping, now_ms
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 

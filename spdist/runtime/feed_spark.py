@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spdist.connectors.positions import Position
+from spdist.connectors.receiving import Door, Looping
 from spdist.errors import EngineError, TransportError
-from spdist.runtime.feeders import Door, Looping
-from spdist.runtime.positions import Position
 from spdist.transports.connector import SparkSourceOptions
 
 if TYPE_CHECKING:

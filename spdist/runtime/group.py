@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from spdist.engine.query import QuerySettings
     from spdist.engine.session import SparkHost
-    from spdist.runtime.feeders import Feeders
+    from spdist.runtime.sources import Feeders
 
 __all__ = ["GroupRuntime", "wait_until"]
 
@@ -196,7 +196,7 @@ class GroupRuntime:
     # ------------------------------------------------------------------------------------------------- internals
     def _run(self) -> None:
         """Take over the state and start the query; runs in its own thread."""
-        from spdist.runtime.feeders import feeders_of
+        from spdist.runtime.sources import feeders_of
 
         def begin() -> None:
             for assignment in self._assignments:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spdist.config.allowed import Allowed
 from spdist.config.sections import Script, Transports
+from spdist.connectors.receiving import now_ms
 from spdist.engine.hosted import checked_app
 from spdist.engine.layout import assignment_hash
 from spdist.engine.messages import kafka_sources, map_setting, mapped_topics, wants_keys
@@ -24,7 +25,6 @@ from spdist.engine.state import Positions
 from spdist.errors import SpdistError, TransportError
 from spdist.language.checked import CheckedApp
 from spdist.planning.topology import AssignedInput, Assignment
-from spdist.runtime.feeders import now_ms
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.waiting import when_available
 from spdist.transports.base import Record, Transport

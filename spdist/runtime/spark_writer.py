@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from spdist.connectors.positions import Position
+from spdist.connectors.receiving import Looping
 from spdist.engine.hosted import checked_app
 from spdist.errors import SpdistError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.planning.topology import Assignment
-from spdist.runtime.feeders import Looping
-from spdist.runtime.positions import Position
 from spdist.transports.base import Repeats, Transport
 from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.options import options_of, written_in

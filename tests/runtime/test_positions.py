@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from spdist.connectors.positions import Position
 from spdist.errors import FencedError, TransportError
-from spdist.runtime.positions import Position
 
 
 @pytest.fixture

@@ -11,39 +11,30 @@ import logging
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote
 
 from spdist.config.allowed import Allowed
-from spdist.errors import FencedError, MappingError, SpdistError, UnsupportedFeatureError
-from spdist.extension import catalog
+from spdist.errors import FencedError, MappingError, SpdistError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
 from spdist.mapping.base import MapSetting, SourceMapper
 from spdist.mapping.bounds import shown
 from spdist.mapping.columns import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
-from spdist.planning.whole import FED
 from spdist.transports.base import Transport
-from spdist.transports.connections import Limits, limits_of
+from spdist.transports.connections import Limits
 from spdist.transports.inlet import Chunk, Inlet
 from spdist.transports.logins import Logins
 from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
 
 if TYPE_CHECKING:
-    from spdist.config.sections import Auth
     from spdist.engine.session import SparkHost
-    from spdist.runtime.spark_writer import SparkWriter
 
-__all__ = ["Door", "Feeder", "Feeders", "Read", "Surroundings", "feeders_of", "now_ms", "sources_of"]
+__all__ = ["Door", "Feeder", "Read", "Surroundings", "now_ms"]
 
 log = logging.getLogger(__name__)
 
@@ -202,160 +193,6 @@ def _size_limit(options: Options) -> int | None:
     """Return how large a payload may be, as the source says it; None where it does not."""
     found = _SIZE.search(options.text("request.size.validation.configurations"))
     return None if found is None else int(found[1])
-
-
-class Feeders:
-    """All feeders of a group instance.
-
-    Parameters
-    ----------
-    assignment : Assignment
-        The instance; the ``@source`` annotations in its text say what it receives.
-    around : Surroundings
-        Where it is.
-    scripts : bool
-        Whether the app may define functions in Python.
-    writers : sequence of SparkWriter
-        What writes for its sinks through Spark.
-
-    Raises
-    ------
-    SiddhiAppError
-        An option is missing or wrong; shows where.
-    """
-
-    def __init__(
-        self,
-        assignment: Assignment,
-        around: Surroundings,
-        *,
-        scripts: bool = False,
-        writers: Sequence[SparkWriter] = (),
-    ) -> None:
-        self._writers = tuple(writers)
-        self._feeders: list[Feeder] = []
-        self._doors: list[Door] = []
-        self._lock = threading.Lock()
-        tree = parse(assignment.text)
-        sources = sources_of(tree)
-        inputs = {
-            one.stream: one
-            for one in assignment.inputs
-            if not one.producers and not one.drains and one.stream in sources
-        }
-        if not inputs:
-            return
-        checked = check(tree, catalog(scripts), assignment.text)
-        try:
-            for stream, assigned in inputs.items():
-                for number, annotation in enumerate(sources[stream]):
-                    if annotation.get("type") in FED:
-                        door = Door(assignment, checked, assigned, annotation, around)
-                        self._doors.append(door)
-                        self._feeders.append(_open(door, annotation.get("type") or "", around, number))
-        except SpdistError as error:
-            error.text = error.text or assignment.text
-            raise
-
-    def __len__(self) -> int:
-        return len(self._feeders)
-
-    def start(self) -> None:
-        """Begin to receive; raises SpdistError where one of them cannot, and then none does."""
-        with self._lock:
-            try:
-                for one in (*self._writers, *self._feeders):
-                    one.start()
-            except BaseException:
-                self._stop()
-                raise
-
-    def stop(self) -> None:
-        """Stop receiving. May be called twice."""
-        with self._lock:
-            self._stop()
-
-    def finish(self, timeout_s: float) -> None:
-        """Write what the sinks have put out, after `stop` and after the end of the query."""
-        until = time.monotonic() + timeout_s
-        for writer in self._writers:
-            writer.finish(until)
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing comes in from one of them, or goes out, at the moment; None where all is well."""
-        return next((one.problem for one in (*self._feeders, *self._writers) if one.problem), None)
-
-    @property
-    def rejected(self) -> Counter[str]:
-        """How many payloads, and events of payloads, could not be read, by stream."""
-        counted: Counter[str] = Counter()
-        for door in self._doors:
-            counted[door.stream] += door.rejected
-        return counted
-
-    def _stop(self) -> None:
-        for one in (*self._feeders, *self._writers):
-            one.stop()
-
-
-def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
-    """Return what brings in the events of the users' sources of some instances, not yet started."""
-    from spdist.runtime.spark_writer import spark_writers
-
-    config = host.config
-
-    @cache
-    def users() -> Logins | None:
-        """Return the users of the node who may deploy apps: who only looks, or is a worker, may not send either."""
-        auth: Auth | None = getattr(config, "auth", None)
-        known = [] if auth is None else [one for one in auth.users if {auth.admin_role, "developer"} & {*one.roles}]
-        return Logins({one.username: one.password.reveal() for one in known}) if known else None
-
-    limits = limits_of(getattr(config, "listener", None))
-    around = Surroundings(transport, host.log_directory, users, host.allowed, limits, host)
-    scripts = config.script.python_enabled
-    return tuple(
-        Feeders(one, around, scripts=scripts, writers=spark_writers(one, transport, host)) for one in assignments
-    )
-
-
-def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
-    """Return the ``@source`` annotations of each stream that has some, in the order of the text."""
-    return {
-        definition.name: found
-        for definition in tree.definitions
-        if isinstance(definition, ast.StreamDefinition)
-        and (found := ast.find_annotations(definition.annotations, "source"))
-    }
-
-
-def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
-    # Loaded when they are used: each brings its library.
-    if kind == "http":
-        from spdist.runtime.feed_http import HttpFeeder
-
-        return HttpFeeder(door, around.users, around.limits)
-    further = f".{number}" if number else ""
-    name = quote(f"{door.inlet.topic}.{door.instance}{further}", safe=" ")
-    position = around.positions / f"{name}.position.json"
-    if kind == "file":
-        from spdist.runtime.feed_file import FileFeeder
-
-        return FileFeeder(door, position)
-    if kind == "nats":
-        from spdist.runtime.feed_nats import NatsFeeder
-
-        return NatsFeeder(door)
-    if kind == "inMemory":
-        from spdist.runtime.feed_in_memory import InMemoryFeeder
-
-        return InMemoryFeeder(door, position)
-    if kind == "spark":
-        from spdist.runtime.feed_spark import SparkFeeder
-
-        return SparkFeeder(door, around.positions / f"{name}.spark", around.host)
-    raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")
 
 
 class Looping:
