@@ -1,7 +1,7 @@
 """The ports of HTTP sources at a server of a group: who is passive answers 503 there, and a balancer goes elsewhere.
 
 A server listens at the addresses of all its apps, whether it is active or not. A source that begins listens at the same
-socket (`spdist.runtime.http_ports`), so no connection is refused while it takes over, and one that ends leaves the
+socket (`spdist.connectors.http.ports`), so no connection is refused while it takes over, and one that ends leaves the
 answer 503 behind. Servers on one machine cannot share an address: there it belongs to the active one.
 """
 
@@ -22,8 +22,8 @@ from spdist.planning.topology import Assignment
 from spdist.transports.connections import limits_of
 
 if TYPE_CHECKING:
-    from spdist.runtime.http_addresses import HttpAddress
-    from spdist.runtime.http_ports import HttpPort
+    from spdist.connectors.http.addresses import HttpAddress
+    from spdist.connectors.http.ports import HttpPort
 
 __all__ = ["SourcePorts", "SourceRole", "closed_answer", "kept_ports"]
 
@@ -173,7 +173,7 @@ class SourcePorts:
 
     def _of(self, assignment: Assignment) -> list[HttpAddress]:
         """Return where the sources of an app listen; none where that cannot be told, as a file is missing here."""
-        from spdist.runtime.http_addresses import sources_at
+        from spdist.connectors.http.addresses import sources_at
 
         known = self._addresses.get(assignment.name)
         if known is not None and known[0] is assignment:
@@ -194,7 +194,7 @@ class SourcePorts:
         return self._here[1]
 
     def _listen(self, place: Place, address: HttpAddress) -> None:
-        from spdist.runtime.http_ports import HttpPort
+        from spdist.connectors.http.ports import HttpPort
 
         def closed(path: str) -> Mapping[str, Any] | None:
             return closed_answer(self._role(), self._paths.get(place, ()), path)

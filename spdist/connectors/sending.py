@@ -143,7 +143,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
     """
     # Loaded when they are used: each brings its library.
     if kind == "http":
-        from spdist.transports.outlet_http import HttpOutlet
+        from spdist.connectors.http.sink import HttpOutlet
 
         return HttpOutlet(options, around.allowed, around.origin)
     if kind == "file":

@@ -62,7 +62,7 @@ _LOADED_LATER = (
     "spdist.transports.kafka",
     "kafka",
     "spdist.transports.outlet_file",
-    "spdist.transports.outlet_http",
+    "spdist.connectors.http.sink",
     "spdist.transports.outlet_kafka",
     "spdist.transports.outlet_nats",
     "spdist.transports.nats",

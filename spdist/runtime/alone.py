@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spdist.config.allowed import Allowed, allowed_of
+from spdist.connectors.http.addresses import check_ports
 from spdist.engine.places import check_fence, place_of
 from spdist.engine.session import HostSettings, SparkHost
 from spdist.errors import EngineError
@@ -21,7 +22,6 @@ from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
 from spdist.runtime.group import GroupRuntime
 from spdist.runtime.group_status import GroupStatus
-from spdist.runtime.http_addresses import check_ports
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
 from spdist.runtime.sinks import check_sinks
 

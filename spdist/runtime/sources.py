@@ -159,7 +159,7 @@ def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
 def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
     # Loaded when they are used: each brings its library.
     if kind == "http":
-        from spdist.runtime.feed_http import HttpFeeder
+        from spdist.connectors.http.source import HttpFeeder
 
         return HttpFeeder(door, around.users, around.limits)
     further = f".{number}" if number else ""

@@ -21,9 +21,9 @@ from spdist.cluster.server_node import ServerNode
 from spdist.cluster.source_ports import SourceRole, closed_answer, kept_ports
 from spdist.config import load_config
 from spdist.config.allowed import Allowed
+from spdist.connectors.http.addresses import HttpAddress, sources_at
+from spdist.connectors.http.ports import HttpPort
 from spdist.planning.topology import Assignment
-from spdist.runtime.http_addresses import HttpAddress, sources_at
-from spdist.runtime.http_ports import HttpPort
 from spdist.services.process import free_port
 from spdist.transports.connections import Limits
 from tests.cluster.shells import FakeRuntime

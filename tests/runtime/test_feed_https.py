@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.http.sink import HttpOutlet
 from spdist.connectors.sending import SendError
 from spdist.transports.delivery import Delivery
-from spdist.transports.outlet_http import HttpOutlet
 from spdist.transports.tls import VERIFY_CLIENT, server_context
 from tests.runtime.test_feeders import Fed, fed
 from tests.transports.certificates import authority, certificate, foreign_client, greeted, old

@@ -10,10 +10,10 @@ import pytest
 
 from spdist.config.allowed import Allowed
 from spdist.config.alone import load_alone
+from spdist.connectors.http.addresses import check_ports
 from spdist.errors import AppValidationError, TransportError
 from spdist.planning.topology import Assignment
 from spdist.runtime import alone
-from spdist.runtime.http_addresses import check_ports
 from spdist.services.process import HOST, free_port
 
 APP = """@app:name('Orders')

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from spdist.connectors.http.sink import HttpOutlet
 from spdist.transports.delivery import Delivery
-from spdist.transports.outlet_http import HttpOutlet
 from tests.runtime.test_feeders import HTTP, Fed, fed
 
 __all__ = ["fed"]

@@ -13,12 +13,12 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
+from spdist.connectors.http.sink import HttpOutlet
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError
 from spdist.language.types import Schema
 from spdist.mapping.templates import Template
 from spdist.transports.delivery import Delivery
-from spdist.transports.outlet_http import HttpOutlet
 from tests.transports.receiver import Receiver
 
 

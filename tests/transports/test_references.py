@@ -20,6 +20,8 @@ import pytest
 import spdist
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
+from spdist.connectors.http import sink as outlet_http
+from spdist.connectors.http.source import HttpFeeder
 from spdist.connectors.sending import SendError, Surroundings, open_outlet
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
@@ -29,11 +31,9 @@ from spdist.language.types import Schema
 from spdist.mapping.passing import Events
 from spdist.mapping.templates import Template
 from spdist.runtime.feed_file import FileFeeder
-from spdist.runtime.feed_http import HttpFeeder
 from spdist.runtime.feed_nats import NatsFeeder
 from spdist.stores import settings as store_module
 from spdist.stores.settings import store_settings
-from spdist.transports import outlet_http
 from spdist.transports.connections import Limits
 from spdist.transports.delivery import Delivery
 from spdist.transports.kafka_user import UserTopics
@@ -44,7 +44,7 @@ from tests.transports.receiver import Receiver
 CODE = Path(spdist.__file__).parent
 #: Which modules read the options of each type.
 MODULES = {
-    "http": ("transports/outlet_http", "runtime/feed_http"),
+    "http": ("connectors/http/sink", "connectors/http/source"),
     "file": ("transports/outlet_file", "runtime/feed_file"),
     "nats": ("transports/outlet_nats", "transports/nats_link", "runtime/feed_nats"),
     "kafka": ("transports/outlet_kafka", "transports/kafka_link", "transports/kafka_user", "transports/kafka_options"),

@@ -1,8 +1,8 @@
 """``@source(type='http')``: requests whose bodies are payloads. Answers come when the events cannot be lost any more.
 
-Sources with the same host and port share it and differ by their paths (`spdist.runtime.http_ports`). Bodies are parsed
-and appended in a thread, those of one source in the order in which they came; those that wait together are appended
-together.
+Sources with the same host and port share it and differ by their paths (`spdist.connectors.http.ports`). Bodies are
+parsed and appended in a thread, those of one source in the order in which they came; those that wait together are
+appended together.
 
 =======  ==================================================================================
 200      all is appended; the answer says what of it could not be read as events
@@ -35,10 +35,10 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
+from spdist.connectors.http.addresses import HttpAddress
+from spdist.connectors.http.ports import LATER, HttpPort
 from spdist.connectors.receiving import Door, Read, now_ms
 from spdist.errors import MappingError, TransportError
-from spdist.runtime.http_addresses import HttpAddress
-from spdist.runtime.http_ports import LATER, HttpPort
 from spdist.transports.connections import Limits
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses

@@ -13,8 +13,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
+from spdist.connectors.http.addresses import HttpAddress, cannot_listen, clean_path
 from spdist.errors import TransportError
-from spdist.runtime.http_addresses import HttpAddress, cannot_listen, clean_path
 from spdist.transports.connections import Limits
 from spdist.transports.listening import Listener
 
