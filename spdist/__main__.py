@@ -327,7 +327,7 @@ def services_up(
             console.print(f"{one}: running at {service.url} ({took:.1f} s, {kept})", highlight=False, soft_wrap=True)
             running.append(service)
             if one == "kafka" and wanted:
-                from spdist.transports.kafka_link import create_topics
+                from spdist.connectors.kafka.link import create_topics
 
                 create_topics(service.url, wanted)
                 console.print(f"{one}: topics {', '.join(wanted)}", highlight=False, soft_wrap=True)

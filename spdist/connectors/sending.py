@@ -155,7 +155,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
 
         return NatsOutlet(options, around.allowed)
     if kind == "kafka":
-        from spdist.transports.outlet_kafka import KafkaOutlet
+        from spdist.connectors.kafka.sink import KafkaOutlet
 
         return KafkaOutlet(options, around)
     if kind == "spark":

@@ -63,7 +63,7 @@ _LOADED_LATER = (
     "kafka",
     "spdist.transports.outlet_file",
     "spdist.connectors.http.sink",
-    "spdist.transports.outlet_kafka",
+    "spdist.connectors.kafka.sink",
     "spdist.transports.outlet_nats",
     "spdist.transports.nats",
 )

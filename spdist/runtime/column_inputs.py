@@ -150,7 +150,7 @@ def read_messages(
     TransportUnavailableError
         The brokers do not answer.
     """
-    from spdist.transports.kafka_link import KafkaTopics
+    from spdist.connectors.kafka.link import KafkaTopics
 
     topic, partition, offset = place
     found = Checkpoints(location, instance).newest()

@@ -33,7 +33,7 @@ from spdist.transports.opening import kafka_settings
 from spdist.transports.options import options_of
 
 if TYPE_CHECKING:
-    from spdist.transports.kafka_user import UserTopics
+    from spdist.connectors.kafka.source import UserTopics
 
 __all__ = [
     "KafkaReads",
@@ -157,7 +157,7 @@ def user_sources(
 
 def _sources(assignment: Assignment, checked: CheckedApp, allowed: Allowed | None) -> Iterator[UserSource]:
     # Kafka's client in Python takes its time to load: only where it is needed.
-    from spdist.transports.kafka_user import UserTopics
+    from spdist.connectors.kafka.source import UserTopics
 
     into = {one.stream: one for one in assignment.inputs if not one.producers and not one.drains}
     for stream, sources in kafka_sources(checked).items():
@@ -347,7 +347,7 @@ class UserReader:
         users = self._settings.kafka.get(topic)
         if users is None or not users.users:
             return self._transport.read(topic, partition, offset)
-        from spdist.transports.kafka_link import KafkaAccess, KafkaTopics
+        from spdist.connectors.kafka.link import KafkaAccess, KafkaTopics
 
         if self._mapped is None:
             self._mapped = mapped_topics(
@@ -382,7 +382,7 @@ def _between(assignments: Sequence[Assignment], section: Transports) -> dict[str
 
 def extents_of(reads: UserTopics) -> Extents:
     """Return what is there of the partitions that a source reads."""
-    from spdist.transports.kafka_link import KafkaTopics
+    from spdist.connectors.kafka.link import KafkaTopics
 
     topics = KafkaTopics(reads.access)
     try:

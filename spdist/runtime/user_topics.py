@@ -33,7 +33,7 @@ def check_user_topics(assignment: Assignment, scripts: bool = False, allowed: Al
         The brokers do not answer, or there is no topic that a sink writes, and the brokers make none by themselves.
     """
     # Kafka's client in Python takes its time to load: only where it is needed.
-    from spdist.transports.kafka_link import KafkaAccess, KafkaTopics
+    from spdist.connectors.kafka.link import KafkaAccess, KafkaTopics
 
     for source in user_sources(assignment, scripts, allowed):
         extents_of(source.reads)

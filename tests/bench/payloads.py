@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from unittest.mock import patch
 
+from spdist.connectors.kafka.records import octets
 from spdist.engine import merge
 from spdist.engine.hosted import build_island
 from spdist.engine.local import LocalApp
@@ -26,7 +27,6 @@ from spdist.mapping.columns import BatchReader, BatchWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
-from spdist.transports.kafka_records import octets
 from spdist.transports.payload import Events, Payload
 
 ROUNDS = 5

@@ -21,6 +21,7 @@ from spdist.cluster.client import ClusterClient
 from spdist.cluster.handle import Deployment
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
+from spdist.connectors.kafka.link import create_topics
 from spdist.engine.evidence import EventPlace
 from spdist.engine.jars import kafka_jars
 from spdist.engine.session import SparkHost
@@ -29,7 +30,6 @@ from spdist.runtime.column_inputs import column_inputs
 from spdist.runtime.realtime import runtime_of
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import ID_HEADER
-from spdist.transports.kafka_link import create_topics
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
 
 COLUMNS = """@app:name('{name}')

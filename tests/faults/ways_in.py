@@ -13,7 +13,7 @@ import httpx
 import nats
 from kafka import KafkaProducer
 
-from spdist.transports.kafka_link import create_topics
+from spdist.connectors.kafka.link import create_topics
 from spdist.transports.nats_link import NatsLink, NatsSettings
 
 __all__ = ["WAYS_IN", "IslandPlaces", "WayIn"]

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from kafka import KafkaConsumer, TopicPartition
 
-from spdist.transports.kafka_link import create_topics
+from spdist.connectors.kafka.link import create_topics
 from tests.faults.numbers import Tally, Turning
 from tests.faults.ways_in import IslandPlaces
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
+from spdist.connectors.kafka.sink import KafkaOutlet, behind, messages_of
 from spdist.connectors.sending import SendError, Surroundings
 from spdist.errors import AppValidationError, TransportError
 from spdist.mapping.passing import Events
@@ -20,7 +21,6 @@ from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.log import LogTransport
-from spdist.transports.outlet_kafka import KafkaOutlet, behind, messages_of
 
 #: Too many for a small topic to take at once.
 NARROW = {"max.message.bytes": "2000"}
@@ -165,7 +165,7 @@ def test_what_names_no_place_is_said_after_the_others_have_gone(
 def test_who_waits_for_brokers_says_so_and_can_be_told_to_stop(
     tmp_path: Any, eventually: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spdist.transports.outlet_kafka._LONG_S", 0.2)
+    monkeypatch.setattr("spdist.connectors.kafka.sink._LONG_S", 0.2)
     stop, told, ended = threading.Event(), [], []
     log = LogTransport(tmp_path)
     around = Surroundings("A", log, {}, stopped=stop.is_set, waiting=told.append)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from spdist.connectors.kafka.link import create_topics
 from spdist.engine.jars import kafka_jars
 from spdist.engine.session import SparkHost
 from spdist.errors import EngineError
@@ -18,7 +19,6 @@ from spdist.runtime.group import GroupRuntime
 from spdist.runtime.realtime import RealtimeRuntime, planned
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import ID_HEADER
-from spdist.transports.kafka_link import create_topics
 from tests.runtime.host_settings import settings_in
 
 APP = """@app:name('{name}')

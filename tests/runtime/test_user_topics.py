@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from spdist.config.sections import Log, Script, Transports
+from spdist.connectors.kafka import link as kafka_link
+from spdist.connectors.kafka.source import UserTopics
 from spdist.engine.query import QuerySettings
 from spdist.engine.shards import ShardSettings
 from spdist.engine.state import Positions, StateStore
@@ -25,8 +27,6 @@ from spdist.planning.whole import whole
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder, UserReader, kafka_inputs
 from spdist.runtime.progress import is_away
 from spdist.runtime.shard_states import InstanceState, between
-from spdist.transports import kafka_link
-from spdist.transports.kafka_user import UserTopics
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
 

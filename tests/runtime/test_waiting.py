@@ -8,9 +8,9 @@ import threading
 import pytest
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
+from spdist.connectors.kafka.link import KafkaAccess
 from spdist.errors import TransportError
 from spdist.runtime.waiting import Reminder, when_available
-from spdist.transports.kafka_link import KafkaAccess
 
 AWAY = KafkaAccess(("127.0.0.1:9999",), {}).away(KafkaTimeoutError("Unable to bootstrap"))
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spdist.__main__ import app
+from spdist.connectors.kafka.link import KafkaAccess, KafkaTopics
 from spdist.errors import EngineError, ServiceError
 from spdist.services import maven
 from spdist.services.kafka import KafkaBroker, answers
@@ -21,7 +22,6 @@ from spdist.services.maven import Coordinate, jars
 from spdist.services.nats import NatsServer, find_nats_server
 from spdist.services.process import HOST, free_port, free_ports, in_use
 from spdist.services.running import Note, note, notes
-from spdist.transports.kafka_link import KafkaAccess, KafkaTopics
 
 ROOT = Path(__file__).parents[2]
 Eventually = Callable[..., object]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords as OtherRecords
 
-from spdist.transports.kafka_records import Batch, Messages, Part, batches, octets
-from spdist.transports.kafka_writer import _Records
+from spdist.connectors.kafka.records import Batch, Messages, Part, batches, octets
+from spdist.connectors.kafka.writer import _Records
 
 #: The others are made in the same place, by libraries that need not be there.
 _COMPRESSIONS = (None, "gzip")

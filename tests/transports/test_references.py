@@ -22,6 +22,7 @@ from spdist.config import Secret
 from spdist.config.allowed import Allowed
 from spdist.connectors.http import sink as outlet_http
 from spdist.connectors.http.source import HttpFeeder
+from spdist.connectors.kafka.source import UserTopics
 from spdist.connectors.sending import SendError, Surroundings, open_outlet
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
@@ -36,7 +37,6 @@ from spdist.stores import settings as store_module
 from spdist.stores.settings import store_settings
 from spdist.transports.connections import Limits
 from spdist.transports.delivery import Delivery
-from spdist.transports.kafka_user import UserTopics
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
 from tests.transports.receiver import Receiver
@@ -47,7 +47,7 @@ MODULES = {
     "http": ("connectors/http/sink", "connectors/http/source"),
     "file": ("transports/outlet_file", "runtime/feed_file"),
     "nats": ("transports/outlet_nats", "transports/nats_link", "runtime/feed_nats"),
-    "kafka": ("transports/outlet_kafka", "transports/kafka_link", "transports/kafka_user", "transports/kafka_options"),
+    "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka_options"),
     "log": ("transports/outlet_near", "transports/event_log"),
     "inMemory": ("transports/outlet_near", "runtime/feed_in_memory"),
 }

@@ -11,6 +11,7 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
+from spdist.connectors.kafka.sink import KafkaOutlet
 from spdist.connectors.sending import SendError, Surroundings
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
@@ -23,7 +24,6 @@ from spdist.transports.kafka_options import KafkaSettings
 from spdist.transports.log import LogTransport
 from spdist.transports.nats import NatsTransport
 from spdist.transports.nats_settings import NatsSettings
-from spdist.transports.outlet_kafka import KafkaOutlet
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -1,6 +1,6 @@
 """Writes to Kafka topics of users: many messages at once, each batch of them confirmed by all copies that are in step.
 
-A batch of some thousand messages is made and sent as one thing (`spdist.transports.kafka_records`, `aiokafka`): a
+A batch of some thousand messages is made and sent as one thing (`spdist.connectors.kafka.records`, `aiokafka`): a
 message with its id costs less than half a microsecond. The producer is idempotent and has one batch of a partition on
 its way while the next is made, so messages of a partition stay in their order, and none is doubled as long as it lives.
 """
@@ -30,9 +30,9 @@ from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
 
+from spdist.connectors.kafka.link import KafkaAccess
+from spdist.connectors.kafka.records import Batch, Messages, Part, batches
 from spdist.errors import TransportError
-from spdist.transports.kafka_link import KafkaAccess
-from spdist.transports.kafka_records import Batch, Messages, Part, batches
 from spdist.transports.tls import Certificate, client_context
 
 __all__ = ["KafkaWriter", "Refused"]

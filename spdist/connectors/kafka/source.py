@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spdist.transports.kafka_link import KafkaAccess
+from spdist.connectors.kafka.link import KafkaAccess
 from spdist.transports.kafka_options import KafkaSettings
 from spdist.transports.options import Options
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from itertools import groupby
 
+from spdist.connectors.kafka.link import KafkaAccess
+from spdist.connectors.kafka.records import Messages
+from spdist.connectors.kafka.writer import KafkaWriter, Refused
 from spdist.connectors.sending import SendError, Surroundings
 from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
-from spdist.transports.kafka_link import KafkaAccess
-from spdist.transports.kafka_records import Messages
-from spdist.transports.kafka_writer import KafkaWriter, Refused
 from spdist.transports.options import Options
 
 __all__ = ["KafkaOutlet", "behind", "messages_of"]

@@ -1,0 +1,1 @@
+"""Topics of users in Kafka. Those between groups are in `spdist.transports.kafka`."""
