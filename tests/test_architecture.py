@@ -52,7 +52,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "authlib": ("spdist/cluster/provider.py",),
     "joserfc": ("spdist/cluster/claims.py",),
     "cronsim": ("spdist/jobs/schedules.py",),
-    "nats": ("spdist/transports/nats.py", "spdist/transports/nats_link.py"),
+    "nats": ("spdist/transports/nats.py", "spdist/connectors/nats/link.py"),
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),
     "msgpack": ("spdist/operators/codec.py",),

@@ -151,7 +151,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
 
         return FileOutlet(options, around.allowed)
     if kind == "nats":
-        from spdist.transports.outlet_nats import NatsOutlet
+        from spdist.connectors.nats.sink import NatsOutlet
 
         return NatsOutlet(options, around.allowed)
     if kind == "kafka":

@@ -64,7 +64,7 @@ _LOADED_LATER = (
     "spdist.transports.outlet_file",
     "spdist.connectors.http.sink",
     "spdist.connectors.kafka.sink",
-    "spdist.transports.outlet_nats",
+    "spdist.connectors.nats.sink",
     "spdist.transports.nats",
 )
 #: How long nobody must have asked for that, s.

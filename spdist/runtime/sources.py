@@ -170,7 +170,7 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
 
         return FileFeeder(door, position)
     if kind == "nats":
-        from spdist.runtime.feed_nats import NatsFeeder
+        from spdist.connectors.nats.source import NatsFeeder
 
         return NatsFeeder(door)
     if kind == "inMemory":

@@ -14,7 +14,7 @@ import nats
 from kafka import KafkaProducer
 
 from spdist.connectors.kafka.link import create_topics
-from spdist.transports.nats_link import NatsLink, NatsSettings
+from spdist.connectors.nats.link import NatsLink, NatsSettings
 
 __all__ = ["WAYS_IN", "IslandPlaces", "WayIn"]
 

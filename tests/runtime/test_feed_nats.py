@@ -11,9 +11,9 @@ from typing import Any
 import nats
 import pytest
 
+from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
+from spdist.connectors.nats.source import NatsFeeder, in_line
 from spdist.errors import TransportError
-from spdist.runtime.feed_nats import NatsFeeder, in_line
-from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 from spdist.transports.options import Options
 from tests.runtime.test_feeders import Becomes, Fed, becomes
 from tests.transports.test_nats_link import server
@@ -184,7 +184,7 @@ def test_that_others_read_the_subscription_is_told(
     becomes: Becomes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("spdist.runtime.feed_nats._OTHERS_S", 0.0)
+    monkeypatch.setattr("spdist.connectors.nats.source._OTHERS_S", 0.0)
     asyncio.run(publish(server, stream=True))
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
     one.feeders.start()

@@ -13,13 +13,13 @@ from pathlib import Path
 import nats
 import pytest
 
+from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
+from spdist.connectors.nats.sink import NatsOutlet
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError, TransportError
 from spdist.services.process import free_port
 from spdist.transports.delivery import Delivery
-from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 from spdist.transports.options import Options
-from spdist.transports.outlet_nats import NatsOutlet
 
 SERVER = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
 

@@ -23,6 +23,7 @@ from spdist.config.allowed import Allowed
 from spdist.connectors.http import sink as outlet_http
 from spdist.connectors.http.source import HttpFeeder
 from spdist.connectors.kafka.source import UserTopics
+from spdist.connectors.nats.source import NatsFeeder
 from spdist.connectors.sending import SendError, Surroundings, open_outlet
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
@@ -32,7 +33,6 @@ from spdist.language.types import Schema
 from spdist.mapping.passing import Events
 from spdist.mapping.templates import Template
 from spdist.runtime.feed_file import FileFeeder
-from spdist.runtime.feed_nats import NatsFeeder
 from spdist.stores import settings as store_module
 from spdist.stores.settings import store_settings
 from spdist.transports.connections import Limits
@@ -46,7 +46,7 @@ CODE = Path(spdist.__file__).parent
 MODULES = {
     "http": ("connectors/http/sink", "connectors/http/source"),
     "file": ("transports/outlet_file", "runtime/feed_file"),
-    "nats": ("transports/outlet_nats", "transports/nats_link", "runtime/feed_nats"),
+    "nats": ("connectors/nats/sink", "connectors/nats/link", "connectors/nats/source"),
     "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka_options"),
     "log": ("transports/outlet_near", "transports/event_log"),
     "inMemory": ("transports/outlet_near", "runtime/feed_in_memory"),

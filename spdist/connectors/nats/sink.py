@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.nats.link import NatsLink, NatsSettings
 from spdist.connectors.sending import SendError
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded
-from spdist.transports.nats_link import NatsLink, NatsSettings
 from spdist.transports.options import Options
 
 __all__ = ["NatsOutlet"]

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
 from spdist.connectors.receiving import Door, Looping, now_ms
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
-from spdist.transports.nats_link import NatsLink, NatsMessage, NatsSettings
 
 __all__ = ["NatsFeeder", "in_line"]
 
