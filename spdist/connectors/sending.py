@@ -147,7 +147,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
 
         return HttpOutlet(options, around.allowed, around.origin)
     if kind == "file":
-        from spdist.transports.outlet_file import FileOutlet
+        from spdist.connectors.file.sink import FileOutlet
 
         return FileOutlet(options, around.allowed)
     if kind == "nats":

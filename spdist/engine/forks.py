@@ -61,7 +61,7 @@ _LOADED = (
 _LOADED_LATER = (
     "spdist.transports.kafka",
     "kafka",
-    "spdist.transports.outlet_file",
+    "spdist.connectors.file.sink",
     "spdist.connectors.http.sink",
     "spdist.connectors.kafka.sink",
     "spdist.connectors.nats.sink",

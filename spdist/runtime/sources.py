@@ -166,7 +166,7 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
     name = quote(f"{door.inlet.topic}.{door.instance}{further}", safe=" ")
     position = around.positions / f"{name}.position.json"
     if kind == "file":
-        from spdist.runtime.feed_file import FileFeeder
+        from spdist.connectors.file.source import FileFeeder
 
         return FileFeeder(door, position)
     if kind == "nats":

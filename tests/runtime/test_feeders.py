@@ -16,6 +16,7 @@ from spdist.config import Secret
 from spdist.config.allowed import Allowed
 from spdist.config.sections import Auth, User
 from spdist.connectors import receiving as module
+from spdist.connectors.file.source import FileFeeder
 from spdist.connectors.http.source import HttpFeeder
 from spdist.connectors.receiving import Surroundings
 from spdist.errors import AppValidationError, TransportError
@@ -23,7 +24,6 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.whole import whole
-from spdist.runtime.feed_file import FileFeeder
 from spdist.runtime.sources import Feeders, feeders_of
 from spdist.services.process import free_port
 from spdist.transports.base import Record, Repeats

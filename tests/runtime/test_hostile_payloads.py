@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from spdist.connectors import receiving as module
+from spdist.connectors.file import source as file_module
 from spdist.connectors.http import source as http_module
-from spdist.runtime import feed_file as file_module
 from spdist.services.process import free_port
 from spdist.transports.base import Record
 from spdist.transports.errors import read_errors

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spdist.transports.file_appends import FileAppends
+from spdist.connectors.file.appends import FileAppends
 
 __all__ = ["Appending", "lines"]
 

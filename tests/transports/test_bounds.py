@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.config.allowed import Allowed, NotAllowed
+from spdist.connectors.file.sink import FileOutlet
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError
 from spdist.language.types import Schema
 from spdist.mapping.templates import Template
 from spdist.transports.delivery import Delivery
 from spdist.transports.options import local_path
-from spdist.transports.outlet_file import FileOutlet
 
 NAMES = Schema.of([("name", "string"), ("other", "string")])
 

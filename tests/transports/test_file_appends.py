@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.transports.file_appends import FileAppends
+from spdist.connectors.file.appends import FileAppends
 from tests.transports.appending import Appending, lines
 
 #: More calls than one append makes; who stops later never does.

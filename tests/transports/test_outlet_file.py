@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.file.sink import FileOutlet
 from spdist.connectors.sending import SendError
 from spdist.mapping.passing import Events
 from spdist.transports.delivery import Delivery
-from spdist.transports.outlet_file import FileOutlet
 
 
 def deliveries(path: Path, first: int, texts: Sequence[str], producer: str = "App-1", **more: str) -> list[Delivery]:

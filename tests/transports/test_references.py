@@ -20,6 +20,7 @@ import pytest
 import spdist
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
+from spdist.connectors.file.source import FileFeeder
 from spdist.connectors.http import sink as outlet_http
 from spdist.connectors.http.source import HttpFeeder
 from spdist.connectors.kafka.source import UserTopics
@@ -32,7 +33,6 @@ from spdist.language.transport_names import SECRETS
 from spdist.language.types import Schema
 from spdist.mapping.passing import Events
 from spdist.mapping.templates import Template
-from spdist.runtime.feed_file import FileFeeder
 from spdist.stores import settings as store_module
 from spdist.stores.settings import store_settings
 from spdist.transports.connections import Limits
@@ -45,7 +45,7 @@ CODE = Path(spdist.__file__).parent
 #: Which modules read the options of each type.
 MODULES = {
     "http": ("connectors/http/sink", "connectors/http/source"),
-    "file": ("transports/outlet_file", "runtime/feed_file"),
+    "file": ("connectors/file/sink", "connectors/file/source"),
     "nats": ("connectors/nats/sink", "connectors/nats/link", "connectors/nats/source"),
     "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka_options"),
     "log": ("transports/outlet_near", "transports/event_log"),

@@ -1,6 +1,6 @@
 """``@sink(type='file')``: payloads in files, each once, whatever fails in between.
 
-What has been appended is noted beside the file, see `spdist.transports.file_appends`: who goes on after a crash, or in
+What has been appended is noted beside the file, see `spdist.connectors.file.appends`: who goes on after a crash, or in
 place of a process that stands still, knows what is there. Nothing else in the file is ever touched, so that others may
 append to it, too.
 """
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from spdist.config.allowed import Allowed, NotAllowed
+from spdist.connectors.file.appends import FileAppends
 from spdist.connectors.sending import SendError
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
-from spdist.transports.file_appends import FileAppends
 from spdist.transports.options import Options, local_path
 from spdist.transports.whole_files import write_whole
 

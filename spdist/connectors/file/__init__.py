@@ -1,0 +1,1 @@
+"""Files that are read, and files that are appended to."""
