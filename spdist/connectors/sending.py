@@ -27,7 +27,7 @@ from spdist.transports.errors import append_error, error_entry
 from spdist.transports.payload import Events, Payload
 from spdist.transports.rejects import fault_topic
 
-__all__ = ["Outlet", "Outlets", "SendError", "Surroundings", "open_outlet"]
+__all__ = ["ErrorsOutlet", "Outlet", "Outlets", "SendError", "Surroundings", "open_outlet"]
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +163,8 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
 
         return SparkOutlet(around.group, around.transport, around.schemas)
     if kind in ("inMemory", "log", KEPT_ERRORS):
-        from spdist.transports.outlet_near import ErrorsOutlet, InMemoryOutlet, LogOutlet
+        from spdist.connectors.log.sink import LogOutlet
+        from spdist.connectors.memory.sink import InMemoryOutlet
 
         if kind == KEPT_ERRORS:
             return ErrorsOutlet(around.transport, around.app)
@@ -328,3 +329,27 @@ def _together(run: Sequence[Outgoing]) -> Sequence[Delivery]:
     if len(run) == 1:
         return first
     return replace(first, payloads=together([one.payloads for one in run if isinstance(one, Deliveries)]))
+
+
+class ErrorsOutlet:
+    """Keeps the entries of an app's error store.
+
+    Parameters
+    ----------
+    transport : Transport
+        Of the embedded topics.
+    app : str
+        Name of the app.
+    """
+
+    def __init__(self, transport: Transport, app: str) -> None:
+        self._transport = transport
+        self._app = app
+
+    def send(self, deliveries: Sequence[Delivery]) -> None:
+        """Append the entries."""
+        for one in deliveries:
+            append_error(self._transport, self._app, one.payload, one.producer, one.seq << EVENT_BITS)
+
+    def close(self) -> None:
+        """Do nothing: the transport belongs to others."""

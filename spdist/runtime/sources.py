@@ -174,7 +174,7 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
 
         return NatsFeeder(door)
     if kind == "inMemory":
-        from spdist.runtime.feed_in_memory import InMemoryFeeder
+        from spdist.connectors.memory.source import InMemoryFeeder
 
         return InMemoryFeeder(door, position)
     if kind == "spark":

@@ -18,6 +18,7 @@ from spdist.config.sections import Auth, User
 from spdist.connectors import receiving as module
 from spdist.connectors.file.source import FileFeeder
 from spdist.connectors.http.source import HttpFeeder
+from spdist.connectors.memory.sink import InMemoryOutlet
 from spdist.connectors.receiving import Surroundings
 from spdist.errors import AppValidationError, TransportError
 from spdist.extension import catalog
@@ -31,7 +32,6 @@ from spdist.transports.delivery import Delivery
 from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
 from spdist.transports.logins import Logins
-from spdist.transports.outlet_near import InMemoryOutlet
 from spdist.transports.payload import Payload
 from spdist.transports.rejects import fault_topic
 

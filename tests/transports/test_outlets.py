@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spdist.connectors import sending as module
+from spdist.connectors.memory.sink import InMemoryOutlet, in_memory_topic, read_in_memory
 from spdist.connectors.sending import Outlets, SendError, Surroundings
 from spdist.errors import AppValidationError, TransportError
 from spdist.language.types import Schema
@@ -18,7 +19,6 @@ from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.errors import read_errors
 from spdist.transports.feed import read_events
 from spdist.transports.log import LogTransport
-from spdist.transports.outlet_near import InMemoryOutlet, in_memory_topic, read_in_memory
 from spdist.transports.rejects import fault_topic
 
 FAULTS = Schema.of([("k", "string"), ("_error", "object")])

@@ -48,8 +48,8 @@ MODULES = {
     "file": ("connectors/file/sink", "connectors/file/source"),
     "nats": ("connectors/nats/sink", "connectors/nats/link", "connectors/nats/source"),
     "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka_options"),
-    "log": ("transports/outlet_near", "transports/event_log"),
-    "inMemory": ("transports/outlet_near", "runtime/feed_in_memory"),
+    "log": ("connectors/log/sink", "transports/event_log"),
+    "inMemory": ("connectors/memory/sink", "connectors/memory/source"),
 }
 #: Of the words in that code, those that no option can be called.
 KEYWORDS = {"all", "for", "next", "type"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from spdist.connectors.memory.sink import in_memory_topic, read_in_memory
 from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Door, Looping, now_ms
 from spdist.transports.inlet import NUMBERS_EACH
-from spdist.transports.outlet_near import in_memory_topic, read_in_memory
 
 __all__ = ["InMemoryFeeder"]
 

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from spdist.mapping.passing import Events
 from spdist.transports.base import Record, Transport
-from spdist.transports.delivery import EVENT_BITS, Delivery
-from spdist.transports.errors import append_error
-from spdist.transports.event_log import events_log, write_log
+from spdist.transports.delivery import Delivery
 from spdist.transports.payload import pack_value, unpack_value
 
-__all__ = ["ErrorsOutlet", "InMemoryOutlet", "LogOutlet", "in_memory_topic", "read_in_memory"]
-
-
-class LogOutlet:
-    """Writes lines on the logger ``spdist.events``, or to stderr in a process that has no logging of its own."""
-
-    def __init__(self) -> None:
-        if not events_log.hasHandlers():
-            handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-            events_log.addHandler(handler)
-            events_log.setLevel(logging.INFO)
-
-    def send(self, deliveries: Sequence[Delivery]) -> None:
-        """Write a line for each payload."""
-        for delivery in deliveries:
-            write_log(delivery.options, delivery.stream, delivery.payload)
-
-    def close(self) -> None:
-        """Do nothing."""
+__all__ = ["InMemoryOutlet", "in_memory_topic", "read_in_memory"]
 
 
 class InMemoryOutlet:
@@ -59,30 +36,6 @@ class InMemoryOutlet:
                 records.append(Record(topic, 0, _packed(delivery.payload), 1, delivery.producer, delivery.seq))
         if records:
             self._transport.append(records)
-
-    def close(self) -> None:
-        """Do nothing: the transport belongs to others."""
-
-
-class ErrorsOutlet:
-    """Keeps the entries of an app's error store.
-
-    Parameters
-    ----------
-    transport : Transport
-        Of the embedded topics.
-    app : str
-        Name of the app.
-    """
-
-    def __init__(self, transport: Transport, app: str) -> None:
-        self._transport = transport
-        self._app = app
-
-    def send(self, deliveries: Sequence[Delivery]) -> None:
-        """Append the entries."""
-        for one in deliveries:
-            append_error(self._transport, self._app, one.payload, one.producer, one.seq << EVENT_BITS)
 
     def close(self) -> None:
         """Do nothing: the transport belongs to others."""

@@ -1,0 +1,1 @@
+"""In-memory topics that the apps of one machine share."""
