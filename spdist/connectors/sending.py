@@ -159,7 +159,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
 
         return KafkaOutlet(options, around)
     if kind == "spark":
-        from spdist.transports.outlet_spark import SparkOutlet
+        from spdist.connectors.spark.sink import SparkOutlet
 
         return SparkOutlet(around.group, around.transport, around.schemas)
     if kind in ("inMemory", "log", KEPT_ERRORS):

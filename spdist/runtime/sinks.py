@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from spdist.config.allowed import Allowed
 from spdist.connectors.sending import Surroundings, open_outlet
+from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.errors import SiddhiAppError
 from spdist.language import ast
 from spdist.language.parser import parse
 from spdist.mapping.templates import Template
 from spdist.planning.topology import Assignment
-from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.log import LogTransport
 from spdist.transports.options import options_of, written_in
 

@@ -24,8 +24,8 @@ from spdist.transports.logins import Logins
 
 if TYPE_CHECKING:
     from spdist.config.sections import Auth
+    from spdist.connectors.spark.writer import SparkWriter
     from spdist.engine.session import SparkHost
-    from spdist.runtime.spark_writer import SparkWriter
 
 __all__ = ["Feeders", "feeders_of", "sources_of"]
 
@@ -127,7 +127,7 @@ class Feeders:
 
 def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
     """Return what brings in the events of the users' sources of some instances, not yet started."""
-    from spdist.runtime.spark_writer import spark_writers
+    from spdist.connectors.spark.writer import spark_writers
 
     config = host.config
 
@@ -178,7 +178,7 @@ def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
 
         return InMemoryFeeder(door, position)
     if kind == "spark":
-        from spdist.runtime.feed_spark import SparkFeeder
+        from spdist.connectors.spark.source import SparkFeeder
 
         return SparkFeeder(door, around.positions / f"{name}.spark", around.host)
     raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as spark
 
-from spdist.engine.connector_columns import MatchedColumns, declared_columns, matched_columns
+from spdist.connectors.spark.columns import MatchedColumns, declared_columns, matched_columns
 from spdist.errors import AppValidationError
 from spdist.language.types import Schema
 from spdist.transports.options import Options

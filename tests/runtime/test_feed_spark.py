@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.engine.connector_source import ConnectorBatch, ConnectorSource
+from spdist.connectors.spark.options import SparkSourceOptions
+from spdist.connectors.spark.reading import ConnectorBatch, ConnectorSource
 from spdist.engine.session import SparkHost
 from spdist.errors import AppValidationError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
-from spdist.transports.connector import SparkSourceOptions
 from spdist.transports.options import Options, written_in
 from tests.runtime.host_settings import settings_in
 from tests.runtime.parquet_files import put_file

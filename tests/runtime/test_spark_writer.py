@@ -9,20 +9,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from spdist.config.allowed import SPARK_FORMATS, Allowed
-from spdist.engine.connector_sink import ConnectorSink, SinkBatch
+from spdist.connectors.spark.options import SparkSinkOptions
+from spdist.connectors.spark.sink import SparkOutlet, spark_topic
+from spdist.connectors.spark.writer import SparkWriter
+from spdist.connectors.spark.writing import ConnectorSink, SinkBatch
 from spdist.engine.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
-from spdist.runtime.spark_writer import SparkWriter
-from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.delivery import Delivery
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options, written_in
-from spdist.transports.outlet_spark import SparkOutlet, spark_topic
 from tests.runtime.host_settings import settings_in
 
 Eventually = Callable[..., object]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.engine.connector_sink import ConnectorSink, SinkBatch
+from spdist.connectors.spark.options import SparkSinkOptions
+from spdist.connectors.spark.writing import ConnectorSink, SinkBatch
 from spdist.engine.session import SparkHost
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
-from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.options import Options, written_in
 from tests.runtime.host_settings import settings_in
 

@@ -8,6 +8,7 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import SPARK_FORMATS, Allowed
+from spdist.connectors.spark.options import SparkSinkOptions, SparkSourceOptions
 from spdist.engine.local import run
 from spdist.errors import AppValidationError, SiddhiAppError
 from spdist.extension import catalog
@@ -18,7 +19,6 @@ from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.planning.whole import whole
 from spdist.runtime.sinks import check_sinks
-from spdist.transports.connector import SparkSinkOptions, SparkSourceOptions
 from spdist.transports.options import options_of
 
 

@@ -1,7 +1,7 @@
 """``@sink(type='spark')``: events on their way to the one who writes them through Spark.
 
 Tasks of Spark cannot write through Spark themselves. So they append what is to be written to an embedded topic, and the
-process with the session writes it from there, batch by batch (`spdist.runtime.spark_writer`).
+process with the session writes it from there, batch by batch (`spdist.connectors.spark.writer`).
 """
 
 from __future__ import annotations

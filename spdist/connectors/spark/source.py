@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Door, Looping
+from spdist.connectors.spark.options import SparkSourceOptions
 from spdist.errors import EngineError, TransportError
-from spdist.transports.connector import SparkSourceOptions
 
 if TYPE_CHECKING:
-    from spdist.engine.connector_source import ConnectorBatch
+    from spdist.connectors.spark.reading import ConnectorBatch
     from spdist.engine.session import SparkHost
 
 __all__ = ["SparkFeeder"]
@@ -56,7 +56,7 @@ class SparkFeeder(Looping):
         super().__init__(f"the @source of stream '{door.stream}'")
         if host is None:
             raise EngineError("a source of type 'spark' needs a Spark session", hint="run the app on Spark")
-        from spdist.engine.connector_source import ConnectorSource
+        from spdist.connectors.spark.reading import ConnectorSource
 
         self._door = door
         self._options = SparkSourceOptions.of(door.options, door.annotation)

@@ -17,19 +17,19 @@ from urllib.parse import quote
 
 from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Looping
+from spdist.connectors.spark.options import SparkSinkOptions
+from spdist.connectors.spark.sink import spark_topic
 from spdist.engine.hosted import checked_app
 from spdist.errors import SpdistError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Repeats, Transport
-from spdist.transports.connector import SparkSinkOptions
 from spdist.transports.options import options_of, written_in
-from spdist.transports.outlet_spark import spark_topic
 from spdist.transports.payload import Payload
 
 if TYPE_CHECKING:
-    from spdist.engine.connector_sink import ConnectorSink
+    from spdist.connectors.spark.writing import ConnectorSink
     from spdist.engine.session import SparkHost
 
 __all__ = ["SparkWriter", "spark_writers"]
@@ -137,7 +137,7 @@ class SparkWriter(Looping):
         return records
 
     def _write(self, records: Sequence[Any]) -> None:
-        from spdist.engine.connector_sink import SinkBatch
+        from spdist.connectors.spark.writing import SinkBatch
 
         known = self._known
         repeats = Repeats({(self._topic, 0, producer): number for producer, number in known["seen"].items()})
@@ -173,7 +173,7 @@ def spark_writers(assignment: Assignment, transport: Transport, host: SparkHost)
     """
     if "spark" not in assignment.text or not _is_first(assignment):
         return ()
-    from spdist.engine.connector_sink import ConnectorSink
+    from spdist.connectors.spark.writing import ConnectorSink
 
     made: dict[str, SparkWriter] = {}
     checked = checked_app(assignment, host.config.script.python_enabled)

@@ -19,10 +19,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
+from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.engine.frames.spark_types import EVENT_TIME, arrow_type
 from spdist.errors import TransportError
 from spdist.language.types import Schema
-from spdist.transports.connector import SparkSinkOptions
 
 __all__ = ["ConnectorSink", "SinkBatch"]
 

@@ -19,11 +19,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spdist.engine.connector_columns import MatchedColumns, declared_columns, matched_columns
+from spdist.connectors.spark.columns import MatchedColumns, declared_columns, matched_columns
+from spdist.connectors.spark.options import SparkSourceOptions
 from spdist.engine.frames.spark_types import plain_values
 from spdist.errors import TransportError
 from spdist.language.types import Schema
-from spdist.transports.connector import SparkSourceOptions
 from spdist.transports.options import Options
 from spdist.transports.whole_files import write_whole
 

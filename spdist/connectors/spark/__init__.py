@@ -1,0 +1,1 @@
+"""Any connector of Spark, batch by batch."""
