@@ -16,7 +16,7 @@ __all__ = ["Position"]
 
 
 class Position:
-    """What a feeder must remember: JSON in a file that is replaced atomically, by the feeder that has loaded it last.
+    """What a source must remember: JSON in a file that is replaced atomically, by the source that has loaded it last.
 
     A process that stood still, while another one went on in its place, must not put its older position there, at
     whatever moment it stood still. So each that goes on has a file of its own, with a number behind its name. The
@@ -62,7 +62,7 @@ class Position:
         return None
 
     def save(self, value: Mapping[str, Any]) -> None:
-        """Remember; on the disk when this returns. Raises FencedError where another feeder goes on from here."""
+        """Remember; on the disk when this returns. Raises FencedError where another source goes on from here."""
         newest = max(self._numbers(), default=None)
         if self._own is None:
             owner = newest is None and self._claim(0, value)

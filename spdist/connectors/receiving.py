@@ -1,6 +1,6 @@
 """Brings what the users' sources receive into the embedded topics that a group instance reads.
 
-A feeder runs beside its group's query, in the same process, and stops with it. What it has received counts once it is
+A source runs beside its group's query, in the same process, and stops with it. What it has received counts once it is
 appended to the topic: only then a sender gets its answer, and a file's position moves on.
 """
 
@@ -34,7 +34,7 @@ from spdist.transports.rejects import Rejects
 if TYPE_CHECKING:
     from spdist.engine.session import SparkHost
 
-__all__ = ["Door", "Feeder", "Read", "Surroundings", "now_ms"]
+__all__ = ["NodeContext", "Read", "Source", "SourceContext", "now_ms"]
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +45,15 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What feeders need to know of where they are.
+class NodeContext:
+    """What sources need to know of where they are.
 
     Parameters
     ----------
     transport : Transport
         Of the embedded topics.
     positions : Path
-        A directory for what feeders must remember; it belongs to the topics.
+        A directory for what sources must remember; it belongs to the topics.
     users : callable
         Returns who may send to sources with ``basic.auth.enabled`` that name no user of their own; None for nobody.
     allowed : Allowed
@@ -72,7 +72,7 @@ class Surroundings:
     host: SparkHost | None = None
 
 
-class Feeder(Protocol):
+class Source(Protocol):
     """Receives for one ``@source``."""
 
     def start(self) -> None:
@@ -97,7 +97,7 @@ class Read:
     rejected: list[str]
 
 
-class Door:
+class SourceContext:
     """Where payloads become events of a stream.
 
     Parameters
@@ -110,7 +110,7 @@ class Door:
         The topic, of which this instance has one partition.
     annotation : Annotation
         The ``@source``.
-    around : Surroundings
+    node : NodeContext
         Where it is.
 
     State
@@ -124,12 +124,12 @@ class Door:
         checked: CheckedApp,
         assigned: AssignedInput,
         annotation: ast.Annotation,
-        around: Surroundings,
+        node: NodeContext,
     ) -> None:
         self.app = assignment.app
         self.instance = assignment.name
         self.stream = assigned.stream
-        self.options = options_of(annotation, assigned.stream, around.allowed)
+        self.options = options_of(annotation, assigned.stream, node.allowed)
         self.annotation = annotation
         self.schema = schema = checked.streams[assigned.stream]
         mapping = next(iter(annotation.nested("map")), None)
@@ -138,10 +138,10 @@ class Door:
         self.largest = setting.max_bytes
         self._reader = BatchReader(setting)
         self.mapper: SourceMapper = self._reader.mapper
-        place = (around.transport, assigned.topic, min(assigned.partitions), schema)
+        place = (node.transport, assigned.topic, min(assigned.partitions), schema)
         self.inlet = Inlet(*place, playback=assignment.playback, unfit=self._unfit)
         faults = checked.streams.get(f"!{assigned.stream}")
-        self._rejects = Rejects(around.transport, self.app, self.stream, self.options, faults)
+        self._rejects = Rejects(node.transport, self.app, self.stream, self.options, faults)
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> Read:
         """Return the events of a payload; what cannot be read is dealt with as ``on.error`` says, and told."""
@@ -196,7 +196,7 @@ def _size_limit(options: Options) -> int | None:
 
 
 class Looping:
-    """A feeder with a thread of its own, which calls `_turn` again and again.
+    """A source with a thread of its own, which calls `_turn` again and again.
 
     Parameters
     ----------

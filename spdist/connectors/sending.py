@@ -1,7 +1,7 @@
-"""Sends what the sinks of users put out: one outlet for each destination, retries, and what ``on.error`` says.
+"""Sends what the sinks of users put out: one for each destination, retries, and what ``on.error`` says.
 
-Each delivery bears an id that it has again when it is sent again after a failure, so that receivers can tell; the file
-outlet does so itself. The deliveries of one destination are sent in their order.
+Each delivery bears an id that it has again when it is sent again after a failure, so that receivers can tell; that of
+files does so itself. The deliveries of one destination are sent in their order.
 
 Source: io.siddhi.core.stream.output.sink.Sink (onError), described in our own words.
 """
@@ -27,7 +27,7 @@ from spdist.transports.errors import append_error, error_entry
 from spdist.transports.payload import Events, Payload
 from spdist.transports.rejects import fault_topic
 
-__all__ = ["ErrorsOutlet", "Outlet", "Outlets", "SendError", "Surroundings", "open_outlet"]
+__all__ = ["ErrorsSink", "SendError", "Sink", "SinkContext", "Sinks", "open_sink"]
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class SendError(Exception):
         self.lasting = lasting
 
 
-class Outlet(Protocol):
+class Sink(Protocol):
     """Sends to one destination."""
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
@@ -70,8 +70,8 @@ class Outlet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What outlets need to know of where they are.
+class SinkContext:
+    """What sinks need to know of where they are.
 
     Parameters
     ----------
@@ -122,8 +122,8 @@ class Surroundings:
             pace.wait(min(left, _SLICE_S))
 
 
-def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> Outlet:
-    """Return the outlet for a sink of type `kind`.
+def open_sink(kind: str, options: Mapping[str, str], context: SinkContext) -> Sink:
+    """Return the sink for a sink of type `kind`.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
         The sink's type.
     options : mapping of str to str
         Those of its first delivery; what differs from event to event is read from each delivery.
-    around : Surroundings
+    context : SinkContext
         Where it is.
 
     Raises
@@ -139,59 +139,59 @@ def open_outlet(kind: str, options: Mapping[str, str], around: Surroundings) -> 
     AppValidationError
         An option is missing or wrong.
     TransportError
-        There is no outlet of that type.
+        There is no sink of that type.
     """
     # Loaded when they are used: each brings its library.
     if kind == "http":
-        from spdist.connectors.http.sink import HttpOutlet
+        from spdist.connectors.http.sink import HttpSink
 
-        return HttpOutlet(options, around.allowed, around.origin)
+        return HttpSink(options, context.allowed, context.origin)
     if kind == "file":
-        from spdist.connectors.file.sink import FileOutlet
+        from spdist.connectors.file.sink import FileSink
 
-        return FileOutlet(options, around.allowed)
+        return FileSink(options, context.allowed)
     if kind == "nats":
-        from spdist.connectors.nats.sink import NatsOutlet
+        from spdist.connectors.nats.sink import NatsSink
 
-        return NatsOutlet(options, around.allowed)
+        return NatsSink(options, context.allowed)
     if kind == "kafka":
-        from spdist.connectors.kafka.sink import KafkaOutlet
+        from spdist.connectors.kafka.sink import KafkaSink
 
-        return KafkaOutlet(options, around)
+        return KafkaSink(options, context)
     if kind == "spark":
-        from spdist.connectors.spark.sink import SparkOutlet
+        from spdist.connectors.spark.sink import SparkSink
 
-        return SparkOutlet(around.group, around.transport, around.schemas)
+        return SparkSink(context.group, context.transport, context.schemas)
     if kind in ("inMemory", "log", KEPT_ERRORS):
-        from spdist.connectors.log.sink import LogOutlet
-        from spdist.connectors.memory.sink import InMemoryOutlet
+        from spdist.connectors.log.sink import LogSink
+        from spdist.connectors.memory.sink import InMemorySink
 
         if kind == KEPT_ERRORS:
-            return ErrorsOutlet(around.transport, around.app)
+            return ErrorsSink(context.transport, context.app)
 
-        return LogOutlet() if kind == "log" else InMemoryOutlet(around.transport)
+        return LogSink() if kind == "log" else InMemorySink(context.transport)
     raise TransportError(
         f"a sink of type '{kind}' is not sent from here",
         hint="it is one of file, http, inMemory, kafka, log, nats, spark",
     )
 
 
-class Outlets:
-    """All outlets of one process for one app.
+class Sinks:
+    """All sinks of one process for one app.
 
     Parameters
     ----------
-    around : Surroundings
+    context : SinkContext
         Where they are.
 
     State
     -----
-    An open outlet for each destination; nothing that a failure must not lose.
+    An open sink for each destination; nothing that a failure must not lose.
     """
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._open: dict[tuple[int, int], Outlet] = {}
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._open: dict[tuple[int, int], Sink] = {}
         self._waited = False
 
     def send(self, deliveries: Sequence[Outgoing]) -> None:
@@ -200,7 +200,7 @@ class Outlets:
         Raises
         ------
         TransportError
-            There is no outlet for one, or sending was told to stop while it waited: what was not sent will be sent
+            There is no sink for one, or sending was told to stop while it waited: what was not sent will be sent
             again by the next who runs the app.
         """
         by_place: dict[tuple[int, int], list[list[Outgoing]]] = {}
@@ -213,34 +213,32 @@ class Outlets:
         for place, runs in by_place.items():
             for run in map(_together, runs):
                 if place not in self._open:
-                    self._open[place] = open_outlet(run[0].kind, run[0].options, self._around)
+                    self._open[place] = open_sink(run[0].kind, run[0].options, self._context)
                 self._send(self._open[place], run)
 
     def close(self) -> None:
-        """Close all outlets; the next call opens them again."""
-        for outlet in self._open.values():
-            outlet.close()
+        """Close all sinks; the next call opens them again."""
+        for sink in self._open.values():
+            sink.close()
         self._open.clear()
 
-    def _send(self, outlet: Outlet, deliveries: Sequence[Delivery]) -> None:
+    def _send(self, sink: Sink, deliveries: Sequence[Delivery]) -> None:
         left, tries = deliveries, _TRIES
         while left:
-            left, error = self._tried(outlet, left, tries)
+            left, error = self._tried(sink, left, tries)
             if error is not None:
                 self._give_up(left[0], error)
                 left = left[1:]
                 # Nobody takes anything now: those that follow are not each tried for a while.
                 tries = _TRIES if error.lasting else 1
 
-    def _tried(
-        self, outlet: Outlet, left: Sequence[Delivery], tries: int
-    ) -> tuple[Sequence[Delivery], SendError | None]:
+    def _tried(self, sink: Sink, left: Sequence[Delivery], tries: int) -> tuple[Sequence[Delivery], SendError | None]:
         """Try until some are sent; return those that are not, and the error where the first of them was given up."""
 
         def once() -> None:
             nonlocal left
             try:
-                outlet.send(left)
+                sink.send(left)
             except SendError as error:
                 left = left[error.done :]
                 if error.lasting or not error.done:
@@ -264,7 +262,7 @@ class Outlets:
         finally:
             if self._waited:
                 self._waited = False
-                self._around.waiting(None)
+                self._context.waiting(None)
         return left, None
 
     def _waits(self, delivery: Delivery, attempt: tenacity.RetryCallState) -> None:
@@ -273,10 +271,10 @@ class Outlets:
         if attempt.attempt_number in (1, 10) or attempt.attempt_number % 100 == 0:
             log.warning("%s (tried %d times)", why, attempt.attempt_number)
         self._waited = True
-        self._around.waiting(why)
+        self._context.waiting(why)
 
     def _pause(self, seconds: float) -> None:
-        self._around.pause(seconds)
+        self._context.pause(seconds)
 
     def _give_up(self, delivery: Delivery, error: SendError) -> None:
         if delivery.on_error == "STREAM" and self._to_fault_stream(delivery, error):
@@ -294,11 +292,11 @@ class Outlets:
 
     def _to_fault_stream(self, delivery: Delivery, error: SendError) -> bool:
         """Send the events back as an input of the app, if it has the fault stream."""
-        around = self._around
-        topic, schema = fault_topic(around.app, delivery.stream), around.schemas.get(f"!{delivery.stream}")
-        if schema is None or not around.transport.partitions(topic):
+        context = self._context
+        topic, schema = fault_topic(context.app, delivery.stream), context.schemas.get(f"!{delivery.stream}")
+        if schema is None or not context.transport.partitions(topic):
             return False
-        told = around.error_text(error)
+        told = context.error_text(error)
         events = Events()
         for place, (ts, row) in enumerate(delivery.events):
             events.add(ts, delivery.seq, b"", place, ts, (*row, told))
@@ -307,15 +305,15 @@ class Outlets:
 
     def _store(self, delivery: Delivery, error: SendError) -> None:
         entry = error_entry(delivery.stream, "sink", str(error), delivery.events)
-        append_error(self._around.transport, self._around.app, entry, delivery.producer, delivery.seq << EVENT_BITS)
+        append_error(self._context.transport, self._context.app, entry, delivery.producer, delivery.seq << EVENT_BITS)
 
     def _append(self, topic: str, value: bytes, count: int, delivery: Delivery) -> None:
         seq = delivery.seq << EVENT_BITS
-        self._around.transport.append([Record(topic, 0, value, count, delivery.producer, seq, NO_CLOCK)])
+        self._context.transport.append([Record(topic, 0, value, count, delivery.producer, seq, NO_CLOCK)])
 
 
 def _follows(one: Outgoing, before: Outgoing) -> bool:
-    """Tell whether an outlet can be given what goes to one place and what went there before it together."""
+    """Tell whether a sink can be given what goes to one place and what went there before it together."""
     if isinstance(one, Deliveries) and isinstance(before, Deliveries):
         return one == replace(before, payloads=one.payloads, first=before.first + len(before))
     return isinstance(one, Delivery) and isinstance(before, Delivery)
@@ -331,7 +329,7 @@ def _together(run: Sequence[Outgoing]) -> Sequence[Delivery]:
     return replace(first, payloads=together([one.payloads for one in run if isinstance(one, Deliveries)]))
 
 
-class ErrorsOutlet:
+class ErrorsSink:
     """Keeps the entries of an app's error store.
 
     Parameters

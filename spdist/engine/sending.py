@@ -10,19 +10,19 @@ from hashlib import sha256
 from pathlib import Path
 
 from spdist.config.allowed import Allowed
-from spdist.connectors.sending import Outlets, Surroundings
+from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.stopping import StopFlag, noted_reason
 from spdist.language.types import Schema
 from spdist.operators.faults import error_text
 from spdist.transports.base import Transport
 
-__all__ = ["open_outlets", "why_waiting"]
+__all__ = ["open_sinks", "why_waiting"]
 
 #: In the directory of the query's stop flag, one for each producer.
 _PATTERN = "waiting-*.json"
 
 
-def open_outlets(
+def open_sinks(
     app: str,
     schemas: Mapping[str, Schema],
     transport: Transport,
@@ -31,8 +31,8 @@ def open_outlets(
     stop_flag: StopFlag,
     allowed: Allowed,
     group: str = "",
-) -> Outlets:
-    """Return the outlets of a group instance.
+) -> Sinks:
+    """Return the sinks of a group instance.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def open_outlets(
     transport : Transport
         Of the embedded topics.
     producer : str
-        Name of the shard whose outlets they are.
+        Name of the shard whose sinks they are.
     origin : str
         Name of its state; see `StateStore.identity`.
     stop_flag : StopFlag
@@ -65,8 +65,8 @@ def open_outlets(
 
     waiting(None)
     stopped = stop_flag.waits_no_more
-    around = Surroundings(app, transport, schemas, error_text, stopped, waiting, allowed, origin, group)
-    return Outlets(around)
+    context = SinkContext(app, transport, schemas, error_text, stopped, waiting, allowed, origin, group)
+    return Sinks(context)
 
 
 def why_waiting(directory: Path) -> str | None:

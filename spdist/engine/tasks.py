@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spdist.connectors.sending import Outlets
+from spdist.connectors.sending import Sinks
 from spdist.engine.appended import not_appended
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.beside import Behind, beside
@@ -30,7 +30,7 @@ from spdist.engine.island import Output
 from spdist.engine.memory import check_memory, collect_rarely, resident_bytes, set_aside
 from spdist.engine.messages import mapped_topics
 from spdist.engine.query import QuerySettings
-from spdist.engine.sending import open_outlets
+from spdist.engine.sending import open_sinks
 from spdist.engine.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.source import control_record
 from spdist.engine.standing import StandingWatch
@@ -74,7 +74,7 @@ class _Kept:
         names = {topic: one.name for topic, one in settings.kafka.items()}
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
-        self._outlets: dict[str, Outlets] = {}
+        self._sinks: dict[str, Sinks] = {}
         #: What tasks that route have rejected.
         self._rejected_before: Counter[str] = Counter()
         self.behind = Behind()
@@ -124,14 +124,14 @@ class _Kept:
                 records.append(output)
             else:
                 by_producer.setdefault(output.producer, []).append(output)
-        sinks = [(self._outlets_of(shards, producer), own) for producer, own in by_producer.items()]
+        sinks = [(self._sinks_of(shards, producer), own) for producer, own in by_producer.items()]
         origins = shards.origins()
 
         def publishing() -> None:
             shards.check_owner()
             self.transport.append(not_appended(self.transport, records, origins) if origins else records)
-            for outlets, own in sinks:
-                outlets.send(own)
+            for opened, own in sinks:
+                opened.send(own)
 
         if not behind:
             publishing()
@@ -165,10 +165,10 @@ class _Kept:
                 shards.forget()
             raise
 
-    def _outlets_of(self, shards: HostedShards, producer: str) -> Outlets:
-        if producer not in self._outlets:
+    def _sinks_of(self, shards: HostedShards, producer: str) -> Sinks:
+        if producer not in self._sinks:
             shard, schemas = shards.of(producer)
-            self._outlets[producer] = open_outlets(
+            self._sinks[producer] = open_sinks(
                 shard.assignment.app,
                 schemas,
                 self.transport,
@@ -178,14 +178,14 @@ class _Kept:
                 self.settings.allowed,
                 shard.assignment.group,
             )
-        return self._outlets[producer]
+        return self._sinks[producer]
 
     def close(self) -> None:
         """Let go of connections: another start runs now."""
         with suppress(Exception):  # it will put that out again
             self.behind.end()
-        for outlets in self._outlets.values():
-            outlets.close()
+        for opened in self._sinks.values():
+            opened.close()
         self.transport.close()
 
 

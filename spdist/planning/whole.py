@@ -25,7 +25,7 @@ from spdist.planning.topology import (
 
 __all__ = ["FED", "KAFKA", "SENT", "whole", "whole_topology"]
 
-#: The types of sources that feeders read, on the node that runs the app.
+#: The types of sources that spdist's sources read, on the node that runs the app.
 FED = ("file", "http", "inMemory", "nats", "spark")
 #: The type of sources that Spark's connector reads.
 KAFKA = "kafka"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from spdist.engine.query import QuerySettings
     from spdist.engine.session import SparkHost
-    from spdist.runtime.sources import Feeders
+    from spdist.runtime.sources import Sources
 
 __all__ = ["GroupRuntime", "wait_until"]
 
@@ -102,7 +102,7 @@ class GroupRuntime:
         self._ending = threading.Event()
         self._stop_flag: StopFlag | None = None
         self._error: SpdistError | None = None
-        self._feeders: tuple[Feeders, ...] = ()
+        self._sources: tuple[Sources, ...] = ()
         self._fed = sorted({stream for one in self._assignments for stream in one.fed_streams})
         self._last = GroupStatus(self.name, "STARTING")
         self._taking = TakeOver(self.name, self._states, host, self._partitions, self._transport)
@@ -137,7 +137,7 @@ class GroupRuntime:
             Whether it ended between two batches.
         """
         deadline = time.monotonic() + timeout_s
-        self._stop_feeders()
+        self._stop_sources()
         self._ask_to_end()
         flag = self._stop_flag
 
@@ -150,7 +150,7 @@ class GroupRuntime:
         finished = wait_until(lambda: ended() or self._stands() is not None, deadline) and ended()
         self.status()  # for the last counters
         self._end_query()
-        for one in self._feeders:
+        for one in self._sources:
             one.finish(max(1.0, deadline - time.monotonic()))
         self._settle("STOPPED")
         return finished
@@ -163,7 +163,7 @@ class GroupRuntime:
         self._ask_to_end()
         if self._stop_flag is not None:
             self._stop_flag.stop_waiting()
-        threading.Thread(target=self._stop_feeders, name=f"kill feeders {self.name}", daemon=True).start()
+        threading.Thread(target=self._stop_sources, name=f"kill sources {self.name}", daemon=True).start()
         threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
         for state in self._states:
             state.give_up(self.owner)
@@ -183,7 +183,7 @@ class GroupRuntime:
         waiting = self._waits() if last.state in ("STARTING", "RUNNING") else None
         with self._lock:
             rejected = Counter(self._last.rejected)
-            for one in self._feeders:
+            for one in self._sources:
                 rejected.update(one.rejected)
             return replace(self._last, waiting=waiting, last_revision=self._newest.name(), rejected=rejected)
 
@@ -196,19 +196,19 @@ class GroupRuntime:
     # ------------------------------------------------------------------------------------------------- internals
     def _run(self) -> None:
         """Take over the state and start the query; runs in its own thread."""
-        from spdist.runtime.sources import feeders_of
+        from spdist.runtime.sources import sources_of
 
         def begin() -> None:
             for assignment in self._assignments:
                 check_sinks(assignment, self.host.allowed)
             self.host.start()
             ensure_topics(self._transport, self._assignments)
-            feeders = feeders_of(self._assignments, self._transport, self.host)
+            sources = sources_of(self._assignments, self._transport, self.host)
             self._start_query()
             with self._lock:
-                self._feeders = feeders
+                self._sources = sources
             if not self._ending.is_set():
-                for one in feeders:
+                for one in sources:
                     one.start()
                 self._revisions.start()
 
@@ -228,7 +228,7 @@ class GroupRuntime:
                 self._end_query()
             return
         if self._ending.is_set():
-            self._stop_feeders()
+            self._stop_sources()
             self._end_query()
 
     def _start_query(self) -> None:
@@ -262,12 +262,12 @@ class GroupRuntime:
             )
             self._thread.start()
 
-    def _stop_feeders(self) -> None:
-        for one in self._feeders:
+    def _stop_sources(self) -> None:
+        for one in self._sources:
             one.stop()
 
     def _waits(self) -> str | None:
-        sources = (one.problem for one in self._feeders)
+        sources = (one.problem for one in self._sources)
         return next((why for why in (self._finder.problem, self._stands(), self._sinks_wait(), *sources) if why), None)
 
     def _stands(self) -> str | None:
@@ -340,7 +340,7 @@ class GroupRuntime:
 
     def _fail(self, error: BaseException) -> None:
         self._error = reason_of(error, self.name)
-        threading.Thread(target=self._stop_feeders, name=f"stop feeders {self.name}", daemon=True).start()
+        threading.Thread(target=self._stop_sources, name=f"stop sources {self.name}", daemon=True).start()
         self._settle("FAILED", str(self._error))
 
     def _settle(self, state: GroupState, error: str | None = None) -> None:

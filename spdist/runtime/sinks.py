@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spdist.config.allowed import Allowed
-from spdist.connectors.sending import Surroundings, open_outlet
+from spdist.connectors.sending import SinkContext, open_sink
 from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.errors import SiddhiAppError
 from spdist.language import ast
@@ -15,12 +15,12 @@ from spdist.transports.options import options_of, written_in
 
 __all__ = ["check_sinks"]
 
-#: Types whose outlets have options that can be wrong.
+#: Types whose sinks have options that can be wrong.
 _CONNECTED = ("file", "http", "kafka", "nats")
 
 
 def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
-    """Open the outlets of an instance's sinks, and close them again.
+    """Open the sinks of an instance, and close them again.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
                 if sink.get("type") == "spark":
                     _check_spark(definition, sink, allowed, assignment.text)
                 elif sink.get("type") in _CONNECTED:
-                    _check(definition, sink, Surroundings("", LogTransport("."), {}, allowed=allowed), assignment.text)
+                    _check(definition, sink, SinkContext("", LogTransport("."), {}, allowed=allowed), assignment.text)
 
 
 def _check_spark(stream: ast.StreamDefinition, sink: ast.Annotation, allowed: Allowed, text: str) -> None:
@@ -51,7 +51,7 @@ def _check_spark(stream: ast.StreamDefinition, sink: ast.Annotation, allowed: Al
         raise
 
 
-def _check(stream: ast.StreamDefinition, sink: ast.Annotation, around: Surroundings, text: str) -> None:
+def _check(stream: ast.StreamDefinition, sink: ast.Annotation, context: SinkContext, text: str) -> None:
     destinations = [one for chosen in sink.nested("distribution") for one in chosen.nested("destination")]
     # What stands for an option that differs from event to event, while the others are checked.
     written = {
@@ -61,7 +61,7 @@ def _check(stream: ast.StreamDefinition, sink: ast.Annotation, around: Surroundi
     for one in places:
         own = {} if one is None else written_in(one)
         try:
-            open_outlet(sink.get("type") or "", {**written, **own}, around).close()
+            open_sink(sink.get("type") or "", {**written, **own}, context).close()
         except SiddhiAppError as error:
             error.span, error.text = sink.span if one is None else one.span, text
             raise

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from spdist.connectors.receiving import Door, Feeder, Surroundings
+from spdist.connectors.receiving import NodeContext, Source, SourceContext
 from spdist.errors import SpdistError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language import ast
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from spdist.connectors.spark.writer import SparkWriter
     from spdist.engine.session import SparkHost
 
-__all__ = ["Feeders", "feeders_of", "sources_of"]
+__all__ = ["Sources", "source_annotations", "sources_of"]
 
 
-class Feeders:
-    """All feeders of a group instance.
+class Sources:
+    """All sources of a group instance.
 
     Parameters
     ----------
     assignment : Assignment
         The instance; the ``@source`` annotations in its text say what it receives.
-    around : Surroundings
+    node : NodeContext
         Where it is.
     scripts : bool
         Whether the app may define functions in Python.
@@ -53,17 +53,17 @@ class Feeders:
     def __init__(
         self,
         assignment: Assignment,
-        around: Surroundings,
+        node: NodeContext,
         *,
         scripts: bool = False,
         writers: Sequence[SparkWriter] = (),
     ) -> None:
         self._writers = tuple(writers)
-        self._feeders: list[Feeder] = []
-        self._doors: list[Door] = []
+        self._sources: list[Source] = []
+        self._contexts: list[SourceContext] = []
         self._lock = threading.Lock()
         tree = parse(assignment.text)
-        sources = sources_of(tree)
+        sources = source_annotations(tree)
         inputs = {
             one.stream: one
             for one in assignment.inputs
@@ -76,21 +76,21 @@ class Feeders:
             for stream, assigned in inputs.items():
                 for number, annotation in enumerate(sources[stream]):
                     if annotation.get("type") in FED:
-                        door = Door(assignment, checked, assigned, annotation, around)
-                        self._doors.append(door)
-                        self._feeders.append(_open(door, annotation.get("type") or "", around, number))
+                        context = SourceContext(assignment, checked, assigned, annotation, node)
+                        self._contexts.append(context)
+                        self._sources.append(_open(context, annotation.get("type") or "", node, number))
         except SpdistError as error:
             error.text = error.text or assignment.text
             raise
 
     def __len__(self) -> int:
-        return len(self._feeders)
+        return len(self._sources)
 
     def start(self) -> None:
         """Begin to receive; raises SpdistError where one of them cannot, and then none does."""
         with self._lock:
             try:
-                for one in (*self._writers, *self._feeders):
+                for one in (*self._writers, *self._sources):
                     one.start()
             except BaseException:
                 self._stop()
@@ -110,22 +110,22 @@ class Feeders:
     @property
     def problem(self) -> str | None:
         """Why nothing comes in from one of them, or goes out, at the moment; None where all is well."""
-        return next((one.problem for one in (*self._feeders, *self._writers) if one.problem), None)
+        return next((one.problem for one in (*self._sources, *self._writers) if one.problem), None)
 
     @property
     def rejected(self) -> Counter[str]:
         """How many payloads, and events of payloads, could not be read, by stream."""
         counted: Counter[str] = Counter()
-        for door in self._doors:
-            counted[door.stream] += door.rejected
+        for context in self._contexts:
+            counted[context.stream] += context.rejected
         return counted
 
     def _stop(self) -> None:
-        for one in (*self._feeders, *self._writers):
+        for one in (*self._sources, *self._writers):
             one.stop()
 
 
-def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Feeders, ...]:
+def sources_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Sources, ...]:
     """Return what brings in the events of the users' sources of some instances, not yet started."""
     from spdist.connectors.spark.writer import spark_writers
 
@@ -139,14 +139,14 @@ def feeders_of(assignments: Sequence[Assignment], transport: Transport, host: Sp
         return Logins({one.username: one.password.reveal() for one in known}) if known else None
 
     limits = limits_of(getattr(config, "listener", None))
-    around = Surroundings(transport, host.log_directory, users, host.allowed, limits, host)
+    node = NodeContext(transport, host.log_directory, users, host.allowed, limits, host)
     scripts = config.script.python_enabled
     return tuple(
-        Feeders(one, around, scripts=scripts, writers=spark_writers(one, transport, host)) for one in assignments
+        Sources(one, node, scripts=scripts, writers=spark_writers(one, transport, host)) for one in assignments
     )
 
 
-def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
+def source_annotations(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
     """Return the ``@source`` annotations of each stream that has some, in the order of the text."""
     return {
         definition.name: found
@@ -156,29 +156,29 @@ def sources_of(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, ...]]:
     }
 
 
-def _open(door: Door, kind: str, around: Surroundings, number: int) -> Feeder:
+def _open(context: SourceContext, kind: str, node: NodeContext, number: int) -> Source:
     # Loaded when they are used: each brings its library.
     if kind == "http":
-        from spdist.connectors.http.source import HttpFeeder
+        from spdist.connectors.http.source import HttpSource
 
-        return HttpFeeder(door, around.users, around.limits)
+        return HttpSource(context, node.users, node.limits)
     further = f".{number}" if number else ""
-    name = quote(f"{door.inlet.topic}.{door.instance}{further}", safe=" ")
-    position = around.positions / f"{name}.position.json"
+    name = quote(f"{context.inlet.topic}.{context.instance}{further}", safe=" ")
+    position = node.positions / f"{name}.position.json"
     if kind == "file":
-        from spdist.connectors.file.source import FileFeeder
+        from spdist.connectors.file.source import FileSource
 
-        return FileFeeder(door, position)
+        return FileSource(context, position)
     if kind == "nats":
-        from spdist.connectors.nats.source import NatsFeeder
+        from spdist.connectors.nats.source import NatsSource
 
-        return NatsFeeder(door)
+        return NatsSource(context)
     if kind == "inMemory":
-        from spdist.connectors.memory.source import InMemoryFeeder
+        from spdist.connectors.memory.source import InMemorySource
 
-        return InMemoryFeeder(door, position)
+        return InMemorySource(context, position)
     if kind == "spark":
-        from spdist.connectors.spark.source import SparkFeeder
+        from spdist.connectors.spark.source import SparkSource
 
-        return SparkFeeder(door, around.positions / f"{name}.spark", around.host)
+        return SparkSource(context, node.positions / f"{name}.spark", node.host)
     raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")

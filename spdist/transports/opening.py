@@ -45,7 +45,7 @@ class TransportSettings:
     kind : str
         ``log``, ``kafka`` or ``nats``.
     directory : str
-        Of the embedded log, which is there besides the others: feeders write to it.
+        Of the embedded log, which is there besides the others: sources write to it.
     kafka : KafkaSettings, optional
         Where Kafka is, if it is set.
     nats : NatsSettings, optional

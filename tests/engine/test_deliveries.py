@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.connectors.sending import Outlets, Surroundings
+from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.rescale import rescale
 from spdist.extension import catalog
@@ -195,7 +195,7 @@ def test_what_is_to_be_stored_leaves_like_what_sinks_put_out(tmp_path: Path) -> 
     stored = taken(app)
     log = LogTransport(tmp_path)
     for _ in range(2):
-        Outlets(Surroundings("A", log, {})).send(stored)
+        Sinks(SinkContext("A", log, {})).send(stored)
     found = [(one["stream"], one["origin"], one["events"]) for one in read_errors(log, "A")]
     assert found == [("O", "sink", [(2, ("y",))]), ("O", "sink", [(1, ("x",))])]
     log.close()

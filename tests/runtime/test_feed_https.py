@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.connectors.http.sink import HttpOutlet
+from spdist.connectors.http.sink import HttpSink
 from spdist.connectors.sending import SendError
 from spdist.transports.delivery import Delivery
 from spdist.transports.tls import VERIFY_CLIENT, server_context
@@ -33,11 +33,11 @@ def keys(tmp_path: Path) -> Path:
 
 def send(url: str, keys: Path, **options: str) -> None:
     given = {"publisher.url": url, **{name.replace("_", "."): value for name, value in options.items()}}
-    outlet = HttpOutlet(given, Allowed((keys,)))
+    sink = HttpSink(given, Allowed((keys,)))
     try:
-        outlet.send([Delivery("http", 0, 0, "S", given, '{"event":{"k":"a","n":1}}', "App-1", 1)])
+        sink.send([Delivery("http", 0, 0, "S", given, '{"event":{"k":"a","n":1}}', "App-1", 1)])
     finally:
-        outlet.close()
+        sink.close()
 
 
 def test_a_sink_sends_to_a_source_over_tls(fed: Callable[..., Fed], keys: Path) -> None:

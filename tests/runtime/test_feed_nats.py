@@ -12,7 +12,7 @@ import nats
 import pytest
 
 from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
-from spdist.connectors.nats.source import NatsFeeder, in_line
+from spdist.connectors.nats.source import NatsSource, in_line
 from spdist.errors import TransportError
 from spdist.transports.options import Options
 from tests.runtime.test_feeders import Becomes, Fed, becomes
@@ -53,9 +53,9 @@ def test_messages_that_come_while_it_listens_are_events(
     server: str, tmp_path: Path, made: Callable[[Fed], Fed], becomes: Becomes
 ) -> None:
     one = made(Fed(tmp_path, SOURCE.format(server, "")))
-    one.feeders.start()
-    (feeder,) = one.feeders._feeders
-    becomes(lambda: feeder._link is not None and feeder._link.connected, True)  # type: ignore[attr-defined]
+    one.sources.start()
+    (source,) = one.sources._sources
+    becomes(lambda: source._link is not None and source._link.connected, True)  # type: ignore[attr-defined]
 
     def heard() -> bool:
         asyncio.run(publish(server, "a"))
@@ -70,15 +70,15 @@ def test_a_stream_is_read_once_over_restarts(
 ) -> None:
     asyncio.run(publish(server, "a", "b", stream=True))
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
-    one.feeders.start()
+    one.sources.start()
     becomes(one.rows, [("a", 1), ("b", 2)])
-    one.feeders.stop()
+    one.sources.stop()
     asyncio.run(publish(server, "c", '"' * 3, "d", deep=5000))
     one.again()
     becomes(one.rows, [("a", 1), ("b", 2), ("c", 4), ("d", 6)])
-    assert one.feeders.rejected == {"S": 2}
+    assert one.sources.rejected == {"S": 2}
     # A message whose acknowledgement was lost comes again under its number.
-    one.feeders._feeders[0]._door.inlet.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
+    one.sources._sources[0]._context.inlet.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
     assert one.rows() == [("a", 1), ("b", 2), ("c", 4), ("d", 6)]
 
 
@@ -125,7 +125,7 @@ def test_what_another_reader_was_given_keeps_its_place(
     pulled = other.pull("orders.>", "me")
     assert [one.sequence for one in other.fetch(pulled, 2, 10)] == [1, 2]
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
-    one.feeders.start()
+    one.sources.start()
     # Soon: the server gives them to others only when it has waited for half a minute.
     becomes(one.rows, [("a", 1), ("b", 2), ("c", 3)])
     stolen: list[Any] = []
@@ -136,7 +136,7 @@ def test_what_another_reader_was_given_keeps_its_place(
     becomes(lambda: one.rows()[-1][0], "f")
     rows = one.rows()
     assert [number for _, number in rows] == [*range(1, len(rows) + 1)]
-    assert one.feeders.problem is None
+    assert one.sources.problem is None
 
 
 def test_what_could_not_be_appended_comes_before_what_follows(
@@ -148,9 +148,9 @@ def test_what_could_not_be_appended_comes_before_what_follows(
 ) -> None:
     asyncio.run(publish(server, "a", "b", stream=True))
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true'")))
-    (feeder,) = one.feeders._feeders
-    assert isinstance(feeder, NatsFeeder)
-    append, failures = feeder._door.inlet.append_numbered, [TransportError("away"), TransportError("away")]
+    (source,) = one.sources._sources
+    assert isinstance(source, NatsSource)
+    append, failures = source._context.inlet.append_numbered, [TransportError("away"), TransportError("away")]
 
     def sometimes(*given: Any) -> int:
         if failures:
@@ -158,8 +158,8 @@ def test_what_could_not_be_appended_comes_before_what_follows(
             raise failures.pop()
         return append(*given)
 
-    monkeypatch.setattr(feeder._door.inlet, "append_numbered", sometimes)
-    one.feeders.start()
+    monkeypatch.setattr(source._context.inlet, "append_numbered", sometimes)
+    one.sources.start()
     becomes(one.rows, [("a", 1), ("b", 2), ("later", 3), ("later", 4)])
 
 
@@ -170,7 +170,7 @@ def test_readers_of_a_queue_group_share_the_messages_of_a_stream(
     options = ", jetstream='true', durable.name='ours', queue.group.name='all'"
     both = [made(Fed(tmp_path / name, SOURCE.format(server, options))) for name in ("one", "two")]
     for one in both:
-        one.feeders.start()
+        one.sources.start()
     for _ in range(10):
         asyncio.run(publish(server, *"abcde"))
     becomes(lambda: sorted(n for one in both for _, n in one.rows()), [*range(1, 51)])
@@ -187,7 +187,7 @@ def test_that_others_read_the_subscription_is_told(
     monkeypatch.setattr("spdist.connectors.nats.source._OTHERS_S", 0.0)
     asyncio.run(publish(server, stream=True))
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true', durable.name='me'")))
-    one.feeders.start()
+    one.sources.start()
     pulled = other.pull("orders.>", "me")
 
     published = 0
@@ -201,6 +201,6 @@ def test_that_others_read_the_subscription_is_told(
                 asyncio.run(publish(server, "a", "b", "c"))
                 published += 3
         becomes(lambda: one.rows()[-1:], [("c", published)])
-        return "queue.group.name" in (one.feeders.problem or "")
+        return "queue.group.name" in (one.sources.problem or "")
 
     becomes(told, True)

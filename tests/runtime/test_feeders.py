@@ -16,16 +16,16 @@ from spdist.config import Secret
 from spdist.config.allowed import Allowed
 from spdist.config.sections import Auth, User
 from spdist.connectors import receiving as module
-from spdist.connectors.file.source import FileFeeder
-from spdist.connectors.http.source import HttpFeeder
-from spdist.connectors.memory.sink import InMemoryOutlet
-from spdist.connectors.receiving import Surroundings
+from spdist.connectors.file.source import FileSource
+from spdist.connectors.http.source import HttpSource
+from spdist.connectors.memory.sink import InMemorySink
+from spdist.connectors.receiving import NodeContext
 from spdist.errors import AppValidationError, TransportError
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.whole import whole
-from spdist.runtime.sources import Feeders, feeders_of
+from spdist.runtime.sources import Sources, sources_of
 from spdist.services.process import free_port
 from spdist.transports.base import Record, Repeats
 from spdist.transports.delivery import Delivery
@@ -39,7 +39,7 @@ STREAM = "define stream S (k string, n int);"
 
 
 class Fed:
-    """An app's feeders over a log, and what they have put into a topic."""
+    """An app's sources over a log, and what they have put into a topic."""
 
     def __init__(self, root: Path, source: str, rest: str = "", stream: str = STREAM) -> None:
         self.root = root
@@ -51,18 +51,18 @@ class Fed:
         for assigned in self.assignment.inputs:
             self.transport.ensure(assigned.topic, 1)
         self.users = Logins({"me": "pw", "other": "pw"})
-        self.feeders = self.made()
+        self.sources = self.made()
 
-    def made(self) -> Feeders:
+    def made(self) -> Sources:
         allowed = Allowed((self.root,), (self.root / "topics",), {"SOURCE": Secret("s3")})
-        around = Surroundings(self.transport, self.root / "topics", lambda: self.users, allowed)
-        return Feeders(self.assignment, around)
+        node = NodeContext(self.transport, self.root / "topics", lambda: self.users, allowed)
+        return Sources(self.assignment, node)
 
     def again(self) -> None:
         """Start as another process would."""
-        self.feeders.stop()
-        self.feeders = self.made()
-        self.feeders.start()
+        self.sources.stop()
+        self.sources = self.made()
+        self.sources.start()
 
     def chunks(self, stream: str = "S") -> list[list[tuple[Any, ...]]]:
         """The rows by chunk, as a consumer sees them, without repeats."""
@@ -81,12 +81,12 @@ class Fed:
 
     @property
     def url(self) -> str:
-        feeder = self.feeders._feeders[0]
-        assert isinstance(feeder, HttpFeeder)
-        return feeder.url
+        source = self.sources._sources[0]
+        assert isinstance(source, HttpSource)
+        return source.url
 
     def close(self) -> None:
-        self.feeders.stop()
+        self.sources.stop()
         self.transport.close()
 
 
@@ -97,7 +97,7 @@ def fed(tmp_path: Path) -> Iterator[Callable[..., Fed]]:
     def make(source: str, rest: str = "", **more: Any) -> Fed:
         one = Fed(tmp_path, source, rest, **more)
         made.append(one)
-        one.feeders.start()
+        one.sources.start()
         return one
 
     yield make
@@ -156,9 +156,9 @@ def test_it_answers_503_while_nothing_can_be_appended(fed: Callable[..., Fed], m
         patched.setattr(one.transport, "append", fails)
         answer = httpx.post(one.url, json={"event": {"k": "a", "n": 1}})
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert "the disk is full" in str(one.feeders.problem)
+        assert "the disk is full" in str(one.sources.problem)
     assert httpx.post(one.url, json={"event": {"k": "a", "n": 1}}).is_success
-    assert (one.feeders.problem, one.rows()) == (None, [("a", 1)])
+    assert (one.sources.problem, one.rows()) == (None, [("a", 1)])
 
 
 def test_many_senders_at_once_lose_nothing(fed: Callable[..., Fed]) -> None:
@@ -264,30 +264,30 @@ def test_a_crash_between_note_and_append_or_after_it_repeats_nothing(
     path.write_text("a,1\n")
     source = FILE.format(f"file.uri='{path}'")
     one = Fed(tmp_path, source)
-    (feeder,) = one.feeders._feeders
-    assert isinstance(feeder, FileFeeder)
-    feeder._begin()
-    feeder._turn()
+    (source,) = one.sources._sources
+    assert isinstance(source, FileSource)
+    source._begin()
+    source._turn()
     for number, after in enumerate((False, True), 2):
         with path.open("a") as file:
             file.write(f"b,{number}\n")
-        append = feeder._append
+        append = source._append
 
         def dies(*what: Any, append: Any = append, after: bool = after) -> None:
             if after:
                 append(*what)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(feeder, "_append", dies)
+        monkeypatch.setattr(source, "_append", dies)
         with pytest.raises(KeyboardInterrupt):
-            feeder._turn()
+            source._turn()
         with path.open("a") as file:
             file.write(f"c,{number}\n")
-        one.feeders = one.made()
-        (feeder,) = one.feeders._feeders
-        assert isinstance(feeder, FileFeeder)
-        feeder._begin()
-        feeder._turn()
+        one.sources = one.made()
+        (source,) = one.sources._sources
+        assert isinstance(source, FileSource)
+        source._begin()
+        source._turn()
     assert one.rows() == [("a", 1), ("b", 2), ("c", 2), ("b", 3), ("c", 3)]
     one.close()
 
@@ -299,8 +299,8 @@ def test_who_stood_still_does_not_set_back_who_goes_on_with_a_file(
     path.write_text("a,1\n")
     one = fed(FILE.format(f"file.uri='{path}'"))
     becomes(one.rows, [("a", 1)])
-    stale, one.feeders = one.feeders, one.made()
-    one.feeders.start()
+    stale, one.sources = one.sources, one.made()
+    one.sources.start()
     for number, name in enumerate("bcd", 2):
         with path.open("a") as file:
             file.write(f"{name},{number}\n")
@@ -342,13 +342,13 @@ def test_a_file_that_somebody_still_writes_to_is_waited_for(
         action.after.process='delete', @map(type='text', regex.A='(.*)', @attributes(k='A[1]')))"""
     with (inbox / "slow.txt").open("w") as file:
         one = fed(source, stream="define stream S (k string);")
-        (feeder,) = one.feeders._feeders
-        assert isinstance(feeder, FileFeeder)
-        becomes(lambda: len(feeder._waiting), 1)
+        (source,) = one.sources._sources
+        assert isinstance(source, FileSource)
+        becomes(lambda: len(source._waiting), 1)
         file.write("whole")
     becomes(one.rows, [("whole",)])
     becomes(lambda: list(inbox.iterdir()), [])
-    assert not feeder._waiting
+    assert not source._waiting
 
 
 def test_parts_between_patterns(fed: Callable[..., Fed], tmp_path: Path, becomes: Becomes) -> None:
@@ -382,8 +382,8 @@ def test_patterns_that_go_back_and_forth_end(fed: Callable[..., Fed], tmp_path: 
     with text.open("a") as file:
         file.write("b and a")
     becomes(one.rows, [("a" * 100,)])
-    assert one.feeders.problem is None
-    assert other.feeders.problem is None
+    assert one.sources.problem is None
+    assert other.sources.problem is None
 
 
 @pytest.mark.parametrize(
@@ -408,16 +408,16 @@ def test_in_memory_topics_are_heard_from_other_apps_and_not_from_itself(
     fed: Callable[..., Fed], becomes: Becomes
 ) -> None:
     one = fed("@source(type='inMemory', topic='t', @map(type='json'))")
-    outlet = InMemoryOutlet(one.transport)
+    sink = InMemorySink(one.transport)
 
     def publish(seq: int, name: str, producer: str) -> None:
         payload = json.dumps({"event": {"k": name, "n": seq}})
-        outlet.send([Delivery("inMemory", 0, 0, "X", {"topic": "t"}, payload, producer, seq)])
+        sink.send([Delivery("inMemory", 0, 0, "X", {"topic": "t"}, payload, producer, seq)])
 
     publish(0, "theirs", "B")
     publish(0, "own", "A")
     becomes(one.rows, [("theirs", 0)])
-    one.feeders.stop()
+    one.sources.stop()
     publish(1, "while away", "B")
     one.again()
     becomes(one.rows, [("theirs", 0), ("while away", 1)])
@@ -434,8 +434,8 @@ def test_a_feeder_that_cannot_go_on_says_so_and_tries_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(one.transport, "read", fails)
-        becomes(lambda: one.feeders.problem, "the @source of stream 'S': gone")
-    becomes(lambda: one.feeders.problem, None)
+        becomes(lambda: one.sources.problem, "the @source of stream 'S': gone")
+    becomes(lambda: one.sources.problem, None)
 
 
 # --------------------------------------------------------------------------------------------------- what apps may use
@@ -460,7 +460,7 @@ def test_links_that_lead_outside_are_left_out(
     (root / "in/b.csv").symlink_to(root / "other.csv")
     (root / "in/c.csv").write_text("c,3\n")
     one = Fed(root, FILE.format("dir.uri='in', tailing='false'"))
-    one.feeders.start()
+    one.sources.start()
     try:
         becomes(one.rows, [("linked", 2), ("c", 3)])
         (root / "in/c.csv").unlink()
@@ -479,19 +479,19 @@ def test_those_who_may_deploy_may_send(tmp_path: Path) -> None:
     one = Fed(tmp_path, HTTP.format(", basic.auth.enabled='true'", ""))
     config = SimpleNamespace(auth=Auth(users=users), script=SimpleNamespace(python_enabled=False))
     host: Any = SimpleNamespace(config=config, log_directory=tmp_path / "topics", allowed=Allowed())
-    (one.feeders,) = feeders_of([one.assignment], one.transport, host)
-    one.feeders.start()
+    (one.sources,) = sources_of([one.assignment], one.transport, host)
+    one.sources.start()
     try:
         answers = {
             name: httpx.post(one.url, json={"event": {"k": name, "n": 1}}, auth=(name, f"{name}-pw")).status_code
             for name in roles
         }
         assert answers == {"root": 200, "dev": 200, "eye": 401, "work": 401}
-        (feeder,) = one.feeders._feeders
-        assert isinstance(feeder, HttpFeeder)
-        assert "-pw" not in repr(vars(feeder._route.logins)) if feeder._route.logins else False
+        (source,) = one.sources._sources
+        assert isinstance(source, HttpSource)
+        assert "-pw" not in repr(vars(source._route.logins)) if source._route.logins else False
     finally:
         one.close()
     config.auth = Auth(users=users[2:])
     with pytest.raises(AppValidationError, match="asks for users, and there are none who may send"):
-        feeders_of([one.assignment], one.transport, host)
+        sources_of([one.assignment], one.transport, host)

@@ -33,7 +33,7 @@ def test_a_body_that_nobody_can_read_is_a_bad_request(fed: Callable[..., Fed]) -
         assert answer.status_code == 400
         assert len(answer.text) < 2000
     assert httpx.post(one.url, json={"event": {"k": "a", "n": 1}}).is_success
-    assert (one.rows(), one.feeders.rejected) == ([("a", 1)], {"S": len(hostile)})
+    assert (one.rows(), one.sources.rejected) == ([("a", 1)], {"S": len(hostile)})
     assert [len(entry["payload"]) for entry in read_errors(one.transport, "A")] == list(map(len, hostile))
 
 
@@ -47,7 +47,7 @@ def test_xml_with_odd_encodings_and_entities_is_a_bad_request(fed: Callable[...,
         assert httpx.post(one.url, content=body).status_code == 400
     some = httpx.post(one.url, content="<r><e><k>a</k><n>x</n></e><e><k>b</k><n>2</n></e></r>")
     assert (some.status_code, some.json()["events"], len(some.json()["rejected"])) == (200, 1, 1)
-    assert (one.rows(), one.feeders.rejected) == ([("b", 2)], {"S": 4})
+    assert (one.rows(), one.sources.rejected) == ([("b", 2)], {"S": 4})
 
 
 def test_who_guesses_a_password_of_a_source_has_to_wait_and_nobody_else(fed: Callable[..., Fed]) -> None:
@@ -125,8 +125,8 @@ def test_a_line_that_nobody_can_read_stops_nothing_but_itself(
     path.write_text("\n".join([*lines[:3], NESTED, "{" * 5000, '{"event":{"k":"x","n":1e5}}', *lines[3:]]) + "\n")
     one = fed(FILE.format(f"file.uri='{path}'").replace("csv", "json"))
     becomes(lambda: [n for _, n in one.rows()], list(range(6)))
-    assert one.feeders.rejected == {"S": 3}
-    assert one.feeders.problem is None
+    assert one.sources.rejected == {"S": 3}
+    assert one.sources.problem is None
     one.again()
     with path.open("a") as file:
         file.write(lines[0] + "\n")
@@ -140,12 +140,12 @@ def test_a_line_that_is_too_long_is_passed_over_in_parts(
     path = tmp_path / "in.csv"
     path.write_text("a,1\n" + "x" * 1000)
     one = fed(FILE.format(f"file.uri='{path}', on.error='STORE'").replace("'csv'", "'csv', max.payload.size='25'"))
-    becomes(lambda: one.feeders.rejected, {"S": 1})
+    becomes(lambda: one.sources.rejected, {"S": 1})
     one.again()  # in the middle of it
     with path.open("a") as file:
         file.write("y" * 100 + "\nb,2\n" + "z" * 26 + "\n" + "c" * 22 + ",3\n")
     becomes(one.rows, [("a", 1), ("b", 2), ("c" * 22, 3)])
-    assert one.feeders.rejected == {"S": 1}  # since it was made again
+    assert one.sources.rejected == {"S": 1}  # since it was made again
     first, second = read_errors(one.transport, "A")
     assert "is larger than 25 bytes" in first["cause"] and first["payload"] == "x" * 200
     assert (len(second["payload"]), "larger than 25 bytes" in second["cause"]) == (26, True)
@@ -162,7 +162,7 @@ def test_a_whole_file_that_is_too_large_is_not_read(fed: Callable[..., Fed], tmp
         stream="define stream S (k string);",
     )
     becomes(lambda: [len(k) for (k,) in one.rows()], [3, 100])
-    assert one.feeders.rejected == {"S": 1}
+    assert one.sources.rejected == {"S": 1}
 
 
 def test_a_value_that_cannot_travel_stops_only_its_chunk(fed: Callable[..., Fed]) -> None:
@@ -170,10 +170,10 @@ def test_a_value_that_cannot_travel_stops_only_its_chunk(fed: Callable[..., Fed]
     deep: Any = 1
     for _ in range(2000):
         deep = [deep]
-    (door,) = one.feeders._doors
-    assert door.append([[(1, ("a",))], [(1, (deep,))], [(1, ("b",)), (1, ("c",))]], 1) == 3
+    (context,) = one.sources._contexts
+    assert context.append([[(1, ("a",))], [(1, (deep,))], [(1, ("b",)), (1, ("c",))]], 1) == 3
     assert one.chunks() == [[("a",)], [("b",), ("c",)]]
-    assert one.feeders.rejected == {"S": 1}
+    assert one.sources.rejected == {"S": 1}
 
 
 def test_a_bug_in_a_feeder_is_told_and_tried_again(
@@ -187,5 +187,5 @@ def test_a_bug_in_a_feeder_is_told_and_tried_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(one.transport, "read", fails)
-        becomes(lambda: one.feeders.problem, "the @source of stream 'S': RuntimeError: a bug")
-    becomes(lambda: one.feeders.problem, None)
+        becomes(lambda: one.sources.problem, "the @source of stream 'S': RuntimeError: a bug")
+    becomes(lambda: one.sources.problem, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from spdist.connectors.http.sink import HttpOutlet
+from spdist.connectors.http.sink import HttpSink
 from spdist.transports.delivery import Delivery
 from tests.runtime.test_feeders import HTTP, Fed, fed
 
@@ -76,11 +76,11 @@ def test_what_is_sent_by_our_own_sink_is_told_apart_by_sink_and_destination(fed:
         Delivery("http", sink, destination, "O", options, json.dumps({"event": {"k": "a", "n": seq}}), "A-g-1", seq)
         for sink, destination, seq in [(0, 0, 3), (0, 1, 1), (1, 0, 2)]
     ]
-    outlet = HttpOutlet(options, origin="one")
-    outlet.send(sent)
-    outlet.send(sent)  # a replay
-    outlet.close()
-    later = HttpOutlet(options, origin="another")
+    sink = HttpSink(options, origin="one")
+    sink.send(sent)
+    sink.send(sent)  # a replay
+    sink.close()
+    later = HttpSink(options, origin="another")
     later.send(sent[:1])
     later.close()
     assert [n for _, n in one.rows()] == [3, 1, 2, 3]

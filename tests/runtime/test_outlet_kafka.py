@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
-from spdist.connectors.kafka.sink import KafkaOutlet, behind, messages_of
-from spdist.connectors.sending import SendError, Surroundings
+from spdist.connectors.kafka.sink import KafkaSink, behind, messages_of
+from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import AppValidationError, TransportError
 from spdist.mapping.passing import Events
 from spdist.services.kafka import KafkaBroker
@@ -44,23 +44,23 @@ def topic(make_topic: Callable[..., str]) -> str:
 
 
 @pytest.fixture
-def around(tmp_path: Any) -> Iterator[Surroundings]:
+def context(tmp_path: Any) -> Iterator[SinkContext]:
     log = LogTransport(tmp_path)
-    yield Surroundings("A", log, {})
+    yield SinkContext("A", log, {})
     log.close()
 
 
 @pytest.fixture
-def opened(kafka_broker: KafkaBroker, around: Surroundings) -> Iterator[Callable[..., KafkaOutlet]]:
-    outlets: list[KafkaOutlet] = []
+def opened(kafka_broker: KafkaBroker, context: SinkContext) -> Iterator[Callable[..., KafkaSink]]:
+    sinks: list[KafkaSink] = []
 
-    def open_one(topic: str, **more: str) -> KafkaOutlet:
+    def open_one(topic: str, **more: str) -> KafkaSink:
         options = {"bootstrap.servers": kafka_broker.url, "topic": topic, **more}
-        outlets.append(KafkaOutlet(options, around))
-        return outlets[-1]
+        sinks.append(KafkaSink(options, context))
+        return sinks[-1]
 
     yield open_one
-    for one in outlets:
+    for one in sinks:
         one.close()
 
 
@@ -89,7 +89,7 @@ def received(broker: KafkaBroker, topic: str) -> dict[int, list[tuple[bytes | No
 
 
 def test_a_message_bears_key_id_and_time(
-    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]
+    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaSink]
 ) -> None:
     options = {"topic": topic, "partition.no": "1", "key": "x"}
     opened(topic).send([Delivery("kafka", 0, 0, "S", options, '{"k": "a"}', "A-1", 7)])
@@ -97,11 +97,11 @@ def test_a_message_bears_key_id_and_time(
 
 
 def test_many_messages_keep_their_order_and_go_to_the_same_partitions_again(
-    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]
+    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaSink]
 ) -> None:
-    outlet = opened(topic)
-    outlet.send(together([f"n{n}" for n in range(20_000)], 5, topic=topic))
-    outlet.send(together([f"n{n}" for n in range(3, 10)], 8, topic=topic))
+    sink = opened(topic)
+    sink.send(together([f"n{n}" for n in range(20_000)], 5, topic=topic))
+    sink.send(together([f"n{n}" for n in range(3, 10)], 8, topic=topic))
     opened(topic).send(together(["keyed"] * 3, 0, topic=topic, key="k"))
     found = received(kafka_broker, topic)
     for partition, turn in found.items():
@@ -113,7 +113,7 @@ def test_many_messages_keep_their_order_and_go_to_the_same_partitions_again(
     assert sorted(keyed.values()) == [0, 3]
 
 
-def test_messages_can_be_compressed(kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]) -> None:
+def test_messages_can_be_compressed(kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaSink]) -> None:
     sent = together([f"ä{n}" for n in range(3000)], 0, topic=topic, partition_no="0")
     for codec, own in (("gzip", sent[:2000]), ("none", sent[2000:])):
         opened(topic, **{"optional.configuration": f"compression.type:{codec},batch.size:20000"}).send(own)
@@ -122,15 +122,15 @@ def test_messages_can_be_compressed(kafka_broker: KafkaBroker, topic: str, opene
 
 
 def test_a_message_that_brokers_refuse_is_named_and_the_others_arrive(
-    kafka_broker: KafkaBroker, make_topic: Callable[..., str], opened: Callable[..., KafkaOutlet]
+    kafka_broker: KafkaBroker, make_topic: Callable[..., str], opened: Callable[..., KafkaSink]
 ) -> None:
     topic = make_topic(**NARROW)
     small = [f"{n}" * 50 for n in range(100, 400)]
-    outlet, left = opened(topic), together([*small[:200], "x" * 5000, *small[200:]], 0, topic=topic, partition_no="0")
+    sink, left = opened(topic), together([*small[:200], "x" * 5000, *small[200:]], 0, topic=topic, partition_no="0")
     with pytest.raises(SendError, match="MessageSizeTooLarge") as error:
-        outlet.send(left)
+        sink.send(left)
     assert (error.value.done, error.value.lasting) == (200, True)
-    outlet.send(left[201:])
+    sink.send(left[201:])
     numbers: list[int] = []
     for _, value, id in received(kafka_broker, topic)[0]:
         number = int(id.removeprefix("A-1#0:"))
@@ -141,15 +141,15 @@ def test_a_message_that_brokers_refuse_is_named_and_the_others_arrive(
 
 
 def test_what_names_no_place_is_said_after_the_others_have_gone(
-    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaOutlet]
+    kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaSink]
 ) -> None:
-    outlet = opened(topic)
+    sink = opened(topic)
     each = [
         Delivery("kafka", 0, 0, "S", {"topic": topic, "partition.no": place}, "a", "A-1", number)
         for number, place in enumerate(("0", "0", "one", "0"))
     ]
     with pytest.raises(SendError, match="'one' is no partition") as error:
-        outlet.send(each)
+        sink.send(each)
     assert (error.value.done, error.value.lasting) == (2, True)
     assert [id for _, _, id in received(kafka_broker, topic)[0]] == ["A-1:0", "A-1:1"]
     places = [{"topic": topic, "partition.no": "2"}, {"topic": "not-there"}, {"topic": "not a name"}]
@@ -157,7 +157,7 @@ def test_what_names_no_place_is_said_after_the_others_have_gone(
         each = [Delivery("kafka", 0, 0, "S", each[0].options, "a", "A-1", 10 * number)]
         each += [Delivery("kafka", 0, 0, "S", place, "a", "A-1", 10 * number + 1)] * 2
         with pytest.raises(SendError, match=r"no topic|no partition 2") as error:
-            outlet.send(each)
+            sink.send(each)
         assert (error.value.done, error.value.lasting) == (1, False)
     assert [id for _, _, id in received(kafka_broker, topic)[0]][2:] == ["A-1:0", "A-1:10", "A-1:20"]
 
@@ -168,13 +168,13 @@ def test_who_waits_for_brokers_says_so_and_can_be_told_to_stop(
     monkeypatch.setattr("spdist.connectors.kafka.sink._LONG_S", 0.2)
     stop, told, ended = threading.Event(), [], []
     log = LogTransport(tmp_path)
-    around = Surroundings("A", log, {}, stopped=stop.is_set, waiting=told.append)
+    context = SinkContext("A", log, {}, stopped=stop.is_set, waiting=told.append)
     gone = {"bootstrap.servers": "127.0.0.1:1", "topic": "t"}
-    outlet = KafkaOutlet(gone, around)
+    sink = KafkaSink(gone, context)
 
     def send() -> None:
         try:
-            outlet.send(together(["a"], topic="t"))
+            sink.send(together(["a"], topic="t"))
         except TransportError as error:
             ended.append(error.message)
 
@@ -186,8 +186,8 @@ def test_who_waits_for_brokers_says_so_and_can_be_told_to_stop(
     sending.join(20)
     assert ended == ["sending was stopped while a sink waited for its receiver"]
     assert told[-1] is None
-    outlet.close()
-    soon = KafkaOutlet(gone | {"optional.configuration": "delivery.timeout.ms:300"}, Surroundings("A", log, {}))
+    sink.close()
+    soon = KafkaSink(gone | {"optional.configuration": "delivery.timeout.ms:300"}, SinkContext("A", log, {}))
     with pytest.raises(SendError, match=r"Kafka at 127\.0\.0\.1:1") as error:
         soon.send(together(["a"], topic="t"))
     assert (error.value.done, error.value.lasting) == (0, True)
@@ -227,7 +227,7 @@ def test_messages_are_the_same_together_and_one_by_one(some: Deliveries, there: 
     assert list(some[there:]) == list(some)[there:]
 
 
-def test_wrong_options_are_refused(around: Surroundings) -> None:
+def test_wrong_options_are_refused(context: SinkContext) -> None:
     known = {"bootstrap.servers": "localhost:1", "topic": "t"}
     for key, value, told in [
         ("bootstrap.servers", "", "is missing"),
@@ -235,4 +235,4 @@ def test_wrong_options_are_refused(around: Surroundings) -> None:
         ("optional.configuration", "request.timeout.ms:soon", "cannot be used: Kafka's request.timeout.ms must be"),
     ]:
         with pytest.raises(AppValidationError, match=told):
-            KafkaOutlet(known | {key: value}, around)
+            KafkaSink(known | {key: value}, context)

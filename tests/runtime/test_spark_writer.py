@@ -10,7 +10,7 @@ import pytest
 
 from spdist.config.allowed import SPARK_FORMATS, Allowed
 from spdist.connectors.spark.options import SparkSinkOptions
-from spdist.connectors.spark.sink import SparkOutlet, spark_topic
+from spdist.connectors.spark.sink import SparkSink, spark_topic
 from spdist.connectors.spark.writer import SparkWriter
 from spdist.connectors.spark.writing import ConnectorSink, SinkBatch
 from spdist.engine.session import SparkHost
@@ -142,8 +142,8 @@ def delivery(seq: int, producer: str = "p") -> Delivery:
 def test_what_may_have_been_written_is_written_again_as_it_was(tmp_path: Path, eventually: Eventually) -> None:
     log = LogTransport(tmp_path / "topics")
     topic = spark_topic("G", "Out", {"format": "parquet", "path": "out"})
-    outlet = SparkOutlet("G", log, {"Out": SCHEMA})
-    outlet.send([delivery(0), delivery(1)])
+    sink = SparkSink("G", log, {"Out": SCHEMA})
+    sink.send([delivery(0), delivery(1)])
 
     def writer(sink: Failing) -> SparkWriter:
         return SparkWriter("Out", topic, SCHEMA, sink, log, tmp_path / "position.json")  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ def test_what_may_have_been_written_is_written_again_as_it_was(tmp_path: Path, e
     first.start()
     eventually(lambda: first.problem is not None, "it fails")
     first.stop()
-    outlet.send([delivery(1), delivery(2)])  # the first of them is a repeat
+    sink.send([delivery(1), delivery(2)])  # the first of them is a repeat
     second = writer(sink)
     second.start()
     third = writer(sink)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.config.allowed import Allowed, NotAllowed
-from spdist.connectors.file.sink import FileOutlet
+from spdist.connectors.file.sink import FileSink
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError
 from spdist.language.types import Schema
@@ -116,10 +116,10 @@ def test_a_sink_writes_what_fits_and_rejects_what_does_not(allowed: Allowed, tmp
         Delivery("file", 0, 0, "S", {"file.uri": template.filled(row)}, f"{number}", "A-1", number)
         for number, row in enumerate(rows)
     ]
-    outlet, left, dropped = FileOutlet(made[0].options, allowed), made, []
-    while left:  # as `Outlets` does
+    sink, left, dropped = FileSink(made[0].options, allowed), made, []
+    while left:  # as `Sinks` does
         try:
-            outlet.send(left)
+            sink.send(left)
             break
         except SendError as error:
             assert error.lasting
@@ -134,6 +134,6 @@ def test_a_sink_writes_what_fits_and_rejects_what_does_not(allowed: Allowed, tmp
 def test_a_sink_whose_directory_is_not_allowed_does_not_start(allowed: Allowed) -> None:
     for uri in ("/etc/x.txt", Template("/etc/{{name}}", NAMES).filled(("x", ""))):
         with pytest.raises(AppValidationError, match=r"'file\.uri' of the @sink of type 'file' lies outside") as error:
-            FileOutlet({"file.uri": uri}, allowed)
+            FileSink({"file.uri": uri}, allowed)
         assert "siddhi.files.directories of this node:" in (error.value.hint or "")
-    FileOutlet({"file.uri": Template("{{name}}", NAMES).filled(("/etc/x", ""))}, allowed)  # an event's fault
+    FileSink({"file.uri": Template("{{name}}", NAMES).filled(("/etc/x", ""))}, allowed)  # an event's fault

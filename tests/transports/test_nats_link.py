@@ -14,7 +14,7 @@ import nats
 import pytest
 
 from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
-from spdist.connectors.nats.sink import NatsOutlet
+from spdist.connectors.nats.sink import NatsSink
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError, TransportError
 from spdist.services.process import free_port
@@ -58,52 +58,52 @@ def deliveries(written: dict[str, str], *texts: str) -> list[Delivery]:
 def test_messages_are_published_in_order_with_their_ids(server: str) -> None:
     got: queue.Queue[NatsMessage] = queue.Queue()
     reader = NatsLink(NatsSettings.of(Options(options(server), "it")))
-    outlet = NatsOutlet(options(server))
+    sink = NatsSink(options(server))
     try:
         reader.subscribe("orders.*", "", got.put)
-        outlet.send(deliveries(options(server), "a", "b", "c"))
+        sink.send(deliveries(options(server), "a", "b", "c"))
         messages = [got.get(timeout=10) for _ in "abc"]
         assert [(m.data, m.headers["spdist-id"], m.sequence) for m in messages] == [
             (text, f"App-1:{n}", 0) for n, text in enumerate((b"a", b"b", b"c"))
         ]
         assert reader.connected
     finally:
-        outlet.close()
+        sink.close()
         reader.close()
 
 
 def test_a_stream_confirms_and_drops_repeats(server: str) -> None:
     written = options(server, jetstream="true")
-    outlet, link = NatsOutlet(written), NatsLink(NatsSettings.of(Options(written, "it")))
+    sink, link = NatsSink(written), NatsLink(NatsSettings.of(Options(written, "it")))
     try:
         with pytest.raises(SendError, match="NATS does not take a message") as error:
-            outlet.send(deliveries(written, "a"))  # nothing keeps this subject yet
+            sink.send(deliveries(written, "a"))  # nothing keeps this subject yet
         assert error.value.done == 0
         asyncio.run(make_stream(server))
         for _ in range(2):
-            outlet.send(deliveries(written, "a", "b"))
+            sink.send(deliveries(written, "a", "b"))
         subscription = link.pull("orders.>", "reader")
         messages = link.fetch(subscription, 10, 1.0)
         assert [(m.data, m.sequence) for m in messages] == [(b"a", 1), (b"b", 2)]
         link.acknowledge(messages)
         assert link.fetch(subscription, 10, 0.1) == []
     finally:
-        outlet.close()
+        sink.close()
         link.close()
 
 
 def test_a_server_that_is_not_there_is_said() -> None:
     written = options(f"nats://u:secret@127.0.0.1:{free_port()}")
-    outlet, link = NatsOutlet(written), NatsLink(NatsSettings.of(Options(written, "it")))
+    sink, link = NatsSink(written), NatsLink(NatsSettings.of(Options(written, "it")))
     try:
         with pytest.raises(SendError) as error:
-            outlet.send(deliveries(written, "a"))
+            sink.send(deliveries(written, "a"))
         assert not error.value.lasting
         with pytest.raises(TransportError, match=r"NATS at 127\.0\.0\.1") as refused:
             link.subscribe("a", "", lambda _: None)
         assert "secret" not in str(refused.value)
     finally:
-        outlet.close()
+        sink.close()
         link.close()
 
 
@@ -118,4 +118,4 @@ def test_a_server_that_is_not_there_is_said() -> None:
 )
 def test_wrong_options_are_refused(key: str, value: str, told: str) -> None:
     with pytest.raises(AppValidationError, match=told):
-        NatsOutlet(options("nats://localhost:4222") | {key: value})
+        NatsSink(options("nats://localhost:4222") | {key: value})

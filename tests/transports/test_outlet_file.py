@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.connectors.file.sink import FileOutlet
+from spdist.connectors.file.sink import FileSink
 from spdist.connectors.sending import SendError
 from spdist.mapping.passing import Events
 from spdist.transports.delivery import Delivery
@@ -29,7 +29,7 @@ ALLOWED = Allowed((Path(tempfile.gettempdir()),))
 
 
 def send(made: list[Delivery], allowed: Allowed = ALLOWED) -> None:
-    FileOutlet(made[0].options, allowed).send(made)
+    FileSink(made[0].options, allowed).send(made)
 
 
 def test_lines_are_appended_and_repeats_are_not(tmp_path: Path) -> None:

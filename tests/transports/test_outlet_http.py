@@ -13,7 +13,7 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
-from spdist.connectors.http.sink import HttpOutlet
+from spdist.connectors.http.sink import HttpSink
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError
 from spdist.language.types import Schema
@@ -35,11 +35,11 @@ def deliveries(url: str, *payloads: Any, **more: str) -> list[Delivery]:
 
 
 def send(made: list[Delivery], allowed: Allowed | None = None) -> None:
-    outlet = HttpOutlet(made[0].options, allowed)
+    sink = HttpSink(made[0].options, allowed)
     try:
-        outlet.send(made)
+        sink.send(made)
     finally:
-        outlet.close()
+        sink.close()
 
 
 def test_requests_bear_payload_headers_and_id(receiver: Receiver) -> None:
@@ -132,7 +132,7 @@ def test_wrong_options_are_refused(receiver: Receiver, tmp_path: Path) -> None:
         ("hostname.verification.enabled", "maybe", "is true or false"),
     ]:
         with pytest.raises(AppValidationError, match=told):
-            HttpOutlet({"publisher.url": receiver.url, key: value}, Allowed((tmp_path,)))
+            HttpSink({"publisher.url": receiver.url, key: value}, Allowed((tmp_path,)))
 
 
 SCHEMA = Schema.of([("v", "string")])

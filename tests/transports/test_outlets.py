@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from spdist.connectors import sending as module
-from spdist.connectors.memory.sink import InMemoryOutlet, in_memory_topic, read_in_memory
-from spdist.connectors.sending import Outlets, SendError, Surroundings
+from spdist.connectors.memory.sink import InMemorySink, in_memory_topic, read_in_memory
+from spdist.connectors.sending import SendError, SinkContext, Sinks
 from spdist.errors import AppValidationError, TransportError
 from spdist.language.types import Schema
 from spdist.mapping.passing import Events as Passed
@@ -57,18 +57,18 @@ def log(tmp_path: Path) -> Iterator[LogTransport]:
     transport.close()
 
 
-class Sending(Outlets):
-    """Sends through `outlet`, and waits for nothing."""
+class Sending(Sinks):
+    """Sends through `sink`, and waits for nothing."""
 
-    def __init__(self, outlet: Any, transport: LogTransport, stop_after: int = 10**9) -> None:
+    def __init__(self, sink: Any, transport: LogTransport, stop_after: int = 10**9) -> None:
         self.told: list[str | None] = []
         self.pauses = 0
         self.longest_s = 0.0
-        around = Surroundings(
+        context = SinkContext(
             "App", transport, {"!S": FAULTS}, repr, lambda: self.pauses > stop_after, self.told.append
         )
-        super().__init__(around)
-        self._open[0, 0] = outlet
+        super().__init__(context)
+        self._open[0, 0] = sink
 
     def _pause(self, seconds: float) -> None:
         self.pauses += 1
@@ -77,39 +77,39 @@ class Sending(Outlets):
 
 
 def test_what_fails_for_a_while_is_sent_once_and_in_order(log: LogTransport) -> None:
-    outlet = Picky({1: 3, 2: 4, 4: 2})
-    sending = Sending(outlet, log)
+    sink = Picky({1: 3, 2: 4, 4: 2})
+    sending = Sending(sink, log)
     sending.send([delivery(seq) for seq in range(6)])
-    assert outlet.taken == [0, 1, 2, 3, 4, 5]
+    assert sink.taken == [0, 1, 2, 3, 4, 5]
     assert sending.told[-1] is None
     assert "waits: no 1" in str(sending.told[0])
 
 
 def test_log_drops_after_some_tries_and_says_so(log: LogTransport, caplog: pytest.LogCaptureFixture) -> None:
-    outlet = Picky({0: 99, 1: 99, 2: 99})
-    sending = Sending(outlet, log)
+    sink = Picky({0: 99, 1: 99, 2: 99})
+    sending = Sending(sink, log)
     with caplog.at_level(logging.ERROR):
         sending.send([delivery(seq) for seq in range(4)])
-    assert outlet.taken == [3]
+    assert sink.taken == [3]
     # The first is tried for a while; once nobody takes anything the others are tried once.
-    assert 99 - outlet.refusals[0] == module._TRIES
-    assert 99 - outlet.refusals[1] == 1
+    assert 99 - sink.refusals[0] == module._TRIES
+    assert 99 - sink.refusals[1] == 1
     assert next(r.getMessage() for r in caplog.records if r.levelno == logging.ERROR) == (
         "dropping delivery App-1:0 of the @sink of stream 'S' (file): no 0"
     )
 
 
 def test_what_is_refused_for_good_is_not_tried_again_even_where_one_would_wait(log: LogTransport) -> None:
-    outlet = Picky({0: 99, 2: 99}, lasting=True)
-    Sending(outlet, log).send([delivery(seq, on_error="WAIT") for seq in range(4)])
-    assert (outlet.taken, outlet.refusals) == ([1, 3], {0: 98, 2: 98})
+    sink = Picky({0: 99, 2: 99}, lasting=True)
+    Sending(sink, log).send([delivery(seq, on_error="WAIT") for seq in range(4)])
+    assert (sink.taken, sink.refusals) == ([1, 3], {0: 98, 2: 98})
 
 
 def test_wait_goes_on_until_it_is_taken_or_stopped(log: LogTransport) -> None:
-    outlet = Picky({0: 40})
-    sending = Sending(outlet, log)
+    sink = Picky({0: 40})
+    sending = Sending(sink, log)
     sending.send([delivery(0, on_error="wait")])
-    assert outlet.taken == [0]
+    assert sink.taken == [0]
     assert sending.longest_s <= 3.0, "a receiver that has failed over is not kept waiting"
     with pytest.raises(TransportError, match="was stopped while a sink waited"):
         Sending(Picky({0: 99}), log, stop_after=7).send([delivery(0, on_error="WAIT")])
@@ -122,8 +122,8 @@ def test_stream_brings_the_events_back_through_a_topic_once(log: LogTransport) -
         Sending(Picky({1: 99}, lasting=True), log).send([delivery(seq, f"p{seq}", on_error="STREAM") for seq in (0, 1)])
     assert read_events(log, topic, FAULTS) == [(1, ("p1", repr(SendError("no 1"))))]
     # An app without the fault stream has it as LOG.
-    other = Surroundings("Other", log, {})
-    sending = Outlets(other)
+    other = SinkContext("Other", log, {})
+    sending = Sinks(other)
     sending._open[0, 0] = Picky({0: 1}, lasting=True)
     sending.send([delivery(0, on_error="STREAM")])
 
@@ -137,11 +137,11 @@ def test_store_keeps_the_events(log: LogTransport) -> None:
 
 
 def test_in_memory_topics_reach_other_processes_once_somebody_listens(log: LogTransport) -> None:
-    outlet = InMemoryOutlet(log)
+    sink = InMemorySink(log)
     payloads = ["text", {"a": 1, "b": None}, Passed([(5, ("x", 1))])]
-    outlet.send([delivery(0, "lost", "inMemory", topic="t")])
+    sink.send([delivery(0, "lost", "inMemory", topic="t")])
     log.ensure(in_memory_topic("t"), 1)
-    outlet.send([delivery(n, payload, "inMemory", topic="t") for n, payload in enumerate(payloads, 1)])
+    sink.send([delivery(n, payload, "inMemory", topic="t") for n, payload in enumerate(payloads, 1)])
     records = log.read(in_memory_topic("t"), 0, 0)
     found = [read_in_memory(record.value) for record in records]
     assert found == payloads
@@ -150,11 +150,11 @@ def test_in_memory_topics_reach_other_processes_once_somebody_listens(log: LogTr
 
 
 def test_unknown_types_and_missing_options_are_refused(log: LogTransport) -> None:
-    outlets = Outlets(Surroundings("App", log, {}))
+    sinks = Sinks(SinkContext("App", log, {}))
     with pytest.raises(TransportError, match="a sink of type 'jms' is not sent from here"):
-        outlets.send([delivery(0, kind="jms")])
+        sinks.send([delivery(0, kind="jms")])
     with pytest.raises(AppValidationError, match=r"'file\.uri' of the @sink of type 'file' is missing"):
-        outlets.send([delivery(0, kind="file")])
+        sinks.send([delivery(0, kind="file")])
 
 
 def test_what_follows_one_another_is_sent_together_up_to_what_fails(
@@ -163,15 +163,15 @@ def test_what_follows_one_another_is_sent_together_up_to_what_fails(
     def some(first: int, count: int, producer: str = "App-1", on_error: str = "LOG") -> Deliveries:
         return Deliveries("file", 0, 0, "S", {"on.error": on_error}, ["x"] * count, producer, first)
 
-    outlet = Picky({})
-    sending = Sending(outlet, log)
+    sink = Picky({})
+    sending = Sending(sink, log)
     sending.send([some(0, 2), some(2, 1), some(3, 3)])
-    assert (outlet.taken, outlet.calls) == ([0, 1, 2, 3, 4, 5], 1)
+    assert (sink.taken, sink.calls) == ([0, 1, 2, 3, 4, 5], 1)
     sending.send([some(6, 1), some(8, 1), some(9, 1, "App-2"), some(10, 1, "App-2"), delivery(11), delivery(13)])
     sending.send([some(14, 1), some(15, 1, on_error="WAIT")])
-    assert (outlet.taken[6:], outlet.calls) == ([6, 8, 9, 10, 11, 13, 14, 15], 7)
-    outlet.refusals[18] = 99
+    assert (sink.taken[6:], sink.calls) == ([6, 8, 9, 10, 11, 13, 14, 15], 7)
+    sink.refusals[18] = 99
     with caplog.at_level(logging.ERROR):
         sending.send([some(16, 2), some(18, 2), some(20, 2)])
-    assert outlet.taken[14:] == [16, 17, 19, 20, 21]
+    assert sink.taken[14:] == [16, 17, 19, 20, 21]
     assert "dropping delivery App-1#0:18 " in caplog.text

@@ -20,12 +20,12 @@ import pytest
 import spdist
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
-from spdist.connectors.file.source import FileFeeder
+from spdist.connectors.file.source import FileSource
 from spdist.connectors.http import sink as outlet_http
-from spdist.connectors.http.source import HttpFeeder
+from spdist.connectors.http.source import HttpSource
 from spdist.connectors.kafka.source import UserTopics
-from spdist.connectors.nats.source import NatsFeeder
-from spdist.connectors.sending import SendError, Surroundings, open_outlet
+from spdist.connectors.nats.source import NatsSource
+from spdist.connectors.sending import SendError, SinkContext, open_sink
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
 from spdist.language.parser import parse
@@ -277,24 +277,24 @@ def test_no_connector_sends_or_shows_it(
 
 def sent(kind: str, options: dict[str, str], node: SimpleNamespace) -> None:
     transport = LogTransport(node.files.parent / "topics")
-    outlet = open_outlet(kind, options, Surroundings("A", transport, {}, allowed=node.allowed))
+    sink = open_sink(kind, options, SinkContext("A", transport, {}, allowed=node.allowed))
     try:
         if kind != "kafka":  # there is no broker
             payload = Events([(1, ("x",))]) if kind == "inMemory" else "x"
-            outlet.send([Delivery(kind, 0, 0, "S", options, payload, "A", 0)])
+            sink.send([Delivery(kind, 0, 0, "S", options, payload, "A", 0)])
     finally:
-        outlet.close()
+        sink.close()
 
 
 def received(kind: str, options: dict[str, str], node: SimpleNamespace) -> None:
     read = Options(options, f"the @source of type '{kind}'", allowed=node.allowed)
-    door: Any = SimpleNamespace(options=read, app="A", stream="S", inlet=SimpleNamespace(topic="A.S"))
+    context: Any = SimpleNamespace(options=read, app="A", stream="S", inlet=SimpleNamespace(topic="A.S"))
     if kind == "http":
-        HttpFeeder(door, lambda: None, Limits())
+        HttpSource(context, lambda: None, Limits())
     elif kind == "file":
-        FileFeeder(door, node.files / "position")._paths()
+        FileSource(context, node.files / "position")._paths()
     elif kind == "nats":
-        NatsFeeder(door)
+        NatsSource(context)
     elif kind == "kafka":
         UserTopics.of(read)
 

@@ -11,8 +11,8 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
-from spdist.connectors.kafka.sink import KafkaOutlet
-from spdist.connectors.sending import SendError, Surroundings
+from spdist.connectors.kafka.sink import KafkaSink
+from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
@@ -87,7 +87,7 @@ def test_kafka_over_tls_with_a_login(secured: str, certificate: Path) -> None:
 def test_a_kafka_sink_over_tls_with_a_login(secured: str, certificate: Path, tmp_path: Path) -> None:
     log, said = LogTransport(tmp_path), []
     allowed = Allowed((certificate,), secrets={"GOOD": Secret("s3cret"), "BAD": Secret("wr0ng")})
-    around = Surroundings("A", log, {}, waiting=said.append, allowed=allowed)
+    context = SinkContext("A", log, {}, waiting=said.append, allowed=allowed)
     transport = KafkaTransport(KafkaSettings(secured, properties(certificate, "s3cret")))
     transport.ensure("sunk", 1)
     for password in ("${secret:GOOD}", "${secret:BAD}"):
@@ -97,13 +97,13 @@ def test_a_kafka_sink_over_tls_with_a_login(secured: str, certificate: Path, tmp
             "topic": "sunk",
             "optional.configuration": ",".join(f"{name}:{value}" for name, value in written.items()),
         }
-        outlet = KafkaOutlet(options, around)
+        sink = KafkaSink(options, context)
         if "GOOD" in password:
-            outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 1)])
+            sink.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 1)])
         else:
             with pytest.raises(SendError, match="Kafka at"):
-                outlet.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 2)])
-        outlet.close()
+                sink.send([Delivery("kafka", 0, 0, "S", options, "a", "A-1", 2)])
+        sink.close()
     assert [record.value[-1:] for record in transport.read("sunk", 0, 0)] == [b"a"]
     assert said and not any("wr0ng" in str(one) for one in said)
     transport.close()

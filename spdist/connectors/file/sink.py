@@ -22,13 +22,13 @@ from spdist.transports.event_log import encoded
 from spdist.transports.options import Options, local_path
 from spdist.transports.whole_files import write_whole
 
-__all__ = ["FileOutlet"]
+__all__ = ["FileSink"]
 
 #: What a name can have against it for good.
 _LASTING = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 
 
-class FileOutlet:
+class FileSink:
     """Appends to the files that ``file.uri`` names, or with ``append='false'`` replaces them by the newest payload.
 
     Parameters

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from spdist.config.allowed import NotAllowed
 from spdist.connectors.positions import Position
-from spdist.connectors.receiving import Door, Looping, now_ms
+from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.errors import TransportError
 from spdist.functions.java_matching import found_in
 from spdist.functions.java_pattern import Match, java_pattern
 from spdist.transports.options import Options
 
-__all__ = ["FileFeeder"]
+__all__ = ["FileSource"]
 
 log = logging.getLogger(__name__)
 
@@ -125,12 +125,12 @@ class _Slice:
     goes_on: bool = False
 
 
-class FileFeeder(Looping):
+class FileSource(Looping):
     """Reads a file, or the files of a directory in the order of their names.
 
     Parameters
     ----------
-    door : Door
+    context : SourceContext
         Where events go. Options as of Siddhi's file source: ``file.uri`` or ``dir.uri``, ``mode`` LINE, REGEX,
         TEXT.FULL or BINARY.FULL, ``tailing``, ``begin.regex``, ``end.regex``, ``header.present``,
         ``header.line.count``, ``action.after.process``, ``move.after.process``, ``file.name.pattern`` (a glob, or a
@@ -150,10 +150,10 @@ class FileFeeder(Looping):
     One entry for each file that is there, and another until it is begun.
     """
 
-    def __init__(self, door: Door, position: Path) -> None:
-        super().__init__(f"the @source of stream '{door.stream}'")
-        self._door = door
-        self._settings = _Settings.of(door.options)
+    def __init__(self, context: SourceContext, position: Path) -> None:
+        super().__init__(f"the @source of stream '{context.stream}'")
+        self._context = context
+        self._settings = _Settings.of(context.options)
         self._position = Position(position)
         self._files: dict[str, _Known] = {}
         #: Files that are waited for: size, when they were changed (ns), and since when they are so (steady, s).
@@ -170,7 +170,7 @@ class FileFeeder(Looping):
             return
         self._seq, self._producer = known["seq"], known["producer"]
         self._files = {path: _Known(**file) for path, file in known["files"].items() if self._may(Path(path))}
-        self._door.mapper.restore(known["mapper"])
+        self._context.mapper.restore(known["mapper"])
         for path in [Path(path) for path, file in self._files.items() if file.over]:
             if path.is_file() and path.stat().st_mtime_ns == self._files[str(path)].changed:
                 self._put_away(path)
@@ -195,7 +195,7 @@ class FileFeeder(Looping):
 
     def _paths(self) -> list[Path]:
         # Looked up each time: links may have been changed.
-        place = self._door.options.path("dir.uri" if self._settings.is_directory else "file.uri")
+        place = self._context.options.path("dir.uri" if self._settings.is_directory else "file.uri")
         if not self._settings.is_directory:
             return [place] if place.is_file() else []
         there = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))
@@ -208,7 +208,7 @@ class FileFeeder(Looping):
     def _may(self, path: Path) -> bool:
         """Tell whether a file lies, links followed, where the app may use files."""
         try:
-            self._door.options.allowed.bounded(str(path))
+            self._context.options.allowed.bounded(str(path))
         except NotAllowed as error:
             if path not in self._refused:
                 self._refused.add(path)
@@ -261,7 +261,7 @@ class FileFeeder(Looping):
         """Return the next bytes that make whole payloads; None where there are none yet."""
         whole = self._settings.mode.endswith("FULL")
         ends = not self._settings.tailing
-        most = self._door.largest
+        most = self._context.largest
         if whole:
             return _Slice(str(path), start, size, True, too_large=size - start > most)
         with path.open("rb") as file:
@@ -311,7 +311,7 @@ class FileFeeder(Looping):
             with open(part.path, "rb") as file:
                 file.seek(part.start)
                 begin = file.read(_SHOWN)
-            self._door.reject(begin, f"a payload of {part.path} is larger than {self._door.largest} bytes", at)
+            self._context.reject(begin, f"a payload of {part.path} is larger than {self._context.largest} bytes", at)
         elif not known.skipping:
             self._append_payloads(part, at)
         known.offset, known.skipping = part.end, part.goes_on
@@ -324,12 +324,12 @@ class FileFeeder(Looping):
             eof = part.last and number == len(payloads) - 1
             return {"file.path": part.path, "eof": str(eof).lower()}
 
-        before = self._door.mapper.snapshot()
+        before = self._context.mapper.snapshot()
         try:
-            chunks = list(chain.from_iterable(self._door.read_each(payloads, properties, at)))
-            self._seq += self._door.inlet.append(chunks, at, self._producer, self._seq)
+            chunks = list(chain.from_iterable(self._context.read_each(payloads, properties, at)))
+            self._seq += self._context.inlet.append(chunks, at, self._producer, self._seq)
         except BaseException:
-            self._door.mapper.restore(before)
+            self._context.mapper.restore(before)
             raise
 
     def _again(self, part: _Slice, at: int) -> None:
@@ -404,7 +404,7 @@ class FileFeeder(Looping):
     def _target(self, move_to: Path, path: Path) -> Path:
         target = move_to if move_to.suffix else move_to / path.name
         try:
-            return self._door.options.allowed.bounded(str(target))
+            return self._context.options.allowed.bounded(str(target))
         except NotAllowed as error:
             raise TransportError(f"{path} stays where it is: {target} {error}", hint=error.hint) from None
 
@@ -414,7 +414,7 @@ class FileFeeder(Looping):
                 "producer": self._producer,
                 "seq": self._seq,
                 "files": {path: asdict(known) for path, known in self._files.items()},
-                "mapper": self._door.mapper.snapshot(),
+                "mapper": self._context.mapper.snapshot(),
                 "intent": None if intent is None else asdict(intent),
                 "at": at,
             }

@@ -25,7 +25,7 @@ from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
 from spdist.transports.tls import Certificate, client_context
 
-__all__ = ["HttpOutlet"]
+__all__ = ["HttpSink"]
 
 
 _HEADER = re.compile(r"'\s*([^':]+?)\s*:([^']*)'")
@@ -39,7 +39,7 @@ _PASSING = frozenset((401, 403, 404, 408, 423, 425, 429))
 _METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE", "HEAD", "OPTIONS")
 
 
-class HttpOutlet:
+class HttpSink:
     """Sends requests to the address in ``publisher.url``.
 
     Parameters

@@ -37,7 +37,7 @@ from fastapi.responses import JSONResponse
 
 from spdist.connectors.http.addresses import HttpAddress
 from spdist.connectors.http.ports import LATER, HttpPort
-from spdist.connectors.receiving import Door, Read, now_ms
+from spdist.connectors.receiving import Read, SourceContext, now_ms
 from spdist.errors import MappingError, TransportError
 from spdist.transports.connections import Limits
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
@@ -46,7 +46,7 @@ from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
 
-__all__ = ["HttpFeeder"]
+__all__ = ["HttpSource"]
 
 log = logging.getLogger(__name__)
 _wrong_logins = WrongLogins(log)
@@ -63,12 +63,12 @@ _NOBODY = ""
 _MOST_DIGITS = 12
 
 
-class HttpFeeder:
+class HttpSource:
     """Receives requests for one source.
 
     Parameters
     ----------
-    door : Door
+    context : SourceContext
         Where events go. Options: ``receiver.url`` (on 127.0.0.1 unless it says otherwise), ``basic.auth.enabled`` with
         those users of the node who may deploy apps, or ``basic.auth.username`` and
         ``basic.auth.password='${secret:NAME}'``; ``request.size.validation.configurations`` (by default 16 MiB); for
@@ -84,12 +84,12 @@ class HttpFeeder:
         An option is wrong.
     """
 
-    def __init__(self, door: Door, users: Callable[[], Logins | None], limits: Limits) -> None:
-        read = door.options
+    def __init__(self, context: SourceContext, users: Callable[[], Logins | None], limits: Limits) -> None:
+        read = context.options
         self._limits = limits
-        self._address = HttpAddress.of(read, door.app, door.stream)
+        self._address = HttpAddress.of(read, context.app, context.stream)
         logins = _users(read, users)
-        self._route = _Route(door, logins, read.flag("drop.repeats", logins is not None))
+        self._route = _Route(context, logins, read.flag("drop.repeats", logins is not None))
         self._port: HttpPort | None = None
 
     def start(self) -> None:
@@ -101,7 +101,7 @@ class HttpFeeder:
             self._port.leave()
             self._port = None
             raise
-        log.info("stream '%s' listens at %s%s", self._route.door.stream, self._port.url, self._address.path)
+        log.info("stream '%s' listens at %s%s", self._route.context.stream, self._port.url, self._address.path)
 
     def stop(self) -> None:
         """Finish the requests under way, and listen no more."""
@@ -137,7 +137,7 @@ class _Waiting:
 class _Route:
     """One source at a port, and the requests that wait for a thread that parses and appends them."""
 
-    door: Door
+    context: SourceContext
     logins: Logins | None
     drops_repeats: bool = False
     problem: str | None = None
@@ -161,15 +161,15 @@ class _Route:
                 part, more = message.get("body", b""), message.get("more_body", False)
                 body += part
                 self._bytes += len(part)
-                if len(body) > self.door.largest:
-                    return _told(413, f"the body is larger than {self.door.largest} bytes")
-                if self._bytes > max(_MOST_BYTES, 2 * self.door.largest):
+                if len(body) > self.context.largest:
+                    return _told(413, f"the body is larger than {self.context.largest} bytes")
+                if self._bytes > max(_MOST_BYTES, 2 * self.context.largest):
                     return _told(503, "too much waits to be read", LATER)
             read = await self._read(bytes(body), dict(request.headers), *self._numbered(request))
         except MappingError as error:
             return _told(400, str(error))
         except TransportError as error:
-            self.problem = f"the @source of stream '{self.door.stream}' cannot append: {error}"
+            self.problem = f"the @source of stream '{self.context.stream}' cannot append: {error}"
             log.warning("%s", self.problem)
             return _told(503, "it cannot be taken now", LATER)
         finally:
@@ -269,7 +269,7 @@ class _Route:
         parts: list[tuple[list[Chunk], int]] = []
         for one in taken:
             try:
-                read = self.door.read(one.body, one.headers, now)
+                read = self.context.read(one.body, one.headers, now)
             except Exception as error:  # what is wrong with it cannot be stored
                 found.append(error)
             else:
@@ -279,7 +279,7 @@ class _Route:
             parts = [([chunk for chunks, _ in parts for chunk in chunks], 0)]
         try:
             if any(chunks for chunks, _ in parts):
-                self.door.inlet.append_numbered(parts, now_ms(), producer)
+                self.context.inlet.append_numbered(parts, now_ms(), producer)
         except Exception as error:
             return [error if isinstance(one, Read) and one.chunks else one for one in found]
         return found

@@ -14,12 +14,12 @@ from itertools import groupby
 from spdist.connectors.kafka.link import KafkaAccess
 from spdist.connectors.kafka.records import Messages
 from spdist.connectors.kafka.writer import KafkaWriter, Refused
-from spdist.connectors.sending import SendError, Surroundings
+from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
 from spdist.transports.options import Options
 
-__all__ = ["KafkaOutlet", "behind", "messages_of"]
+__all__ = ["KafkaSink", "behind", "messages_of"]
 
 #: How long brokers are waited for where nothing says it: ``delivery.timeout.ms``, and where the events can be kept.
 _PATIENCE_MS, _KEPT_PATIENCE_MS = 3_600_000, 10_000
@@ -27,7 +27,7 @@ _PATIENCE_MS, _KEPT_PATIENCE_MS = 3_600_000, 10_000
 _LONG_S, _SLICE_S, _AGAIN_S = 5.0, 0.1, 0.5
 
 
-class KafkaOutlet:
+class KafkaSink:
     """Sends messages to the topic in ``topic``.
 
     While no broker takes them it waits, and says so, as long as ``delivery.timeout.ms`` says, an hour by default; where
@@ -38,7 +38,7 @@ class KafkaOutlet:
     options : mapping of str to str
         ``bootstrap.servers``, ``topic``; ``partition.no`` (without it the key chooses, or they take turns), ``key``,
         ``optional.configuration``.
-    around : Surroundings
+    context : SinkContext
         Whether to stop waiting, and who is told; the secrets and files that the app may refer to.
 
     State
@@ -46,11 +46,11 @@ class KafkaOutlet:
     A connection.
     """
 
-    def __init__(self, options: Mapping[str, str], around: Surroundings) -> None:
-        read = Options(options, "the @sink of type 'kafka'", allowed=around.allowed)
+    def __init__(self, options: Mapping[str, str], context: SinkContext) -> None:
+        read = Options(options, "the @sink of type 'kafka'", allowed=context.allowed)
         read.needed("topic", "orders")
         access = KafkaAccess.of(read)
-        self._around = around
+        self._context = context
         self._servers = ", ".join(access.servers)
         said = access.properties.get("delivery.timeout.ms", "")
         default = _KEPT_PATIENCE_MS if on_error_of(options) in KEEPS_EVENTS else _PATIENCE_MS
@@ -61,7 +61,7 @@ class KafkaOutlet:
         """Send in order; returns when the brokers have confirmed all."""
         messages, bad = messages_of(deliveries)
         there, count = 0, sum(len(some.values) for some in messages)
-        waiting = _Waiting(self._around, f"the @sink of stream '{deliveries[0].stream}' (kafka)")
+        waiting = _Waiting(self._context, f"the @sink of stream '{deliveries[0].stream}' (kafka)")
         try:
             while there < count:
                 done, why = self._sent(behind(messages, there), waiting)
@@ -74,7 +74,7 @@ class KafkaOutlet:
                     waiting.say(f"Kafka at {self._servers}: {type(why).__name__} {why}".rstrip())
                     if waiting.seconds > self._patience_s:
                         raise SendError(waiting.why, there, lasting=True)
-                    self._around.pause(_AGAIN_S)
+                    self._context.pause(_AGAIN_S)
         finally:
             waiting.over()
         if bad is not None:
@@ -89,7 +89,7 @@ class KafkaOutlet:
         sending = self._writer.begin(messages)
         while not wait((sending,), _SLICE_S).done:
             try:
-                self._around.go_on()
+                self._context.go_on()
             except TransportError:
                 self._writer.abandon()
                 raise
@@ -104,8 +104,8 @@ class KafkaOutlet:
 class _Waiting:
     """Since when a sink waits for its brokers, and who has been told."""
 
-    def __init__(self, around: Surroundings, sink: str) -> None:
-        self._around = around
+    def __init__(self, context: SinkContext, sink: str) -> None:
+        self._context = context
         self._sink = sink
         self._since = time.monotonic()
         self.why = ""
@@ -116,14 +116,14 @@ class _Waiting:
 
     def say(self, why: str) -> None:
         if not self.why:
-            self._around.waiting(f"{self._sink} waits: {why}")
+            self._context.waiting(f"{self._sink} waits: {why}")
         self.why = why
 
     def over(self) -> None:
         self._since = time.monotonic()
         if self.why:
             self.why = ""
-            self._around.waiting(None)
+            self._context.waiting(None)
 
 
 def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | None]:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import events_log, write_log
 
-__all__ = ["LogOutlet"]
+__all__ = ["LogSink"]
 
 
-class LogOutlet:
+class LogSink:
     """Writes lines on the logger ``spdist.events``, or to stderr in a process that has no logging of its own."""
 
     def __init__(self) -> None:

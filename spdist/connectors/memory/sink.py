@@ -11,10 +11,10 @@ from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import Delivery
 from spdist.transports.payload import pack_value, unpack_value
 
-__all__ = ["InMemoryOutlet", "in_memory_topic", "read_in_memory"]
+__all__ = ["InMemorySink", "in_memory_topic", "read_in_memory"]
 
 
-class InMemoryOutlet:
+class InMemorySink:
     """Carries what an app publishes on an in-memory topic to the other apps that listen, in whatever process.
 
     It goes through an embedded topic, which is there as soon as somebody listens; before that, as in one process, what
@@ -47,7 +47,7 @@ def in_memory_topic(topic: str) -> str:
 
 
 def read_in_memory(value: bytes) -> Any:
-    """Return the payload of a record that `InMemoryOutlet` appended."""
+    """Return the payload of a record that `InMemorySink` appended."""
     kind, payload = json.loads(value)
     found = unpack_value(payload)
     return Events((ts, tuple(row)) for ts, row in found) if kind == "events" else found

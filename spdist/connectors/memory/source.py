@@ -7,32 +7,32 @@ from pathlib import Path
 
 from spdist.connectors.memory.sink import in_memory_topic, read_in_memory
 from spdist.connectors.positions import Position
-from spdist.connectors.receiving import Door, Looping, now_ms
+from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.transports.inlet import NUMBERS_EACH
 
-__all__ = ["InMemoryFeeder"]
+__all__ = ["InMemorySource"]
 
 _MOST = 500
 
 
-class InMemoryFeeder(Looping):
+class InMemorySource(Looping):
     """Follows the embedded topic that carries an in-memory topic, from the moment when somebody first listened.
 
     What the app itself publishes on the topic it has heard at once, so that is passed over here.
 
     Parameters
     ----------
-    door : Door
+    context : SourceContext
         Where events go.
     position : Path
         Where it remembers how far it has read.
     """
 
-    def __init__(self, door: Door, position: Path) -> None:
-        super().__init__(f"the @source of stream '{door.stream}'")
-        self._door = door
-        self._transport = door.inlet.transport
-        self._topic = in_memory_topic(door.options.needed("topic", "prices"))
+    def __init__(self, context: SourceContext, position: Path) -> None:
+        super().__init__(f"the @source of stream '{context.stream}'")
+        self._context = context
+        self._transport = context.inlet.transport
+        self._topic = in_memory_topic(context.options.needed("topic", "prices"))
         self._position = Position(position)
         self._offset = 0
         self._producer = ""
@@ -51,11 +51,11 @@ class InMemoryFeeder(Looping):
             now = now_ms()
             # Numbered by its place in the topic: what is read again after a failure is known to have been read.
             parts = [
-                (self._door.read(read_in_memory(one.value), {}, now).chunks, one.offset * NUMBERS_EACH)
+                (self._context.read(read_in_memory(one.value), {}, now).chunks, one.offset * NUMBERS_EACH)
                 for one in records
-                if one.producer != self._door.instance
+                if one.producer != self._context.instance
             ]
-            self._door.inlet.append_numbered(parts, now, self._producer)
+            self._context.inlet.append_numbered(parts, now, self._producer)
             self._offset = records[-1].offset + 1
             self._position.save({"offset": self._offset, "producer": self._producer})
         return 0.0 if len(records) == _MOST else self._PAUSE_S

@@ -15,13 +15,13 @@ from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.options import Options
 
-__all__ = ["NatsOutlet"]
+__all__ = ["NatsSink"]
 
 #: Words with dots between them. What an event brings must not end the line of the protocol.
 _SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(\.[^\s\x00-\x1f\x7f.*>]+)*")
 
 
-class NatsOutlet:
+class NatsSink:
     """Publishes on the subject in ``destination``.
 
     Parameters

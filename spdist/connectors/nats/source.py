@@ -10,10 +10,10 @@ from itertools import chain
 from typing import Any
 
 from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
-from spdist.connectors.receiving import Door, Looping, now_ms
+from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
 
-__all__ = ["NatsFeeder", "in_line"]
+__all__ = ["NatsSource", "in_line"]
 
 _MOST = 500
 _WAIT_S = 0.5
@@ -21,7 +21,7 @@ _WAIT_S = 0.5
 _OTHERS_S = 10.0
 
 
-class NatsFeeder(Looping):
+class NatsSource(Looping):
     """Receives from a NATS server.
 
     Without JetStream a message that nobody listens to is lost, as NATS means it. With it the server is told only after
@@ -35,19 +35,19 @@ class NatsFeeder(Looping):
 
     Parameters
     ----------
-    door : Door
+    context : SourceContext
         Where events go. Options: ``destination``, ``queue.group.name``; ``jetstream``, ``durable.name``; and those of
         `NatsSettings`.
     """
 
-    def __init__(self, door: Door) -> None:
-        super().__init__(f"the @source of stream '{door.stream}'")
-        self._door = door
-        self._subject = door.options.needed("destination", "orders")
-        self._stream = door.options.flag("jetstream", False)
-        self._durable = door.options.text("durable.name") or door.inlet.topic.replace(".", "-").replace(" ", "-")
-        self._queue = door.options.text("queue.group.name")
-        self._settings = NatsSettings.of(door.options)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(f"the @source of stream '{context.stream}'")
+        self._context = context
+        self._subject = context.options.needed("destination", "orders")
+        self._stream = context.options.flag("jetstream", False)
+        self._durable = context.options.text("durable.name") or context.inlet.topic.replace(".", "-").replace(" ", "-")
+        self._queue = context.options.text("queue.group.name")
+        self._settings = NatsSettings.of(context.options)
         self._link: NatsLink | None = None
         self._pulled: Any = None
         self._got: queue.Queue[NatsMessage] = queue.Queue()
@@ -109,17 +109,17 @@ class NatsFeeder(Looping):
         if messages:
             now, numbers = now_ms(), (one.sequence * NUMBERS_EACH for one in messages)
             parts = list(zip(self._read(messages, now), numbers, strict=True))
-            self._door.inlet.append_numbered(parts, now, f"nats-{self._durable}")
+            self._context.inlet.append_numbered(parts, now, f"nats-{self._durable}")
             self._appended = messages[-1].sequence
 
     def _append(self, messages: Sequence[NatsMessage], now: int) -> None:
-        self._door.append(list(chain.from_iterable(self._read(messages, now))), now)
+        self._context.append(list(chain.from_iterable(self._read(messages, now))), now)
 
     def _read(self, messages: Sequence[NatsMessage], now: int) -> list[list[Chunk]]:
         def properties(number: int) -> dict[str, str]:
             return {**messages[number].headers, "sequenceNumber": str(messages[number].sequence)}
 
-        return self._door.read_each([one.data for one in messages], properties, now)
+        return self._context.read_each([one.data for one in messages], properties, now)
 
     def _connect(self) -> None:
         if self._link is None:

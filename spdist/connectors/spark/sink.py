@@ -15,10 +15,10 @@ from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import EVENT_BITS, Delivery
 from spdist.transports.payload import Events, Payload
 
-__all__ = ["SparkOutlet", "spark_topic"]
+__all__ = ["SparkSink", "spark_topic"]
 
 
-class SparkOutlet:
+class SparkSink:
     """Appends events to the topic of their sink.
 
     Parameters

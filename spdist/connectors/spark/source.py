@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spdist.connectors.positions import Position
-from spdist.connectors.receiving import Door, Looping
+from spdist.connectors.receiving import Looping, SourceContext
 from spdist.connectors.spark.options import SparkSourceOptions
 from spdist.errors import EngineError, TransportError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spdist.connectors.spark.reading import ConnectorBatch
     from spdist.engine.session import SparkHost
 
-__all__ = ["SparkFeeder"]
+__all__ = ["SparkSource"]
 
 #: Rows that become events at a time.
 _SLICE = 50_000
@@ -29,12 +29,12 @@ _BATCH_BITS = 32
 _LOOK_S = 0.25
 
 
-class SparkFeeder(Looping):
+class SparkSource(Looping):
     """Runs a streaming query on a connector, and appends what it reads.
 
     Parameters
     ----------
-    door : Door
+    context : SourceContext
         Where events go. Options: ``format``, ``path``, ``time``, ``polling.interval`` in ms, and ``option.<name>``.
     directory : Path
         Below which it remembers what it has read: of each connector for itself, so that another format or path is read
@@ -52,20 +52,20 @@ class SparkFeeder(Looping):
     Spark's checkpoint and one micro-batch, on the disk.
     """
 
-    def __init__(self, door: Door, directory: Path, host: SparkHost | None) -> None:
-        super().__init__(f"the @source of stream '{door.stream}'")
+    def __init__(self, context: SourceContext, directory: Path, host: SparkHost | None) -> None:
+        super().__init__(f"the @source of stream '{context.stream}'")
         if host is None:
             raise EngineError("a source of type 'spark' needs a Spark session", hint="run the app on Spark")
         from spdist.connectors.spark.reading import ConnectorSource
 
-        self._door = door
-        self._options = SparkSourceOptions.of(door.options, door.annotation)
+        self._context = context
+        self._options = SparkSourceOptions.of(context.options, context.annotation)
         self._directory = directory / self._options.connector.identity
         self._position = Position(self._directory / "producer.json")
         self._producer = ""
         self._waits: str | None = None
         self._source = ConnectorSource(
-            host.session, door.options, self._options, door.schema, self._directory, self._append
+            host.session, context.options, self._options, context.schema, self._directory, self._append
         )
 
     def _begin(self) -> None:
@@ -97,7 +97,7 @@ class SparkFeeder(Looping):
             chunks = []
             for time, row in batch.rows[start : start + _SLICE]:
                 if self._options.time and time is None:
-                    self._door.reject(repr(row), f"a row has no time in '{self._options.time}'", batch.at)
+                    self._context.reject(repr(row), f"a row has no time in '{self._options.time}'", batch.at)
                 else:
                     chunks.append(((batch.at if time is None else time, row),))
-            self._door.inlet.append(chunks, batch.at, self._producer, (batch.number << _BATCH_BITS) + start)
+            self._context.inlet.append(chunks, batch.at, self._producer, (batch.number << _BATCH_BITS) + start)
