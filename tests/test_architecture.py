@@ -22,8 +22,8 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 DOORS: dict[str, tuple[str, ...]] = {
     "lark": ("spdist/language/tables.py",),
     # The facade names the frames that it takes, for those who check types.
-    "pyspark": ("spdist/engine/", "spdist/transports/", "spdist/runtime/group.py", "spdist/facade.py"),
-    "py4j": ("spdist/engine/",),
+    "pyspark": ("spdist/connectors/spark/", "spdist/engine/", "spdist/runtime/group.py", "spdist/facade.py"),
+    "py4j": ("spdist/connectors/spark/", "spdist/engine/"),
     "sqlalchemy": (
         "spdist/stores/",
         "spdist/cluster/database.py",
@@ -79,6 +79,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numba": ("spdist/engine/forks.py", "spdist/program/"),
     "llvmlite": ("spdist/program/",),
     "pyarrow": (
+        "spdist/connectors/kafka/records.py",
+        "spdist/connectors/spark/",
         "spdist/engine/",
         "spdist/transports/",
         "spdist/mapping/",
@@ -124,7 +126,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pygments": ("spdist/language/lexer.py",),
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
-LAZY = {"pyspark": ("spdist/transports/",)}
+LAZY = {
+    "pyspark": tuple(f"spdist/connectors/spark/{one}.py" for one in ("__init__", "options", "sink", "source", "writer"))
+}
 
 
 @cache

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
 
 from spdist.config.allowed import Allowed
 from spdist.errors import FencedError, MappingError, SpdistError
@@ -34,7 +35,7 @@ from spdist.transports.rejects import Rejects
 if TYPE_CHECKING:
     from spdist.engine.session import SparkHost
 
-__all__ = ["NodeContext", "Read", "Source", "SourceContext", "now_ms"]
+__all__ = ["Looping", "NodeContext", "Read", "Source", "SourceContext", "now_ms"]
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +113,8 @@ class SourceContext:
         The ``@source``.
     node : NodeContext
         Where it is.
+    number : int
+        Which of the sources of its stream it is, from 0.
 
     State
     -----
@@ -125,7 +128,10 @@ class SourceContext:
         assigned: AssignedInput,
         annotation: ast.Annotation,
         node: NodeContext,
+        number: int = 0,
     ) -> None:
+        self.node = node
+        self._number = number
         self.app = assignment.app
         self.instance = assignment.name
         self.stream = assigned.stream
@@ -142,6 +148,12 @@ class SourceContext:
         self.inlet = Inlet(*place, playback=assignment.playback, unfit=self._unfit)
         faults = checked.streams.get(f"!{assigned.stream}")
         self._rejects = Rejects(node.transport, self.app, self.stream, self.options, faults)
+
+    def kept(self, suffix: str) -> Path:
+        """Return a path for what the source must remember: of this source alone, on the disk of this node."""
+        further = f".{self._number}" if self._number else ""
+        name = quote(f"{self.inlet.topic}.{self.instance}{further}", safe=" ")
+        return self.node.positions / f"{name}.{suffix}"
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> Read:
         """Return the events of a payload; what cannot be read is dealt with as ``on.error`` says, and told."""

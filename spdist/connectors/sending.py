@@ -18,6 +18,7 @@ from typing import Protocol
 import tenacity
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.registry import connector, sink_types, why_missing
 from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.mapping.json_texts import together
@@ -123,7 +124,7 @@ class SinkContext:
 
 
 def open_sink(kind: str, options: Mapping[str, str], context: SinkContext) -> Sink:
-    """Return the sink for a sink of type `kind`.
+    """Return what sends for a destination of a sink of type `kind`.
 
     Parameters
     ----------
@@ -141,39 +142,14 @@ def open_sink(kind: str, options: Mapping[str, str], context: SinkContext) -> Si
     TransportError
         There is no sink of that type.
     """
-    # Loaded when they are used: each brings its library.
-    if kind == "http":
-        from spdist.connectors.http.sink import HttpSink
-
-        return HttpSink(options, context.allowed, context.origin)
-    if kind == "file":
-        from spdist.connectors.file.sink import FileSink
-
-        return FileSink(options, context.allowed)
-    if kind == "nats":
-        from spdist.connectors.nats.sink import NatsSink
-
-        return NatsSink(options, context.allowed)
-    if kind == "kafka":
-        from spdist.connectors.kafka.sink import KafkaSink
-
-        return KafkaSink(options, context)
-    if kind == "spark":
-        from spdist.connectors.spark.sink import SparkSink
-
-        return SparkSink(context.group, context.transport, context.schemas)
-    if kind in ("inMemory", "log", KEPT_ERRORS):
-        from spdist.connectors.log.sink import LogSink
-        from spdist.connectors.memory.sink import InMemorySink
-
-        if kind == KEPT_ERRORS:
-            return ErrorsSink(context.transport, context.app)
-
-        return LogSink() if kind == "log" else InMemorySink(context.transport)
-    raise TransportError(
-        f"a sink of type '{kind}' is not sent from here",
-        hint="it is one of file, http, inMemory, kafka, log, nats, spark",
-    )
+    if kind == KEPT_ERRORS:
+        return ErrorsSink(context.transport, context.app)
+    known = connector(kind)
+    if known is None or not known.sink:
+        hint = why_missing(kind) or f"it is one of {', '.join(sink_types())}"
+        raise TransportError(f"a sink of type '{kind}' is not sent from here", hint=hint)
+    sink: Sink = known.load(known.sink)(options, context)
+    return sink
 
 
 class Sinks:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from spdist.connectors.registry import built_in
 from spdist.engine import forked
 from spdist.engine.forked import FORKED, NUMBER
 
@@ -57,16 +58,9 @@ _LOADED = (
     "spdist.engine.tasks",
     "spdist.transports.log",
 )
-#: What only some of them load, with their sources and sinks: it is loaded here while nobody asks for a process.
-_LOADED_LATER = (
-    "spdist.transports.kafka",
-    "kafka",
-    "spdist.connectors.file.sink",
-    "spdist.connectors.http.sink",
-    "spdist.connectors.kafka.sink",
-    "spdist.connectors.nats.sink",
-    "spdist.transports.nats",
-)
+#: What only some of them load, with their sources, and besides it the sinks that are built in: loaded while nobody asks
+#: for a process.
+_LOADED_LATER = ("spdist.transports.kafka", "kafka", "spdist.transports.nats")
 #: How long nobody must have asked for that, s.
 _IDLE_S = 1.0
 #: Libraries whose threads a forked process would not have: they must not start any.
@@ -203,7 +197,7 @@ class _Forker:
 
     def run(self) -> _Request | None:
         """Work until the parent has gone; in each process that was forked return at once what is to run there."""
-        later, idle = [*_LOADED_LATER], False
+        later, idle = [*_LOADED_LATER, *(one.sink.partition(":")[0] for one in built_in().values() if one.sink)], False
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for file in (sys.stdin, self._listener, self._woken):

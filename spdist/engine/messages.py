@@ -10,7 +10,6 @@ from spdist.language import ast
 from spdist.language.checked import CheckedApp
 from spdist.mapping.base import TRANSPORT_PREFIX, MapSetting, mapped_attributes
 from spdist.planning.topology import AssignedInput, Assignment
-from spdist.planning.whole import KAFKA
 from spdist.transports.base import Transport
 from spdist.transports.options import options_of
 from spdist.transports.rejects import Rejects
@@ -34,7 +33,7 @@ def kafka_endpoints(checked: CheckedApp, kind: str) -> Iterator[tuple[str, ast.A
     for one in checked.app.definitions:
         if isinstance(one, ast.StreamDefinition):
             for annotation in ast.find_annotations(one.annotations, kind):
-                if annotation.get("type") == KAFKA:
+                if annotation.get("type") == "kafka":
                     yield one.name, annotation
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from spdist.language.transport_names import MAPPINGS, SECRETS, SINKS, SOURCES, STRATEGIES
+from spdist.connectors.registry import sink_types, source_types
+from spdist.language.transport_names import MAPPINGS, STORE_SECRETS, STRATEGIES
 
-__all__ = ["ANNOTATIONS", "APP_ANNOTATIONS", "VALUES"]
+__all__ = ["ANNOTATIONS", "APP_ANNOTATIONS", "values"]
 
 #: ``@name``, and the elements that it usually has.
 ANNOTATIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -40,18 +41,21 @@ APP_ANNOTATIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def _connected(kinds: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(kind for kind in kinds if kind in SECRETS or kind == "embedded")
-
-
-#: What an element may be, by annotation and element in lower case.
-VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("source", "type"): tuple(kind for kind in _connected(SOURCES) if kind != "embedded"),
-    ("sink", "type"): _connected(SINKS),
-    ("store", "type"): ("duckdb", "rdbms"),
+#: What an element may be, whatever is connected, by annotation and element in lower case.
+_VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("store", "type"): tuple(STORE_SECRETS),
     ("map", "type"): tuple(kind for kind in MAPPINGS if kind not in ("avro", "binary", "protobuf", "wso2event")),
     ("distribution", "strategy"): STRATEGIES,
     ("partitionbyid", "enable"): ("false", "true"),
     ("onerror", "action"): ("LOG", "STORE", "STREAM"),
     ("sink", "on.error"): ("LOG", "RETRY", "STORE", "STREAM", "WAIT"),
 }
+
+
+def values(annotation: str, element: str) -> tuple[str, ...]:
+    """Return what an element of an annotation may be, both in lower case; empty where it may be anything."""
+    if (annotation, element) == ("source", "type"):
+        return source_types()
+    if (annotation, element) == ("sink", "type"):
+        return tuple(sorted(("embedded", *sink_types())))
+    return _VALUES.get((annotation, element), ())

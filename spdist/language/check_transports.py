@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from spdist.connectors.registry import connector, sink_types, source_types, why_missing
 from spdist.errors import AppValidationError, DuplicateAnnotationError, SiddhiTypeError, Span, UnknownExtensionError
 from spdist.language import ast
 from spdist.language.names import Names
 from spdist.language.scope import suggestion
-from spdist.language.transport_names import DYNAMIC, MAPPINGS, NEEDED, SERVICES, SINKS, SOURCES, STRATEGIES
+from spdist.language.transport_names import MAPPINGS, SINKS, SOURCES, STRATEGIES
 from spdist.language.types import Schema
 
 __all__ = ["check_transports"]
@@ -25,7 +26,7 @@ _PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 def check_transports(names: Names, stream: ast.StreamDefinition) -> None:
     """Check all ``@source`` and ``@sink`` of a stream."""
     for annotation in ast.find_annotations(stream.annotations, "source"):
-        _check_type(names, annotation, "source", SOURCES)
+        _check_type(names, annotation, "source", (*source_types(), *SOURCES))
         _check_needed(names, annotation, annotation.get("type"), (annotation,))
         _refuse_places(names, annotation, "a source")
         for mapping in _check_mapping(names, annotation):
@@ -37,30 +38,34 @@ def check_transports(names: Names, stream: ast.StreamDefinition) -> None:
 
 def _check_type(names: Names, annotation: ast.Annotation, what: str, known: Iterable[str]) -> None:
     kind = annotation.get("type")
+    connected = connector(kind)
     if kind is None:
         if annotation.get("ref") is None:
             hint = f"For example: @{annotation.name}(type='inMemory', topic='…')"
             names.refuse(SiddhiTypeError, f"'@{annotation.name}' has no 'type'", annotation.span, hint)
     elif kind not in known:
-        _refuse_unknown(names, f"{what} '{kind}'", kind, known, annotation.span)
+        _refuse_unknown(names, f"{what} '{kind}'", kind, known, annotation.span, why_missing(kind))
     for element in annotation.elements:
-        if (element.key or "").lower().startswith("dep:") and not SERVICES.get(kind or "", True):
+        if (element.key or "").lower().startswith("dep:") and connected is not None and not connected.services:
             message = f"A {what} of type '{kind}' has nothing to deploy, so '{element.key}' means nothing"
             names.refuse(SiddhiTypeError, message, element.span or annotation.span)
 
 
-def _refuse_unknown(names: Names, what: str, name: str, known: Iterable[str], span: Span | None) -> None:
+def _refuse_unknown(
+    names: Names, what: str, name: str, known: Iterable[str], span: Span | None, why: str | None = None
+) -> None:
     near = {candidate.lower(): candidate for candidate in known}
     hint = suggestion(name, tuple(known)) or f"It is one of {', '.join(near.values())}."
     if name.lower() in near:
         hint = f"Did you mean '{near[name.lower()]}'?"
-    names.refuse(UnknownExtensionError, f"There is no {what}", span, hint)
+    names.refuse(UnknownExtensionError, f"There is no {what}", span, why or hint)
 
 
 def _check_needed(
     names: Names, annotation: ast.Annotation, kind: str | None, holders: tuple[ast.Annotation, ...]
 ) -> None:
-    for option in NEEDED.get(kind or "", ()):
+    connected = connector(kind)
+    for option in () if connected is None else connected.needed:
         if all(holder.get(option) is None for holder in holders):
             message = f"'@{annotation.name}' of type '{kind}' has no '{option}'"
             names.refuse(AppValidationError, message, annotation.span, f"For example: {option}='…'")
@@ -79,7 +84,7 @@ def _refuse_places(names: Names, annotation: ast.Annotation, what: str, allowed:
 
 def _check_sink(names: Names, sink: ast.Annotation, schema: Schema) -> None:
     kind = sink.get("type")
-    _check_type(names, sink, "sink", SINKS)
+    _check_type(names, sink, "sink", (*sink_types(), *SINKS))
     distributions = sink.nested("distribution")
     if not distributions:
         _check_needed(names, sink, kind, (sink,))
@@ -92,8 +97,9 @@ def _check_sink(names: Names, sink: ast.Annotation, schema: Schema) -> None:
         if known is not None and value is not None and value.upper() not in known:
             hint = suggestion(value.upper(), known) or f"It is one of {', '.join(known)}."
             names.refuse(SiddhiTypeError, f"'{key}' cannot be '{value}'", sink.span, hint)
-    if kind in DYNAMIC:
-        _refuse_places(names, sink, f"a sink of type '{kind}'", DYNAMIC[kind])
+    connected = connector(kind)
+    if connected is not None and connected.dynamic is not None:
+        _refuse_places(names, sink, f"a sink of type '{kind}'", connected.dynamic)
     _check_places(names, sink.elements, schema)
     for mapping in _check_mapping(names, sink):
         _refuse_places(names, mapping, "a mapping")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spdist.language.annotation_names import ANNOTATIONS, APP_ANNOTATIONS, VALUES
+from spdist.language.annotation_names import ANNOTATIONS, APP_ANNOTATIONS, values
 from spdist.language.catalog import Catalog
 from spdist.language.completion_place import BEGINNINGS, Place, appended, enclosing, expected, place_at
 from spdist.language.signatures import described
@@ -275,4 +275,4 @@ def _values(place: Place) -> Iterator[Offer]:
         for known in sketch([place.statement]).known.values():
             yield from _attributes(known.attributes)
     key = "".join(token.text for token in place.before[opened + 1 :]).rpartition(",")[2].rstrip("=").lower()
-    yield from ((value, "value", f"{key} of @{name}") for value in VALUES.get((name, key), ()))
+    yield from ((value, "value", f"{key} of @{name}") for value in values(name, key))

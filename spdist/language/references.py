@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from spdist.connectors.registry import connector
 from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.names import Names
-from spdist.language.transport_names import SECRETS
+from spdist.language.transport_names import STORE_SECRETS
 
 __all__ = ["check_references"]
 
@@ -25,7 +26,9 @@ _LOGIN = re.compile(r"password|secret|token|username|consumer\.key", re.IGNORECA
 
 def check_references(names: Names, annotation: ast.Annotation) -> None:
     """Check ``@source``, ``@sink`` or ``@store`` and what is nested in it."""
-    known = SECRETS.get(annotation.get("type") or "")
+    kind = annotation.get("type") or ""
+    connected = connector(kind)
+    known = STORE_SECRETS.get(kind) if connected is None else connected.secrets
     for own, nested in _all(annotation):
         message_part = nested.name.lower() in ("map", "payload", "attributes")
         for element in nested.elements:

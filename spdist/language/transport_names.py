@@ -1,35 +1,30 @@
 """The types of sources, sinks, mappings and strategies that Siddhi and its extensions have, by name.
 
-Being known does not mean being connected: what is not built yet runs unconnected in the local engine.
+Those of sources and sinks that are connected are in the registry of connectors; the others are known, and run
+unconnected in the local engine.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DYNAMIC", "MAPPINGS", "NEEDED", "SECRETS", "SERVICES", "SINKS", "SOURCES", "STRATEGIES"]
+__all__ = ["MAPPINGS", "SINKS", "SOURCES", "STORE_SECRETS", "STRATEGIES"]
 
 _BOTH: Final = (
     "embedded",
-    "file",
     "googlepubsub",
     "grpc",
-    "http",
     "http-request",
     "http-service",
-    "inMemory",
     "jms",
-    "kafka",
     "kafkaMultiDC",
     "mqtt",
-    "nats",
     "prometheus",
     "rabbitmq",
-    "spark",
     "sqs",
     "tcp",
 )
-#: Types of ``@source``.
+#: Types of ``@source`` that no connector here reads.
 SOURCES: Final = (
     *_BOTH,
     "cdc",
@@ -49,7 +44,7 @@ SOURCES: Final = (
     "websubhub",
     "wso2event",
 )
-#: Types of ``@sink``.
+#: Types of ``@sink`` that no connector here sends.
 SINKS: Final = (
     *_BOTH,
     "elasticsearch",
@@ -60,7 +55,6 @@ SINKS: Final = (
     "http-response",
     "http-service-response",
     "kafka-replay-request",
-    "log",
     "s3",
     "slack",
     "sns",
@@ -74,39 +68,5 @@ MAPPINGS: Final = ("avro", "binary", "csv", "json", "keyvalue", "passThrough", "
 #: Strategies of ``@distribution``.
 STRATEGIES: Final = ("broadcast", "partitioned", "roundRobin")
 
-#: Options without which a type does nothing.
-NEEDED: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",), "spark": ("format",)}
-#: Options of a sink that may differ from event to event; those of types that are not named here are not known.
-DYNAMIC: Final[dict[str, tuple[str, ...]]] = {"inMemory": ("topic",), "log": (), "spark": ()}
-#: Types that offer nothing to be deployed beside the app, so that ``dep:`` options mean nothing.
-SERVICES: Final[dict[str, bool]] = {"inMemory": False, "log": False, "spark": False}
-
-#: Options that may hold ``${secret:NAME}``, of each type of source, sink or store that is connected. They are used for
-#: logins, and are shown nowhere.
-SECRETS: Final[dict[str, tuple[str, ...]]] = {
-    "duckdb": (),
-    "file": (),
-    "http": (
-        "basic.auth.password",
-        "basic.auth.username",
-        "body.consumer.key",
-        "body.consumer.secret",
-        "consumer.key",
-        "consumer.secret",
-        "headers",
-        "https.keystore.key.password",
-        "https.keystore.password",
-        "oauth.password",
-        "oauth.username",
-        "proxy.password",
-        "proxy.username",
-        "refresh.token",
-    ),
-    "inMemory": (),
-    "kafka": ("optional.configuration",),
-    "log": (),
-    "nats": ("password", "token", "username"),
-    "rdbms": ("password", "username"),
-    # Any option of Spark.
-    "spark": ("option.*",),
-}
+#: Options that may hold ``${secret:NAME}``, of each type of store. They are used for logins, and shown nowhere.
+STORE_SECRETS: Final[dict[str, tuple[str, ...]]] = {"duckdb": (), "rdbms": ("password", "username")}

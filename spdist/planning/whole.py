@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spdist.connectors.registry import sink_types, source_types
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
@@ -23,14 +24,7 @@ from spdist.planning.topology import (
     Topology,
 )
 
-__all__ = ["FED", "KAFKA", "SENT", "whole", "whole_topology"]
-
-#: The types of sources that spdist's sources read, on the node that runs the app.
-FED = ("file", "http", "inMemory", "nats", "spark")
-#: The type of sources that Spark's connector reads.
-KAFKA = "kafka"
-#: The types of sinks that are sent.
-SENT = ("embedded", "file", "http", "inMemory", "kafka", "log", "nats", "spark")
+__all__ = ["whole", "whole_topology"]
 
 
 def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log", owner: str = "") -> Assignment:
@@ -157,7 +151,7 @@ def _check_types(streams: list[ast.StreamDefinition], text: str) -> None:
             text=text,
         )
         for stream in streams
-        for kind, known in (("source", tuple(sorted((*FED, KAFKA)))), ("sink", SENT))
+        for kind, known in (("source", source_types()), ("sink", tuple(sorted(("embedded", *sink_types())))))
         for annotation in ast.find_annotations(stream.annotations, kind)
         if annotation.get("type") not in known
     ]

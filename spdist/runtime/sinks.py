@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spdist.config.allowed import Allowed
+from spdist.connectors.registry import Connector, connector
 from spdist.connectors.sending import SinkContext, open_sink
-from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.errors import SiddhiAppError
 from spdist.language import ast
 from spdist.language.parser import parse
@@ -14,9 +14,6 @@ from spdist.transports.log import LogTransport
 from spdist.transports.options import options_of, written_in
 
 __all__ = ["check_sinks"]
-
-#: Types whose sinks have options that can be wrong.
-_CONNECTED = ("file", "http", "kafka", "nats")
 
 
 def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
@@ -34,18 +31,23 @@ def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
     SiddhiAppError
         An option is missing or wrong; shows where.
     """
+    context = SinkContext("", LogTransport("."), {}, allowed=allowed)
     for definition in parse(assignment.text).definitions:
         if isinstance(definition, ast.StreamDefinition):
             for sink in ast.find_annotations(definition.annotations, "sink"):
-                if sink.get("type") == "spark":
-                    _check_spark(definition, sink, allowed, assignment.text)
-                elif sink.get("type") in _CONNECTED:
-                    _check(definition, sink, SinkContext("", LogTransport("."), {}, allowed=allowed), assignment.text)
+                known = connector(sink.get("type"))
+                if known is None or not known.sink:
+                    continue
+                if known.check:
+                    _ask(known, definition, sink, allowed, assignment.text)
+                else:
+                    _check(definition, sink, context, assignment.text)
 
 
-def _check_spark(stream: ast.StreamDefinition, sink: ast.Annotation, allowed: Allowed, text: str) -> None:
+def _ask(known: Connector, stream: ast.StreamDefinition, sink: ast.Annotation, allowed: Allowed, text: str) -> None:
+    """Let the connector look at a sink itself."""
     try:
-        SparkSinkOptions.of(options_of(sink, stream.name, allowed), sink, stream.schema)
+        known.load(known.check)(options_of(sink, stream.name, allowed), sink, stream.schema)
     except SiddhiAppError as error:
         error.text = text
         raise

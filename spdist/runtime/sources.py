@@ -8,16 +8,15 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from spdist.connectors.receiving import NodeContext, Source, SourceContext
-from spdist.errors import SpdistError, UnsupportedFeatureError
+from spdist.connectors.registry import connector
+from spdist.errors import SpdistError
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import FED
 from spdist.transports.base import Transport
 from spdist.transports.connections import limits_of
 from spdist.transports.logins import Logins
@@ -75,10 +74,11 @@ class Sources:
         try:
             for stream, assigned in inputs.items():
                 for number, annotation in enumerate(sources[stream]):
-                    if annotation.get("type") in FED:
-                        context = SourceContext(assignment, checked, assigned, annotation, node)
+                    known = connector(annotation.get("type"))
+                    if known is not None and known.source:
+                        context = SourceContext(assignment, checked, assigned, annotation, node, number)
                         self._contexts.append(context)
-                        self._sources.append(_open(context, annotation.get("type") or "", node, number))
+                        self._sources.append(known.load(known.source)(context))
         except SpdistError as error:
             error.text = error.text or assignment.text
             raise
@@ -154,31 +154,3 @@ def source_annotations(tree: ast.SiddhiApp) -> dict[str, tuple[ast.Annotation, .
         if isinstance(definition, ast.StreamDefinition)
         and (found := ast.find_annotations(definition.annotations, "source"))
     }
-
-
-def _open(context: SourceContext, kind: str, node: NodeContext, number: int) -> Source:
-    # Loaded when they are used: each brings its library.
-    if kind == "http":
-        from spdist.connectors.http.source import HttpSource
-
-        return HttpSource(context, node.users, node.limits)
-    further = f".{number}" if number else ""
-    name = quote(f"{context.inlet.topic}.{context.instance}{further}", safe=" ")
-    position = node.positions / f"{name}.position.json"
-    if kind == "file":
-        from spdist.connectors.file.source import FileSource
-
-        return FileSource(context, position)
-    if kind == "nats":
-        from spdist.connectors.nats.source import NatsSource
-
-        return NatsSource(context)
-    if kind == "inMemory":
-        from spdist.connectors.memory.source import InMemorySource
-
-        return InMemorySource(context, position)
-    if kind == "spark":
-        from spdist.connectors.spark.source import SparkSource
-
-        return SparkSource(context, node.positions / f"{name}.spark", node.host)
-    raise UnsupportedFeatureError(f"a source of type '{kind}' is not read yet")

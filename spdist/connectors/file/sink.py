@@ -15,14 +15,14 @@ from typing import Any
 
 from spdist.config.allowed import Allowed, NotAllowed
 from spdist.connectors.file.appends import FileAppends
-from spdist.connectors.sending import SendError
+from spdist.connectors.sending import SendError, SinkContext
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.options import Options, local_path
 from spdist.transports.whole_files import write_whole
 
-__all__ = ["FileSink"]
+__all__ = ["FileSink", "open_sink"]
 
 #: What a name can have against it for good.
 _LASTING = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
@@ -104,3 +104,8 @@ class FileSink:
         line = encoded(payload)
         ended = line.endswith(b"\n") and not self._always
         return line + b"\n" if self._separator and not ended else line
+
+
+def open_sink(options: Mapping[str, str], context: SinkContext) -> FileSink:
+    """Return the sink of a destination."""
+    return FileSink(options, context.allowed)

@@ -25,7 +25,7 @@ from spdist.functions.java_matching import found_in
 from spdist.functions.java_pattern import Match, java_pattern
 from spdist.transports.options import Options
 
-__all__ = ["FileSource"]
+__all__ = ["FileSource", "open_source"]
 
 log = logging.getLogger(__name__)
 
@@ -428,3 +428,8 @@ def _search(regex: str, text: str, at: int) -> Match | None:
         return java_pattern(regex).search(text, at)
     except ValueError as error:
         raise TransportError(str(error), hint="write an expression that does not go back and forth") from error
+
+
+def open_source(context: SourceContext) -> FileSource:
+    """Return the source of an annotation, not yet started."""
+    return FileSource(context, context.kept("position.json"))

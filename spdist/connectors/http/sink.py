@@ -16,16 +16,16 @@ from urllib.parse import urlsplit
 import httpx
 
 from spdist.config.allowed import SECRET, Allowed
-from spdist.connectors.sending import SendError
+from spdist.connectors.http import CONNECTOR
+from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
-from spdist.language.transport_names import SECRETS
 from spdist.mapping.templates import Filled
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery, header_text
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
 from spdist.transports.tls import Certificate, client_context
 
-__all__ = ["HttpSink"]
+__all__ = ["HttpSink", "open_sink"]
 
 
 _HEADER = re.compile(r"'\s*([^':]+?)\s*:([^']*)'")
@@ -159,7 +159,7 @@ def _headers(read: Options, text: str) -> list[tuple[str, str]]:
 
 def _secrets_in(read: Options) -> tuple[str, ...]:
     """Return the secrets that the options of a sink name."""
-    named = {one[0] for key in SECRETS["http"] for one in SECRET.finditer(read.text(key))}
+    named = {one[0] for key in CONNECTOR.secrets for one in SECRET.finditer(read.text(key))}
     return tuple(read.allowed.expand(one) for one in named)
 
 
@@ -263,3 +263,8 @@ def _place(delivery: Delivery) -> str:
     except ValueError:  # what an event says may be anything
         return "the receiver"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def open_sink(options: Mapping[str, str], context: SinkContext) -> HttpSink:
+    """Return the sink of a destination."""
+    return HttpSink(options, context.allowed, context.origin)

@@ -46,7 +46,7 @@ from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
 
-__all__ = ["HttpSource"]
+__all__ = ["HttpSource", "open_source"]
 
 log = logging.getLogger(__name__)
 _wrong_logins = WrongLogins(log)
@@ -307,3 +307,8 @@ def _right(logins: Logins, shown: tuple[str, str]) -> bool | None:
 
 def _told(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": message}, status, dict(headers or {}))
+
+
+def open_source(context: SourceContext) -> HttpSource:
+    """Return the source of an annotation, not yet started."""
+    return HttpSource(context, context.node.users, context.node.limits)

@@ -19,7 +19,7 @@ from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
 from spdist.transports.options import Options
 
-__all__ = ["KafkaSink", "behind", "messages_of"]
+__all__ = ["KafkaSink", "behind", "messages_of", "open_sink"]
 
 #: How long brokers are waited for where nothing says it: ``delivery.timeout.ms``, and where the events can be kept.
 _PATIENCE_MS, _KEPT_PATIENCE_MS = 3_600_000, 10_000
@@ -155,3 +155,8 @@ def behind(messages: Sequence[Messages], there: int) -> Sequence[Messages]:
             left.append(some.since(there))
         there = max(0, there - len(some.values))
     return left
+
+
+def open_sink(options: Mapping[str, str], context: SinkContext) -> KafkaSink:
+    """Return the sink of a destination."""
+    return KafkaSink(options, context)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spdist.connectors.sending import SinkContext
 from spdist.mapping.passing import Events
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import Delivery
 from spdist.transports.payload import pack_value, unpack_value
 
-__all__ = ["InMemorySink", "in_memory_topic", "read_in_memory"]
+__all__ = ["InMemorySink", "in_memory_topic", "open_sink", "read_in_memory"]
 
 
 class InMemorySink:
@@ -57,3 +58,8 @@ def _packed(payload: Any) -> bytes:
     if isinstance(payload, Events):
         return json.dumps(["events", pack_value([(ts, row) for ts, row in payload])]).encode()
     return json.dumps(["payload", pack_value(payload)]).encode()
+
+
+def open_sink(_options: Mapping[str, str], context: SinkContext) -> InMemorySink:
+    """Return the sink of a destination."""
+    return InMemorySink(context.transport)

@@ -10,7 +10,7 @@ from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.transports.inlet import NUMBERS_EACH
 
-__all__ = ["InMemorySource"]
+__all__ = ["InMemorySource", "open_source"]
 
 _MOST = 500
 
@@ -59,3 +59,8 @@ class InMemorySource(Looping):
             self._offset = records[-1].offset + 1
             self._position.save({"offset": self._offset, "producer": self._producer})
         return 0.0 if len(records) == _MOST else self._PAUSE_S
+
+
+def open_source(context: SourceContext) -> InMemorySource:
+    """Return the source of an annotation, not yet started."""
+    return InMemorySource(context, context.kept("position.json"))

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from spdist.config.allowed import Allowed
 from spdist.connectors.nats.link import NatsLink, NatsSettings
-from spdist.connectors.sending import SendError
+from spdist.connectors.sending import SendError, SinkContext
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.options import Options
 
-__all__ = ["NatsSink"]
+__all__ = ["NatsSink", "open_sink"]
 
 #: Words with dots between them. What an event brings must not end the line of the protocol.
 _SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(\.[^\s\x00-\x1f\x7f.*>]+)*")
@@ -59,3 +59,8 @@ class NatsSink:
     def close(self) -> None:
         """Close the connection."""
         self._link.close()
+
+
+def open_sink(options: Mapping[str, str], context: SinkContext) -> NatsSink:
+    """Return the sink of a destination."""
+    return NatsSink(options, context.allowed)

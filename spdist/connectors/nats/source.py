@@ -13,7 +13,7 @@ from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
 from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
 
-__all__ = ["NatsSource", "in_line"]
+__all__ = ["NatsSource", "in_line", "open_source"]
 
 _MOST = 500
 _WAIT_S = 0.5
@@ -182,3 +182,8 @@ def in_line(messages: Sequence[NatsMessage], delivery: int, appended: int) -> tu
         elif not known or one.delivery > delivery:
             return new, delivery, False
     return new, delivery, True
+
+
+def open_source(context: SourceContext) -> NatsSource:
+    """Return the source of an annotation, not yet started."""
+    return NatsSource(context)

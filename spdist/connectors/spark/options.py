@@ -18,7 +18,7 @@ from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.transports.options import Options, local_path
 
-__all__ = ["FILES", "SparkConnector", "SparkSinkOptions", "SparkSourceOptions"]
+__all__ = ["FILES", "SparkConnector", "SparkSinkOptions", "SparkSourceOptions", "check_sink"]
 
 #: Formats that are files in a directory.
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
@@ -230,3 +230,8 @@ def _value(read: Options, name: str, value: str) -> str:
         return str(_plain(read, key, local_path(value, read.allowed)))
     except NotAllowed as error:
         raise read.wrong(key, f"{error}: '{value}'", error.hint) from None
+
+
+def check_sink(read: Options, annotation: ast.Annotation, schema: Schema) -> None:
+    """Raise AppValidationError where a sink says what cannot be, or may not."""
+    SparkSinkOptions.of(read, annotation, schema)

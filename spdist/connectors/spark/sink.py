@@ -10,12 +10,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from spdist.connectors.sending import SinkContext
 from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import EVENT_BITS, Delivery
 from spdist.transports.payload import Events, Payload
 
-__all__ = ["SparkSink", "spark_topic"]
+__all__ = ["SparkSink", "open_sink", "spark_topic"]
 
 
 class SparkSink:
@@ -77,3 +78,8 @@ def spark_topic(group: str, stream: str, options: Mapping[str, str]) -> str:
     if not place[1]:
         place += [f"{key}={options[key]}" for key in sorted(options) if key.startswith("option.")]
     return f"spark.{group}.{stream}.{hashlib.sha256(json.dumps(place).encode()).hexdigest()[:12]}"
+
+
+def open_sink(_options: Mapping[str, str], context: SinkContext) -> SparkSink:
+    """Return the sink of a destination."""
+    return SparkSink(context.group, context.transport, context.schemas)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spdist.connectors.spark.reading import ConnectorBatch
     from spdist.engine.session import SparkHost
 
-__all__ = ["SparkSource"]
+__all__ = ["SparkSource", "open_source"]
 
 #: Rows that become events at a time.
 _SLICE = 50_000
@@ -101,3 +101,8 @@ class SparkSource(Looping):
                 else:
                     chunks.append(((batch.at if time is None else time, row),))
             self._context.inlet.append(chunks, batch.at, self._producer, (batch.number << _BATCH_BITS) + start)
+
+
+def open_source(context: SourceContext) -> SparkSource:
+    """Return the source of an annotation, not yet started."""
+    return SparkSource(context, context.kept("spark"), context.node.host)
