@@ -436,8 +436,10 @@ def run(
         if master:
             config = replace(config, spark=replace(config.spark, master=master))
         from spdist.config.allowed import allowed_of
+        from spdist.packages import use_packages
         from spdist.runtime.alone import prepare, run_app
 
+        use_packages(config.script.packages)
         assignment = prepare(read_text(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))
         if directory is not None:
             _make_directory(directory, "--directory")

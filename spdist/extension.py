@@ -1,7 +1,8 @@
 """Where functions, aggregators, windows and handlers are registered, built-in ones and those of users.
 
 A decorator gives a Python object a SiddhiQL name and a signature; `catalog` hands the signatures to the checker, and
-the engine asks `find` for the implementation. Built-in modules are imported when they are first needed.
+the engine asks `find` for the implementation. Built-in modules are imported when they are first needed, and with them
+those of other packages that this process may load (`spdist.packages`).
 
 Examples
 --------
@@ -25,6 +26,7 @@ from spdist.errors import DuplicateDefinitionError, UndefinedNameError
 from spdist.language.catalog import Catalog, Resolver, StreamFunctionResolver, WindowResolver
 from spdist.language.signatures import Accepts, Signature
 from spdist.language.types import Type
+from spdist.packages import EXTENSIONS, brought, named_packages
 
 __all__ = [
     "ANY",
@@ -138,7 +140,23 @@ _LOADING = threading.RLock()
 _BEGUN, _COMPLETE = threading.Event(), threading.Event()
 
 
+#: The packages of others that are loaded, and those that are being loaded.
+_PACKAGES: dict[str, tuple[str, ...]] = {"loaded": (), "begun": ()}
+
+
 def _load() -> None:
+    _load_built_in()
+    named = named_packages()
+    if named == _PACKAGES["loaded"]:
+        return
+    with _LOADING:
+        if named != _PACKAGES["begun"]:  # else by this thread, and what it loads asks
+            _PACKAGES["begun"] = named
+            brought(EXTENSIONS)  # modules that register what they have as they are imported
+            _PACKAGES["loaded"] = named
+
+
+def _load_built_in() -> None:
     if _COMPLETE.is_set():
         return
     with _LOADING:

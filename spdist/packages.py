@@ -3,7 +3,7 @@
 A distribution adds connectors with entry points of the group ``spdist.connectors``, and functions, aggregators, windows
 and stream functions with modules that the group ``spdist.extensions`` names. Loading one runs its code with all rights
 of the process. So being installed is not enough: who runs the process names the distributions, by `use_packages` or, on
-a node, in the settings (``siddhi.python.packages``). Processes that it starts have them from the environment.
+a node, in the settings (``siddhi.script.python.packages``). Processes that it starts have them from the environment.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ def use_packages(names: Iterable[str]) -> None:
     Parameters
     ----------
     names : iterable of str
-        Of distributions, as ``pip`` knows them; they take the place of those of an earlier call.
+        Of distributions, as ``pip`` knows them, besides those of earlier calls.
     """
-    os.environ[_NAMED] = ",".join(sorted({_canonical(name) for name in names if name.strip()}))
+    named = {_canonical(name) for name in names if name.strip()}
+    if named:
+        os.environ[_NAMED] = ",".join(sorted({*named_packages(), *named}))
 
 
 def named_packages() -> tuple[str, ...]:

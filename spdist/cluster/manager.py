@@ -58,6 +58,7 @@ from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, StoreUnavailableError
+from spdist.packages import use_packages
 from spdist.planning.limits import AppLimits
 from spdist.planning.origin import newly_read
 from spdist.planning.topology import Topology
@@ -383,6 +384,7 @@ def _plans(planner: Planner) -> Plans:
 
 
 def _planner_settings(config: Config) -> PlannerSettings:
+    use_packages(config.script.packages)  # before the process that plans begins
     limits = config.limits
     return PlannerSettings(
         config.script.python_enabled,

@@ -411,12 +411,16 @@ class Transports:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """``siddhi.script`` (ours): whether functions that apps define in a language of their own are run.
+    """``siddhi.script`` (ours): what Python code is run that spdist does not bring.
 
-    Off by default: such a function may do whatever the node may. A manager that has it off refuses apps with one.
+    `python_enabled` allows functions that apps define. Off by default: such a function may do whatever the node may. A
+    manager that has it off refuses apps with one. `packages` are installed distributions whose connectors and
+    extensions apps may use (`spdist.packages`); none by default, since one may be installed for another purpose. A
+    manager that does not name one does not know what it brings.
     """
 
     python_enabled: bool = setting("python.enabled", boolean, False)
+    packages: tuple[str, ...] = values("python.packages", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from spdist.engine.places import Place, place_of
 from spdist.engine.source import LogDataSource
 from spdist.engine.spark_home import class_archive, spark_home
 from spdist.errors import EngineError
+from spdist.packages import use_packages
 from spdist.services.class_archive import ClassArchive
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
 from spdist.services.process import runs
@@ -147,6 +148,7 @@ class SparkHost:
     """
 
     def __init__(self, config: HostSettings, *, archives: bool = False) -> None:
+        use_packages(config.script.packages)  # Spark's processes have them from the environment
         self.config = config
         self.has_run = False
         self._archives = archives
