@@ -181,7 +181,7 @@ def _extreme_form(types: Types, better: str, leaving: bool) -> AggregatorForm:
             names={"equal_reals": _equal} if real else {},
         )
     # The slot holds candidates, best first: what can never be best again, because a better value came later, is gone.
-    enters = (f"while {{0}} and {{0}}[-1] {better} {{v}}: {{0}}.pop()", "{0}.append({v})")
+    enters: tuple[str, ...] = (f"while {{0}} and {{0}}[-1] {better} {{v}}: {{0}}.pop()", "{0}.append({v})")
     result, empty = "({0}[0] if {0} else None)", "not {0}"
     if real:
         enters = (*enters, f"if {{0}}[0] {better} {{v}}: outdone({{0}}, {{v}})")

@@ -9,7 +9,7 @@ import math
 
 import numba
 import numpy
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 
 __all__ = [
@@ -277,7 +277,7 @@ def power(base, exponent):  # type: ignore[no-untyped-def]
     """Return a number to a power; 1 to an infinite one is not a number."""
     if exponent != exponent or (abs(base) == 1 and (exponent == math.inf or exponent == -math.inf)):
         return math.nan
-    return _pow(_unknown(base), _unknown(exponent))
+    return _pow(_unknown(base), _unknown(exponent))  # type: ignore[call-arg]
 
 
 @loop

@@ -400,7 +400,7 @@ def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
     orders: list[tuple[int, bool]] = []
     for one in by:
         if isinstance(one, ast.Variable):
-            place = schema.index(one.name)
+            place = _place(schema, one.name)
             if schema.types[place] is Type.STRING:
                 raise NotTyped("the window sort by a text", window.span)
             orders.append((place, False))
@@ -418,7 +418,14 @@ def _sessions(window: ast.FunctionCall, schema: Schema) -> Sessions:
     span = _constant(gap)
     if not isinstance(span, int) or span < 1 or (more[1:] and _constant(more[1]) != 0):
         raise NotTyped("the window session with a latency", window.span)
-    return Sessions(span=span, key=schema.index(more[0].name) if more and isinstance(more[0], ast.Variable) else None)
+    return Sessions(span=span, key=_place(schema, more[0].name) if more and isinstance(more[0], ast.Variable) else None)
+
+
+def _place(schema: Schema, name: str) -> int:
+    """Return the place of an attribute that the checker has found."""
+    place = schema.index(name)
+    assert place is not None
+    return place
 
 
 def _constant(value: ast.Expression) -> object:
@@ -437,7 +444,7 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     types: set[Type] = set()
     for stream, key in element.keys.items():
         if isinstance(key.value, ast.Variable):
-            keys[stream] = schemas[stream].index(key.value.name)
+            keys[stream] = _place(schemas[stream], key.value.name)
             types.add(schemas[stream].types[keys[stream]])
         else:
             computed[stream] = key
