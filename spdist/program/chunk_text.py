@@ -160,9 +160,17 @@ class Arrangement:
         arrays.declare("text_bytes", FLAG, "1")
         begin, end = (self._whole.name(), self._whole.name()) if self.kinds else ("0", count)
         sorts = []
-        for values, nulls, text, descending in reversed(self._keys()):
-            given = f"{name}_order, {name}_other, {values}, {nulls}, text_starts, text_bytes"
-            sorts.append(f"sort_places({given}, {begin}, {end}, {text}, {descending})")
+        for values, nulls, type, descending in reversed(self._keys()):
+            text = 1 + descending if type is Type.STRING else 0
+            if not text and (descending or type in (Type.FLOAT, Type.DOUBLE)):
+                words = arrays.declare(f"{name}_words", NUMBER, self._results.room)
+                # 0.0 is -0.0 here.
+                word = f"real_place({values}[k] + 0.0)" if type in (Type.FLOAT, Type.DOUBLE) else f"{values}[k]"
+                sorts += [f"for k in range({begin}, {end}):", f"    {words}[k] = {'~' if descending else ''}{word}"]
+                values = words
+            given = f"{name}_order, {name}_other"
+            sorts.append(f"sort_places({given}, {values}, text_starts, text_bytes, {begin}, {end}, {text})")
+            sorts.append(f"nulls_last({given}, {nulls}, {begin}, {end})")
         if self.kinds:
             kind = self.kind
             sorts = [
@@ -181,13 +189,13 @@ class Arrangement:
             *indent(sorts),
         ]
 
-    def _keys(self) -> list[tuple[str, str, bool, bool]]:
-        """Return by what results are ordered: values, nulls, whether they are texts, whether the greatest is first."""
+    def _keys(self) -> list[tuple[str, str, Type, bool]]:
+        """Return by what results are ordered: values, nulls, their type, and whether the greatest is first."""
         checked = self._results.query.read.checked
         scope = checked.scope.results(checked.target, checked.output)
         found = []
         for by in self._select.order_by:
             reference = scope.resolve(by.variable)
             values, nulls = self._results.attribute(reference.attribute, reference.type)
-            found.append((values, nulls, reference.type is Type.STRING, by.descending))
+            found.append((values, nulls, reference.type, by.descending))
         return found

@@ -37,8 +37,7 @@ class SessionWriter(WindowWriter):
         arrays, prefix, room = self._whole.arrays, self._prefix, self._room
         for name in ("start", "end", "text", "due_keys", "due_other"):
             arrays.declare(f"{prefix}_{name}", NUMBER, room)
-        for name in ("none", "due_known"):
-            arrays.declare(f"{prefix}_{name}", FLAG, room)
+        arrays.declare(f"{prefix}_due_known", FLAG, room)
         arrays.declare(f"{prefix}_last", NUMBER, room, "-1")
         arrays.declare(f"{prefix}_ends", NUMBER, f"ends {prefix}", width=3)
         arrays.declare("text_starts", NUMBER, "1")
@@ -109,7 +108,7 @@ class SessionWriter(WindowWriter):
         groups, prefix = self._groups, self._prefix
         keys = f"{prefix}_due_keys, {prefix}_due_other"
         sorts = [
-            f"sort_places({keys}, {prefix}_{by}, {prefix}_none, text_starts, text_bytes, 0, n, {by == 'text'}, False)"
+            f"sort_places({keys}, {prefix}_{by}, text_starts, text_bytes, 0, n, {int(by == 'text')})"
             for by in ("text", "end")
         ]
         ends = [

@@ -6,7 +6,7 @@ import numpy
 
 from spdist.program.arithmetic import loop
 
-__all__ = ["real_place", "sort_places"]
+__all__ = ["nulls_last", "real_place", "sort_places"]
 
 _MOST = 2**63 - 1
 _NAN = 0x7FF8000000000000
@@ -22,15 +22,8 @@ def real_place(value):  # type: ignore[no-untyped-def]
 
 
 @loop
-def _is_less(values, nulls, starts, content, left, right, texts, descending):  # type: ignore[no-untyped-def]
-    """Tell whether one value comes before another: nulls last either way, NaN as the greatest number."""
-    if nulls[left] or nulls[right]:
-        return nulls[left] < nulls[right]
-    if descending:
-        left, right = right, left
-    if not texts:
-        return values[left] < values[right] or (values[right] != values[right] and values[left] == values[left])
-    one, other = numpy.int64(values[left]), numpy.int64(values[right])
+def _is_less(starts, content, one, other):  # type: ignore[no-untyped-def]
+    """Tell whether the text with one number comes before another one."""
     place, end = starts[one], starts[one + 1]
     place_2, end_2 = starts[other], starts[other + 1]
     while place < end and place_2 < end_2:
@@ -42,18 +35,27 @@ def _is_less(values, nulls, starts, content, left, right, texts, descending):  #
 
 
 @loop
-def sort_places(places, spare, values, nulls, starts, content, begin, end, texts, descending):  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    """Sort the places of values stably; texts are numbers of bytes in `content`, from `starts` on."""
+def sort_places(places, spare, words, starts, content, begin, end, texts):  # type: ignore[no-untyped-def]
+    """Sort places stably by a whole number for each; that is a text's number where `texts` is 1, or 2 for descending.
+
+    Texts are in `content`, each from its place in `starts` on.
+    """
     width = 1
     while width < end - begin:
         for low in range(begin, end, 2 * width):
             left, middle, high = low, min(low + width, end), min(low + 2 * width, end)
             right = middle
             for place in range(low, high):
-                if right >= high or (
-                    left < middle
-                    and not _is_less(values, nulls, starts, content, places[right], places[left], texts, descending)
-                ):
+                takes_left = right >= high
+                if not takes_left and left < middle:
+                    one, other = words[places[left]], words[places[right]]
+                    if not texts:
+                        takes_left = one <= other
+                    elif texts == 1:
+                        takes_left = not _is_less(starts, content, other, one)
+                    else:
+                        takes_left = not _is_less(starts, content, one, other)
+                if takes_left:
                     spare[place] = places[left]
                     left += 1
                 else:
@@ -62,3 +64,18 @@ def sort_places(places, spare, values, nulls, starts, content, begin, end, texts
         for place in range(begin, end):
             places[place] = spare[place]
         width *= 2
+
+
+@loop
+def nulls_last(places, spare, nulls, begin, end):  # type: ignore[no-untyped-def]
+    """Put the places of what is null behind the others, which stay in their order."""
+    kept, late = begin, 0
+    for place in range(begin, end):
+        if nulls[places[place]]:
+            spare[late] = places[place]
+            late += 1
+        else:
+            places[kept] = places[place]
+            kept += 1
+    for place in range(late):
+        places[kept + place] = spare[place]
