@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spdist.program.batch_groups import BatchGroups
-from spdist.program.expressions import NUMBER, TypedWriter, Value
+from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
 from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.result_text import ResultWriter
 from spdist.program.shape import Batched
 
-__all__ = ["BatchWriter"]
+__all__ = ["BatchWriter", "ChunkWriter"]
 
 
 class BatchWriter:
@@ -201,3 +201,35 @@ class BatchWriter:
     def _adds(self, event: Event) -> list[str]:
         groups = self._groups
         return groups.enters(lambda: self._writer(event.read, event.timestamp, groups.number))
+
+
+class ChunkWriter(BatchWriter):
+    """Writes what happens in a window that has each chunk for a batch; see `BatchWriter`.
+
+    Notes
+    -----
+    ``q_came`` is whether an event has come since the totals began anew. In a partition where nothing leaves they never
+    do, as in Siddhi.
+    """
+
+    def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
+        """Return what is done with a chunk of events; `loop` as for `PeriodWriter.block`."""
+        some = self._whole.name()
+        first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
+        came = [] if self._goes_on else [f"{self._came} = 1"]
+        return self._results.hands_over(
+            self._chunk([f"{some} = 0", *loop([*first, *came, *self._passes(event)])]),
+        )
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._query.keyed is not None and not self._expires
+
+    @property
+    def _came(self) -> str:
+        came = self._whole.arrays.declare(f"{self._prefix}_came", FLAG, self._query.instances)
+        return f"{came}[{self._key}]"
+
+    def _resets(self) -> list[str]:
+        """Return what lets all totals begin anew, where an event has come since they did."""
+        return [f"if {self._came} != 0:", *indent([f"{self._came} = 0", *super()._resets()])]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spdist.language import ast
 from spdist.program.batch_groups import BatchGroups
-from spdist.program.batch_text import BatchWriter
+from spdist.program.batch_text import BatchWriter, ChunkWriter
 from spdist.program.delay_text import DelayWriter
 from spdist.program.expressions import TypedWriter, Value
 from spdist.program.external_text import ExternalBatchWriter, ExternalWriter
@@ -56,7 +56,7 @@ class QueryWriter:
         groups, window, results = self._groups, self._window, self._results()
         if self._read.window is not None and window is None:
             batch = self._batch(results)
-            if isinstance(batch, PeriodWriter):
+            if isinstance(batch, PeriodWriter | ChunkWriter):
                 return batch.block(self._entering, self._loop)
             loop = self._loop(batch.takes(self._entering))
             if not isinstance(batch, DelayWriter):
@@ -89,7 +89,9 @@ class QueryWriter:
         """Return what writes a window that has results for events later than they come."""
         window = self._read.window
         make = (
-            BatchWriter
+            ChunkWriter
+            if isinstance(window, Batched) and window.chunked
+            else BatchWriter
             if window is None or not window.span
             else ExternalBatchWriter
             if window.time is not None

@@ -67,6 +67,8 @@ class Batched:
         Whether an event is put out when it comes, and the batch only leaves together.
     time : int, optional
         The attribute that says what time it is.
+    chunked : bool
+        Whether each chunk that comes is a batch.
     """
 
     length: int = 0
@@ -74,6 +76,7 @@ class Batched:
     start: int | None = None
     passes: bool = False
     time: int | None = None
+    chunked: bool = False
 
     @property
     def known(self) -> set[int]:
@@ -376,6 +379,8 @@ def _window(given: ast.SingleInput, schema: Schema) -> Kept | None:
             found = Sliding(span=span)
         case "timeLength", (int(span), int(length)) if span > 0 and length > 0:
             found = Sliding(length=length, span=span)
+        case "batch", () | (0,):
+            found = Batched(passes=True, chunked=True)
         case "externalTime", (None, int(span)) if span > 0:
             found = Sliding(span=span, time=time)
         case "externalTimeBatch", (None, int(span)) if span > 0:

@@ -104,6 +104,8 @@ def _lists(read: Read, state: Any) -> _Lists:
         return {"head": sorted(state, key=lambda event: [of(event[1][place]) for of, place in places])}
     if isinstance(read.window, Sliding):
         return {"head": state[0] if read.window.span and read.window.time is None else state}
+    if read.window is not None and read.window.chunked:
+        return {"left": state[0]}
     return {"head": state[0], "left": state[1]}
 
 
@@ -147,11 +149,13 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
             return held
         return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
     batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
+    # The event that a RESET copies: nobody looks at more than whether there is one.
+    nothing = (None,) * len(read.schema)
+    if window.chunked:
+        return [before, (_NEVER, nothing) if rest.came else None, 0]
     if window.time is not None:
         times = rest.times or [window.start or 0, None, 0]
         return [batch, before, batch[0][1] if batch else None, [*times, 0, False], []]
-    # The event that a RESET copies: nobody looks at more than whether there is one.
-    nothing = (None,) * len(read.schema)
     if window.span:
         copied = batch[0] if batch else (_NEVER, nothing) if rest.came else None
         return [batch, before, copied, 0, rest.ending, rest.due]
@@ -185,7 +189,7 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         if isinstance(window, Batched) and window.passes and window.length:
             arrays[f"{prefix}_count"][number] = state[3]
         elif isinstance(window, Batched) and window.passes:
-            arrays[f"{prefix}_came"][number] = state[2] is not None
+            arrays[f"{prefix}_came"][number] = state[1 if window.chunked else 2] is not None
         if not timed:
             continue
         if isinstance(window, Sliding):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.program.drawn_apps import STREAM
 
-__all__ = ["ARRANGED", "EXTERNAL", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
+__all__ = ["ARRANGED", "CHUNKS", "EXTERNAL", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
 
 #: Results of a chunk in an order, cut, and one for each group.
 ARRANGED = f"""{STREAM}
@@ -68,5 +68,16 @@ from S#window.externalTimeBatch(total, 40, 7L) select kind, max(price) as p, cou
 partition with (kind of S) begin
 from S#window.externalTime(total, 900) select ok, total insert expired events into Out4;
 from S[ok]#window.externalTimeBatch(total, 700) select sym, total insert expired events into Out5;
+end;
+"""
+#: Windows that have each chunk for a batch.
+CHUNKS = f"""{STREAM}
+from S#window.batch() select sym, sum(volume) as v, max(price) as p group by sym insert all events into Out1;
+from S#window.lengthBatch(3) select sym, kind, total insert into Mid;
+from Mid#window.batch() select kind, count() as n insert into Out2;
+from Mid[total > 0]#window.batch() select sym, total order by total limit 2 insert expired events into Out3;
+partition with (sym of S) begin
+from S#window.batch() select kind, distinctCount(kind) as n, min(rate) as r insert into Out4;
+from S[ok]#window.batch(0) select kind, sum(total) as t group by kind insert all events into Out5;
 end;
 """
