@@ -314,11 +314,18 @@ class Junction:
             raise LookupError(self.id)
         return [Receiver(one, many, pick) for one, many, pick in found if pick is not None]
 
-    def divert(self, count: int, one: ReceiveOne, many: ReceiveMany) -> Callable[[], None]:
-        """Let these receive in place of the first receivers, so many; returns what undoes that."""
+    def first(self, count: int) -> list[tuple[ReceiveOne, ReceiveMany]]:
+        """Return the first receivers, so many, or all."""
+        return list(zip(self._one, self._many, strict=True))[:count]
+
+    def divert(self, begin: int, end: int, one: ReceiveOne, many: ReceiveMany) -> Callable[[], None]:
+        """Let these receive in place of the receivers from place `begin` to `end`; returns what undoes all since."""
         before = self._one, self._many, self._loops, self._picks, self._gather, self._at_once
-        self._one, self._many = [one, *self._one[count:]], [many, *self._many[count:]]
-        self._loops, self._picks = [None, *self._loops[count:]], [None, *self._picks[count:]]
+        lists: tuple[list[Any], ...] = (self._one, self._many, self._loops, self._picks)
+        changed = zip(lists, (one, many, None, None), strict=True)
+        self._one, self._many, self._loops, self._picks = (
+            [*every[:begin], receiver, *every[end:]] for every, receiver in changed
+        )
         self._gather = self._at_once = None
 
         def undo() -> None:

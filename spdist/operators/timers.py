@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from collections.abc import Callable, Collection, Iterable
+from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
 __all__ = ["ALWAYS", "MOST_FIRINGS", "NOT_NOW", "Periodic", "Rests", "Timer", "Timers", "VirtualClock"]
@@ -159,10 +159,12 @@ class Periodic:
 class Timers:
     """All timers of an app, in one heap by due time and rank."""
 
-    __slots__ = ("clock", "heap")
+    __slots__ = ("_firings", "clock", "heap")
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
+        #: How often periodic timers have put something out in this step of the clock.
+        self._firings = 0
         self.heap: list[tuple[int, Rank, Timer]] = []
 
     def push(self, timer: Timer) -> None:
@@ -174,6 +176,17 @@ class Timers:
         for *_, timer in self.heap:
             timer.cancel()
         self.heap.clear()
+
+    def cancel_of(self, queries: Collection[int]) -> None:
+        """Forget all wake-ups of some queries, given by their places in the app."""
+        left = []
+        for entry in self.heap:
+            if entry[1][0] in queries:
+                entry[-1].cancel()
+            else:
+                left.append(entry)
+        heapify(left)
+        self.heap[:] = left
 
     @property
     def next_due(self) -> int | None:
@@ -211,20 +224,32 @@ class Timers:
         Wake-ups that are asked for meanwhile count too. The clock never goes back. Wake-ups that do nothing are
         skipped; after `MOST_FIRINGS` of periodic timers so are all others of those, which is logged.
         """
-        firings = 0
+        self.begin_step()
         while (due := self.next_due) is not None and due <= time:
-            rests = self.heap[0][-1].rests
-            if rests is not None:
-                if rests.calm_until(time) > due and self._skip_calm(time):
-                    continue
-                firings += 1
-                if firings > MOST_FIRINGS:
-                    self._skip_rest(time, first=firings == MOST_FIRINGS + 1)
-                    continue
-            timer = heappop(self.heap)[-1]
-            if due > self.clock.now:
-                self.clock.now = due
-            self._drain(timer)
+            self.fire_first(time)
+
+    def begin_step(self) -> None:
+        """Begin a step of the clock: so often may periodic timers put something out in it."""
+        self._firings = 0
+
+    def fire_first(self, time: int | None) -> None:
+        """Wake what is due first, or skip it and others where they do nothing until `time`; None: nothing is skipped.
+
+        Something must be due; see `fire_until`.
+        """
+        due = self.heap[0][0]
+        rests = self.heap[0][-1].rests
+        if rests is not None and time is not None:
+            if rests.calm_until(time) > due and self._skip_calm(time):
+                return
+            self._firings += 1
+            if self._firings > MOST_FIRINGS:
+                self._skip_rest(time, first=self._firings == MOST_FIRINGS + 1)
+                return
+        timer = heappop(self.heap)[-1]
+        if due > self.clock.now:
+            self.clock.now = due
+        self._drain(timer)
 
     def _skip_calm(self, time: int) -> bool:
         """Skip what does nothing until the first wake-up that does something; tells whether there was anything."""
