@@ -64,7 +64,7 @@ class Arrays:
         self.tables[name] = Table(name, width, room)
         self.declare(f"{name}_slots", NUMBER, "slots", "-1")
         self.declare(f"{name}_keys", NUMBER, room, width=width)
-        self.declare(f"{name}_meta", NUMBER, "4")
+        self.declare(f"{name}_meta", NUMBER, "5")
         self.declare(f"{name}_after", NUMBER, room)
         return f"{name}_slots, {name}_keys, {name}_meta, {name}_after"
 

@@ -8,7 +8,8 @@ Notes
 A table of keys is five arrays. ``slots`` has the number of a key, or -1, at the place that its hash says or behind it
 (linear probing; its length is a power of two, at least twice the number of keys). ``keys`` has `width` words of each
 number, one after the other. ``meta`` is: the lowest number that was never given, the first free number (-1: none), how
-many keys there are, and the seed of the hash. ``after`` links the free numbers. ``word`` is what is looked for.
+many keys there are, the seed of the hash, and how many slots there are less one: the array may be longer. ``after``
+links the free numbers. ``word`` is what is looked for.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
 @loop
 def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or the free one that it would get."""
-    mask = len(slots) - 1
+    mask = meta[4]
     slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
     while slots[slot] >= 0:
         number = slots[slot]
@@ -283,7 +284,7 @@ def slot_3(seed, mask, first, second, third):  # type: ignore[no-untyped-def]
 @loop
 def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped-def]
     """Forget a key; its number is free again."""
-    mask = len(slots) - 1
+    mask = meta[4]
     hole = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
     while slots[hole] != number:
         hole = (hole + 1) & mask

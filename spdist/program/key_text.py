@@ -47,10 +47,10 @@ def finds(arrays: Arrays, table: str, room: str, words: list[str], number: str) 
     new[:width] = [f"{word}[{place}] = {name}" for place, name in enumerate(names)]
     return [
         *(f"{name} = {text}" for name, text in zip(names, words, strict=True)),
-        f"slot = slot_{width}({table}_meta[3], len({table}_slots) - 1, {', '.join(names)})",
+        f"slot = slot_{width}({table}_meta[3], {table}_meta[4], {', '.join(names)})",
         f"{number} = {table}_slots[slot]",
         f"while {number} >= 0 and not ({' and '.join(alike)}):",
-        f"    slot = (slot + 1) & (len({table}_slots) - 1)",
+        f"    slot = (slot + 1) & {table}_meta[4]",
         f"    {number} = {table}_slots[slot]",
         f"if {number} < 0:",
         *(f"    {line}" for line in new),

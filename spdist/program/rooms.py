@@ -10,6 +10,7 @@ import numpy
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program
+from spdist.program.reserve import Reserve
 
 __all__ = ["Rooms"]
 
@@ -26,24 +27,29 @@ class Rooms:
         Its text.
     compiled : Compiled
         Its code.
+    steady : bool
+        Whether arrays stay where they are when they grow: somebody looks at them meanwhile.
 
     State
     -----
     `arrays`: what the text declares, by name.
     """
 
-    def __init__(self, program: Program, compiled: Compiled) -> None:
+    def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
         self.program = program
         self.compiled = compiled
         self._rooms: dict[str, int] = {}
         self.arrays: dict[str, Any] = {}
+        self._reserve = Reserve(len(program.arrays.declared)) if steady else None
+        #: What the arrays that stay where they are are parts of.
+        self._whole: dict[str, Any] = {}
         for name, array in program.arrays.declared.items():
             self.arrays[name] = self._first(array)
         for name in program.arrays.free_lists:
             self.arrays[name][0] = -1
         for name in program.arrays.tables:
-            self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62))
-        self._parameters = tuple(self.arrays.values())
+            self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62), 2 * _LEAST - 1)
+        self._parameters = self._given()
         #: So many events may come before somebody must look whether there is room; -1: that must be done first.
         self._spare = -1
         self._most = program.most
@@ -60,7 +66,22 @@ class Rooms:
         if array.room.isdigit():
             return filled(array, int(array.room))
         places = 2 * _LEAST if array.room == "slots" else self._rooms.setdefault(array.room, _LEAST)
-        return filled(array, places)
+        return filled(array, places) if self._reserve is None else self._set(array, 0, places)
+
+    def _set(self, array: Array, used: int, places: int) -> Any:
+        """Return an array that stays where it is with so many places, of which some are used."""
+        assert self._reserve is not None
+        whole = self._whole.get(array.name)
+        if whole is None:
+            whole = self._whole[array.name] = self._reserve.array(array.dtype)
+        if places * array.width > len(whole):
+            raise MemoryError(f"an app has more than {len(whole)} entries in one of its parts")
+        whole[used * array.width : places * array.width] = float(array.fill)
+        return whole[: places * array.width]
+
+    def _given(self) -> tuple[Any, ...]:
+        """Return what the text is given: it looks at no length, and others may make arrays longer meanwhile."""
+        return tuple(self._whole.get(name, array) for name, array in self.arrays.items())
 
     def make_room(self, count: int) -> None:
         """Make room for so many events."""
@@ -111,13 +132,16 @@ class Rooms:
         places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
         for name, array in self.program.arrays.declared.items():
             if array.room == room:
-                more = filled(array, places - self._rooms[room])
-                self.arrays[name] = numpy.concatenate([self.arrays[name], more])
+                if self._reserve is not None:
+                    self.arrays[name] = self._set(array, self._rooms[room], places)
+                else:
+                    more = filled(array, places - self._rooms[room])
+                    self.arrays[name] = numpy.concatenate([self.arrays[name], more])
         self._rooms[room] = places
         for table in self.program.arrays.tables.values():
             if table.room == room:
                 self.refill(table.name)
-        self._parameters = tuple(self.arrays.values())
+        self._parameters = self._given()
 
     def refill(self, name: str) -> None:
         """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
@@ -125,5 +149,12 @@ class Rooms:
         fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
         keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
         self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
+        arrays[f"{name}_meta"][4] = len(fresh) - 1
+        whole = self._whole.get(f"{name}_slots")
+        if whole is not None:
+            if len(fresh) > len(whole):
+                raise MemoryError(f"an app has more than {len(whole) // 2} keys in one of its parts")
+            whole[: len(fresh)] = fresh
+            fresh = whole[: len(fresh)]
         arrays[f"{name}_slots"] = fresh
-        self._parameters = tuple(arrays.values())
+        self._parameters = self._given()

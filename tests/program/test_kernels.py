@@ -56,7 +56,7 @@ def test_reals_are_those_of_java(left: float, right: float) -> None:
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(-2, 2), st.booleans()), max_size=120))
 def test_a_table_of_keys_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
     slots, keys = numpy.full(512, -1), numpy.zeros(2 * 256, numpy.int64)
-    meta, after, word = numpy.array([0, -1, 0, 7]), numpy.zeros(256, numpy.int64), numpy.zeros(2, numpy.int64)
+    meta, after, word = numpy.array([0, -1, 0, 7, 255]), numpy.zeros(256, numpy.int64), numpy.zeros(2, numpy.int64)
     known: dict[tuple[int, int], int] = {}
     for first, second, leaves in steps:
         word[:] = first, second
