@@ -280,7 +280,7 @@ class HostedApp(LocalApp):
         """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
         last = max(int(part.times[-1]) for part in parts.values())
         if self.programmed is not None and self.programmed.active:
-            taken = not self._timers.is_due(last, self.programmed.timer) and self.programmed.take(parts)
+            taken = self.programmed.takes_until(last) and self.programmed.take(parts)
             self._clock.now = max(self._clock.now, last) if taken else self._clock.now
             return taken
         self._saw(sum(len(part.times) for part in parts.values()))

@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spdist.engine.elements import Elements
 from spdist.engine.home import Home
+from spdist.engine.operators_called import CalledOperators
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
 from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.expressions import NotTyped
 from spdist.program.forgetting import forget_texts
+from spdist.program.mixed import MixedRunning
+from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
 from spdist.program.running import Running
-from spdist.program.shape import Keyed, shape_of
+from spdist.program.shape import Keyed, Shape, shape_of, streams_of
 from spdist.program.state import fresh_query, held_rows, load_keys, load_query, stored_keys, stored_query
 from spdist.program.text import written
 
@@ -57,6 +60,8 @@ class Programmed:
         self._running: Running | None = None
         #: Its text, once it was written.
         self.program: Program | None = None
+        #: Runs the elements that the program calls, where there are some.
+        self._operators: CalledOperators | None = None
         self._undo: list[Callable[[], None]] = []
         self._behind: dict[str, list[Receiver]] = {}
         #: The time that the clock has come to, while timers that are due then have not fired.
@@ -72,7 +77,6 @@ class Programmed:
                     raise NotTyped("numba is not installed")
                 if self._after is None:
                     raise NotTyped("SPDIST_COMPILE_AFTER says never")
-                self._shape = shape_of(self._checked)
                 self.program = self._written()
                 self._compiling = Compiling(self.program)
             except NotTyped as found:
@@ -80,22 +84,44 @@ class Programmed:
         return self._compiling
 
     def _written(self) -> Program:
+        """Return the program of the whole app; or else one that calls what has no typed form."""
+        try:
+            return self._written_for(shape_of(self._checked))
+        except NotTyped as found:
+            try:
+                return self._written_for(mixed_shape_of(self._checked))
+            except NotTyped:
+                raise found from None
+
+    def _written_for(self, shape: Shape) -> Program:
+        self._shape = shape
+        self._behind.clear()
         put_out = []
-        read = {stream for query in self._shape.queries for stream in query.streams}
+        read = {stream for element in shape.elements for stream in streams_of(element)}
         for stream, junction in self._home.junctions.items():
-            own = self._elements.reading(stream)
+            own = self._own(stream)
             try:
                 behind = junction.behind(own)
             except LookupError:
                 raise NotTyped(f"the stream {stream}: who gets it takes one event after the other") from None
-            if behind and stream in self._shape.sources:
+            if behind and stream in shape.sources:
                 raise NotTyped(f"the stream {stream}, which is read and handed out")
             if behind:
                 self._behind[stream] = behind
                 put_out.append(stream)
             if own and stream not in read:
                 raise NotTyped(f"the stream {stream}")
-        return written(self._shape, tuple(put_out))
+        if shape.is_mixed:
+            reading = {stream: self._own(stream) for stream in read if stream in self._home.junctions}
+            self._operators = CalledOperators(self._home, shape, reading)
+        return written(shape, tuple(put_out))
+
+    def _own(self, stream: str) -> int:
+        """Return how many elements of the app a stream delivers to."""
+        aggregated = self._checked.aggregated.values()
+        return self._elements.reading(stream) + sum(
+            any(source.stream_id == stream for source in one.scope.sources) for one in aggregated
+        )
 
     @property
     def active(self) -> bool:
@@ -116,6 +142,8 @@ class Programmed:
                     self.begin(compiled)
                 except (ValueError, OverflowError, TypeError):  # such as half a character
                     self.reason = "the state has a value that is not of its type"
+                except OSError:
+                    self.reason = "the process may not have so much address space"
             elif compiling is not None and self._after is not None and self._seen >= self._after:
                 compiling.start()
         return self._running is not None
@@ -124,6 +152,8 @@ class Programmed:
         """Let the program run the app."""
         assert self.program is not None
         running = Running(self.program, compiled)
+        if self._operators is not None:
+            running = MixedRunning(self.program, compiled, self._operators)
         self._load(running)
         self._running = running
         self.drop()
@@ -133,11 +163,16 @@ class Programmed:
         """Tell whether all these streams are sources of the program."""
         return set(streams) <= set(self._shape.sources)
 
+    def takes_until(self, last: int) -> bool:
+        """Tell whether events may come until `last`, ms: no timer of operators is due, or the program fires it."""
+        return self._operators is not None or not self._home.timers.is_due(last, self.timer)
+
     # Events.
 
     def take(self, parts: Mapping[str, StreamPart]) -> bool:
         """Take events as columns; see `spdist.engine.straight.RunsApp.deliver_parts`."""
         assert self._running is not None
+        self.timer.cancel()
         out = self._running.take(parts, self._home.clock.now)
         if out is None:
             self.retire("a value is not of its type, or null where operators fail")
@@ -157,14 +192,19 @@ class Programmed:
             self._approached = None
         running, clock = self._running, self._home.clock
         due = None if running is None else running.next_due
+        if self._operators is not None:
+            due = min((one for one in (due, self._home.timers.next_due) if one is not None), default=None)
         if running is None or due is None or due > to_ms:
             return
+        self.timer.cancel()
         chunks = running.advance(to_ms, clock.now)
         forget_texts(running)
         self._set_timer()
+        after = clock.now
         for time, target, chunk in chunks:
-            clock.now = max(clock.now, time)
+            clock.now = time
             self._hand_over(target, chunk)
+        clock.now = max(clock.now, after)
 
     def approach(self, to_ms: int) -> None:
         """Let time come to `to_ms`, with timers that are due then still to come; see `HostedApp.approach`."""
@@ -178,7 +218,7 @@ class Programmed:
         if self.timer.snapshot() != times:
             self.timer.restore(times)
 
-    def _hand_over(self, target: str, chunk: list[Arrival]) -> None:
+    def _hand_over(self, target: str, chunk: Sequence[Arrival]) -> None:
         for receiver in self._behind[target]:
             if len(chunk) == 1:
                 receiver.one(*chunk[0])
@@ -189,6 +229,7 @@ class Programmed:
         """Take the events of one chunk with the clock where it is."""
         assert self._running is not None
         now = self._home.clock.now
+        self.timer.cancel()
         chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
             self.retire("a value is not of its type, or null where operators fail")
@@ -198,30 +239,55 @@ class Programmed:
         self._set_timer()
         for target, chunk in chunks:
             self._hand_over(target, chunk)
+        error = self._running.taken_failure() if isinstance(self._running, MixedRunning) else None
+        if error is not None:
+            raise error
+
+    def _put_out(self, stream: str, chunk: Sequence[Arrival]) -> None:
+        """Keep what operators put out until the program has ended, or hand it over where it does not run."""
+        if isinstance(self._running, MixedRunning) and self._running.within:
+            self._running.put_out(stream, chunk)
+        else:
+            self._hand_over(stream, chunk)
 
     # Who runs the app.
 
     def _divert(self) -> None:
         """Have the program receive what the operators did."""
-        for stream in dict.fromkeys(stream for query in self._shape.queries for stream in query.streams):
-            own = self._elements.reading(stream)
+        shape = self._shape
+        typed = dict.fromkeys(stream for element in shape.typed for stream in streams_of(element))
+        for stream in {**typed, **dict.fromkeys(shape.sources)}:
+            own = self._own(stream)
             if not own:
                 continue  # an inner stream
-            junction = self._home.junction(stream)
             one, many = self._receivers(stream)
-            self._undo.append(junction.divert(own, one, many))
+            self._undo.append(self._home.junction(stream).divert(0, own, one, many))
+        for stream in self._behind if shape.is_mixed else ():
+            junction = self._home.junction(stream)
+            begin = 1 if stream in typed else self._own(stream)
+            self._undo.append(
+                junction.divert(begin, begin + len(self._behind[stream]), *_as_chunks(stream, self._put_out))
+            )
 
     def _receivers(self, stream: str) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
         if stream in self._shape.sources:
-            return lambda timestamp, row: self._many(stream, [(timestamp, row)]), lambda chunk: self._many(
-                stream, chunk
-            )
+            return _as_chunks(stream, self._many)
+        if stream in self._shape.returned:
+            return _as_chunks(stream, self._returned)
 
         def many(arrivals: Sequence[Arrival]) -> None:
             self.retire(f"the stream {stream} is fed from outside")
             self._home.junction(stream).many(arrivals)
 
         return lambda timestamp, row: many([(timestamp, row)]), many
+
+    def _returned(self, stream: str, chunk: Sequence[Arrival]) -> None:
+        """Take what operators put out to a stream that typed queries read."""
+        assert isinstance(self._running, MixedRunning)
+        if self._running.within:
+            self._running.feed(stream, chunk)
+        else:
+            self._many(stream, chunk)
 
     def retire(self, reason: str) -> None:
         """Let the operators run the app for good."""
@@ -234,7 +300,7 @@ class Programmed:
         """Forget the state: the operators have it, or get another."""
         self._running = None
         self._set_timer()
-        for undo in self._undo:
+        for undo in reversed(self._undo):
             undo()
         self._undo.clear()
 
@@ -243,7 +309,7 @@ class Programmed:
     def _load(self, running: Running) -> None:
         """Take the state of the operators over."""
         queries = iter(running.program.queries)
-        for element in self._shape.elements:
+        for element in self._shape.typed:
             if isinstance(element, Keyed):
                 keys = self._elements.partition(element.number).snapshot()[0]
                 numbers = load_keys(running, element.number, list(keys), element.type).tolist()
@@ -256,8 +322,8 @@ class Programmed:
 
     def drop(self) -> None:
         """Take the state off the operators: the program has it, and its timers."""
-        self._home.timers.clear()
-        for element in self._shape.elements:
+        self._home.timers.cancel_of({query.number for query in self._shape.queries})
+        for element in self._shape.typed:
             if isinstance(element, Keyed):
                 partition = self._elements.partition(element.number)
                 _, created, looks, purge = partition.snapshot()
@@ -274,7 +340,7 @@ class Programmed:
             return
         running.expire(self._home.clock.now)
         queries = iter(running.program.queries)
-        for element in self._shape.elements:
+        for element in self._shape.typed:
             if isinstance(element, Keyed):
                 keys = stored_keys(running, element.number, element.type)
                 states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
@@ -297,3 +363,10 @@ class Programmed:
     def texts(self) -> int:
         """How many texts the program knows."""
         return 0 if self._running is None else len(self._running.texts)
+
+
+def _as_chunks(
+    stream: str, take: Callable[[str, Sequence[Arrival]], None]
+) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+    """Return what receives single events and chunks of a stream, given what takes chunks."""
+    return lambda timestamp, row: take(stream, [(timestamp, row)]), lambda chunk: take(stream, chunk)

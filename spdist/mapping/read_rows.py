@@ -133,6 +133,12 @@ class ReadRows(Sequence[Row]):
             return self.cut(begin, max(begin, end))
         return self._made()[place]
 
+    def single(self, place: int) -> Row:
+        """Return one row, where others are not wanted."""
+        if self._rows is not None:
+            return self._rows[place]
+        return tuple(column[place].as_py() for column in self._columns.columns)
+
     def __eq__(self, other: object) -> bool:
         """Tell whether these are the rows of another sequence."""
         return self._made() == (other._made() if isinstance(other, ReadRows) else other)

@@ -6,6 +6,7 @@ nothing here is called: `is_available` says so.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import importlib.util
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -34,7 +36,7 @@ _FOLDER = "SPDIST_PROGRAM_CACHE"
 _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
 #: What the text of programs calls.
-_CALLED = ("arithmetic", "days", "kernels", "sorting")
+_CALLED = ("arithmetic", "calls", "days", "kernels", "shared", "sorting")
 
 
 def compile_after() -> int | None:
@@ -59,11 +61,13 @@ def is_available() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled program: its function, what expires events, and the module of what both call."""
+    """A compiled program: its function, what expires events, the module of what both call, and how it calls Python."""
 
     run: Any
     expire: Any
     kernels: Any
+    #: From a function of three whole numbers to what must be kept, and what ``run`` is given for it as ``callback``.
+    callback: Callable[[Callable[[int, int, int], int]], tuple[Any, Any]]
 
 
 def interpreted(program: Program) -> Compiled:
@@ -73,7 +77,8 @@ def interpreted(program: Program) -> Compiled:
     names: dict[str, Any] = {}
     source = program.source.replace("@loop\n", "")
     exec(compile(source, "<program>", "exec"), names)
-    return Compiled(names["run"], names["expire"], kernels)
+    names["called"] = lambda callback, *numbers: callback(*numbers)
+    return Compiled(names["run"], names["expire"], kernels, lambda function: (function, function))
 
 
 class Compiling:
@@ -205,9 +210,15 @@ def _load(file: Path, dtypes: list[str]) -> Compiled:
     types = [getattr(numba.types, dtype) for dtype in dtypes]
     arrays = tuple(numba.types.Array(one, 1, "C") for one in types)
     whole = numba.types.Array(numba.int64, 1, "C")
-    module.run.compile((whole, whole, whole, whole, numba.int64, numba.int64, *arrays))
+    module.run.compile((whole, whole, whole, whole, numba.int64, numba.int64, numba.int64, *arrays))
     module.expire.compile((numba.int64, *arrays))
-    return Compiled(module.run, module.expire, kernels)
+    return Compiled(module.run, module.expire, kernels, _callback)
+
+
+def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:
+    """Return a function for compiled code, and its address."""
+    made = ctypes.CFUNCTYPE(*(ctypes.c_int64,) * 4)(function)
+    return made, ctypes.cast(made, ctypes.c_void_p).value
 
 
 def _module(file: Path) -> ModuleType:

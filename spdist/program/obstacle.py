@@ -1,32 +1,59 @@
-"""What of an app keeps it from being one compiled loop, in words."""
+"""What of an app is not part of a compiled loop, in words."""
 
 from __future__ import annotations
 
 from spdist.language.checked import CheckedApp
+from spdist.program.called import Called
 from spdist.program.compiler import is_available
 from spdist.program.expressions import NotTyped
-from spdist.program.shape import shape_of
+from spdist.program.mixed_shape import mixed_shape_of
+from spdist.program.shape import Keyed, Shape, shape_of, streams_of
 from spdist.program.text import written
 
 __all__ = ["compiled_or_why_not"]
 
 
 def compiled_or_why_not(checked: CheckedApp, text: str | None = None) -> str:
-    """Return ``yes``, or ``no`` and the first thing that has no typed form.
+    """Return ``yes``; ``in part``, and which queries are compiled or called, and why; or ``no`` and the reason.
 
     Parameters
     ----------
     checked : CheckedApp
         The app; in a distributed one each execution group is an app of its own.
     text : str, optional
-        Its text, for the number of the line.
+        Its text, for the numbers of lines.
     """
+    there = "" if is_available() else ", where numba is installed (the extra spdist[compiled])"
     try:
-        shape = shape_of(checked)
-        read = {stream for query in shape.queries for stream in query.streams}
-        targets = dict.fromkeys(query.checked.target for query in shape.queries)
-        written(shape, tuple(one for one in targets if one not in read and not one.startswith("#")))
+        _write(shape_of(checked))
     except NotTyped as found:
-        line = None if text is None or found.span is None else text.count("\n", 0, found.span.start) + 1
-        return f"no: {found.reason}{'' if line is None else f' (line {line})'}"
-    return "yes" if is_available() else "yes, where numba is installed (the extra spdist[compiled])"
+        try:
+            shape = mixed_shape_of(checked)
+            _write(shape)
+        except NotTyped:
+            return f"no: {_why(found, text)}"
+        return f"in part{there}: {_parts(shape, text)}"
+    return f"yes{there}"
+
+
+def _write(shape: Shape) -> None:
+    """Write the text, with what nobody reads put out."""
+    read = {stream for element in shape.elements for stream in streams_of(element)}
+    targets = dict.fromkeys(query.checked.target for query in shape.queries)
+    written(shape, tuple(one for one in targets if one not in read and not one.startswith("#")))
+
+
+def _parts(shape: Shape, text: str | None) -> str:
+    told = []
+    for element in shape.elements:
+        if isinstance(element, Called):
+            told += [f"{name} is called: {_why(element.why, text)}" for name in element.names]
+        else:
+            queries = element.queries if isinstance(element, Keyed) else (element,)
+            told += [f"{query.checked.name} is compiled" for query in queries]
+    return "; ".join(told)
+
+
+def _why(found: NotTyped, text: str | None) -> str:
+    line = None if text is None or found.span is None else text.count("\n", 0, found.span.start) + 1
+    return f"{found.reason}{'' if line is None else f' (line {line})'}"

@@ -11,6 +11,7 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
+from spdist.program.called import Site
 from spdist.program.expressions import Value
 from spdist.program.shape import Keyed, Query, Shape
 
@@ -160,6 +161,8 @@ class Program:
         How many places of a room (`spdist.program.arrays.Array`) can be used.
     texts : tuple of str
         The texts of the app; their places are their numbers.
+    sites : tuple of Site
+        Where elements are called; their places are their numbers.
     """
 
     source: str
@@ -170,11 +173,13 @@ class Program:
     outputs: dict[str, tuple[Origin | None, ...]]
     most: dict[str, Most]
     texts: tuple[str, ...]
+    sites: tuple[Site, ...] = ()
 
     @property
     def keeps_timestamps(self) -> bool:
         """Whether all that is put out has the timestamp of the event that has caused it."""
-        return not any(q.read.puts_out_expired or q.read.waits or q.holds_back for q in self.queries)
+        late = any(q.read.puts_out_expired or q.read.waits or q.holds_back for q in self.queries)
+        return not (late or self.shape.is_mixed)
 
 
 @dataclass(frozen=True, slots=True)

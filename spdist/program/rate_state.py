@@ -15,7 +15,7 @@ from spdist.operators.rates import Result
 from spdist.program.parts import QueryText, ticks
 from spdist.program.running import Running
 from spdist.program.shape import Query
-from spdist.program.timer_text import LIMIT, rank
+from spdist.program.timer_text import RATE_LIMIT, rank
 from spdist.program.window_state import group_keys, group_words, key_numbers
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
@@ -59,7 +59,7 @@ def load_limits(running: Running, query: QueryText, states: Sequence[tuple[int, 
         for number, (_, tick, dues) in states:
             _put(running, f"{prefix}_tick", number, tick)
             for due in dues:
-                running.compiled.kernels.due_asked(*queue, rank(query.read.number, LIMIT), number, due)
+                running.compiled.kernels.due_asked(*queue, rank(query.read.number, RATE_LIMIT), number, due)
 
 
 def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:

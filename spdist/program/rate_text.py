@@ -12,7 +12,7 @@ from spdist.program.chunk_text import Buffers
 from spdist.program.expressions import NUMBER
 from spdist.program.key_text import finds
 from spdist.program.parts import EACH, Block, Most, QueryText, Whole, indent
-from spdist.program.timer_text import LIMIT, NEVER, TimerWriter
+from spdist.program.timer_text import NEVER, RATE_LIMIT, TimerWriter
 
 __all__ = ["RateWriter", "begins_ticking", "ticking"]
 
@@ -55,7 +55,7 @@ class RateWriter:
         kept = tuple(one for one in results.more if one == ("kind" if query.holds_back else "source"))
         self.buffers = replace(results, owner=f"{query.name}_e", room=f"chunk {query.name}_e", more=kept)
         self._held = replace(self.buffers, owner=self._prefix, room=self._nodes)
-        self._timer = TimerWriter(whole.arrays, query, key, LIMIT) if query.ticks else None
+        self._timer = TimerWriter(whole.arrays, query, key, RATE_LIMIT) if query.ticks else None
         self._declare()
 
     def _declare(self) -> None:
@@ -260,7 +260,7 @@ def begins_ticking(whole: Whole, query: QueryText, key: str) -> list[str]:
         return []
     rate = query.read.checked.query.rate
     assert rate is not None and rate.time is not None
-    timer = TimerWriter(whole.arrays, query, key, LIMIT)
+    timer = TimerWriter(whole.arrays, query, key, RATE_LIMIT)
     tick = f"{whole.arrays.declare(f'{query.name}_l_tick', NUMBER, query.instances, NEVER)}[{key}]"
     whole.count(f"dues {query.name}_l", Most({EACH: 1}))
     begins = [f"{tick} = now + {rate.time.milliseconds}", timer.asks(tick)]

@@ -32,7 +32,7 @@ class PutOut:
 
     Parameters
     ----------
-    rows : ReadRows
+    rows : Sequence of tuple
         The events.
     bounds : numpy.ndarray
         Where each chunk begins, and where the last one ends.
@@ -46,7 +46,7 @@ class PutOut:
         Where timers can put something out: when one has put out each chunk, ms; `NO_TIMER` where an event has.
     """
 
-    rows: ReadRows
+    rows: Sequence[Row]
     bounds: Any
     causes: Any
     numbers: Any
@@ -63,14 +63,16 @@ class Running(Rooms):
         Its text.
     compiled : Compiled
         Its code.
+    steady : bool
+        See `Rooms`.
 
     State
     -----
     The arrays (`Rooms`), and the texts that they have by number.
     """
 
-    def __init__(self, program: Program, compiled: Compiled) -> None:
-        super().__init__(program, compiled)
+    def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
+        super().__init__(program, compiled, steady)
         self.texts = TextTable(compiled.kernels, program.texts)
         #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
         self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
@@ -79,7 +81,9 @@ class Running(Rooms):
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
         self._known = program.shape.known
-        self._types = {s: tuple(program.shape.schemas[s].types) for s in program.shape.sources}
+        self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
+        #: What the text calls (`spdist.program.shared`).
+        self._callback: Any = 0
 
     def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Take events, and return what is put out, by stream; None where a value is not of its type.
@@ -127,7 +131,7 @@ class Running(Rooms):
         list of (str, list of (int, tuple))
             The chunks that are put out, in order: their stream, timestamps and rows.
         """
-        count, number = len(arrivals), self.program.shape.sources.index(stream)
+        count, number = len(arrivals), list(self.program.inputs).index(stream)
         self.make_room(count)
         try:
             if not self._fill_chunk(number, stream, arrivals):
@@ -156,6 +160,11 @@ class Running(Rooms):
 
     def _chunks(self, arrivals: Sequence[Arrival]) -> list[tuple[int, str, list[Arrival]]]:
         """Return the chunks that were put out, in order: the time where a timer has, stream, timestamps and rows."""
+        chunks = sorted(self._made_chunks(arrivals), key=itemgetter(0, 1))
+        return [(time, target, rows) for time, _, target, rows in chunks]
+
+    def _made_chunks(self, arrivals: Sequence[Arrival]) -> list[tuple[int, int, str, list[Arrival]]]:
+        """Return the chunks that were put out, with the number of their first event."""
         arrays, chunks = self.arrays, []
         for output, target in enumerate(self.program.outputs):
             owner = f"h{output}"
@@ -166,8 +175,7 @@ class Running(Rooms):
                     chunks.append((time, int(arrays[f"{owner}_number"][place]), target, list[Arrival]()))
                 row = self._row(output, target, place, arrivals)
                 chunks[-1][3].append((int(arrays[f"{owner}_ts"][place]), row))
-        chunks.sort(key=itemgetter(0, 1))
-        return [(time, target, rows) for time, _, target, rows in chunks]
+        return chunks
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
         """Let events be the input; tells whether all values are of their types."""
@@ -216,8 +224,8 @@ class Running(Rooms):
         given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
         if any(self.arrays.get(name, array) is not array for name, array in given.items()):
             self.arrays.update(given)
-            self._parameters = tuple(self.arrays.values())
-        self.compiled.run(begins, ends, at, which, int(fires), now, *self._parameters)
+            self._parameters = self._given()
+        self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *self._parameters)
 
     def _count(self, output: int) -> int:
         name = f"h{output}_count"
@@ -225,7 +233,7 @@ class Running(Rooms):
 
     def expire(self, now: int) -> None:
         """Let events leave windows whose time is over, also where no event comes."""
-        self.compiled.expire(now, *self._parameters)
+        self.compiled.expire(now, *self.arrays.values())
 
     # Columns.
 

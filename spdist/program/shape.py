@@ -11,11 +11,26 @@ from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.scope import Reference
 from spdist.language.types import Schema, Type
 from spdist.operators.feedback import circular_streams
+from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
 
-__all__ = ["Batched", "Element", "Keyed", "Query", "Read", "Sessions", "Shape", "Sliding", "shape_of"]
+__all__ = [
+    "Batched",
+    "Element",
+    "Keyed",
+    "Query",
+    "Read",
+    "Sessions",
+    "Shape",
+    "Sliding",
+    "element_of",
+    "knows_its_input",
+    "not_circular",
+    "shape_of",
+    "streams_of",
+]
 
 _WHOLE = (Type.INT, Type.LONG)
 
@@ -229,25 +244,36 @@ class Shape:
 
     Parameters
     ----------
-    elements : tuple of Read, Matched or Keyed
+    elements : tuple of Read, Matched, Keyed or Called
         In the order of the app.
     schemas : mapping of str to Schema
         The attributes of all streams but inner ones.
+    fed : frozenset of str
+        The streams that others than typed queries write: elements that are called, triggers, failures.
+    is_mixed : bool
+        Whether operators run beside: elements are called, or there may be timers of theirs.
     """
 
-    elements: tuple[Element, ...]
+    elements: tuple[Element | Called, ...]
     schemas: Mapping[str, Schema]
+    fed: frozenset[str] = frozenset()
+    is_mixed: bool = False
+
+    @cached_property
+    def typed(self) -> tuple[Element, ...]:
+        """The elements that have a typed form."""
+        return tuple(one for one in self.elements if not isinstance(one, Called))
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
         """All queries, in the order of the app."""
-        return tuple(q for one in self.elements for q in (one.queries if isinstance(one, Keyed) else (one,)))
+        return tuple(q for one in self.typed for q in (one.queries if isinstance(one, Keyed) else (one,)))
 
     @cached_property
     def downwards(self) -> list[int]:
         """The numbers of the queries, each behind those that write what it reads."""
         left: list[tuple[int, Query]] = []
-        for place, element in enumerate(self.elements):
+        for place, element in enumerate(self.typed):
             left += [(place, read) for read in (element.queries if isinstance(element, Keyed) else (element,))]
 
         def named(place: int, stream: str) -> str:
@@ -273,8 +299,22 @@ class Shape:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """The streams that queries read and none writes, in the order in which they are read."""
-        written = {query.checked.target for query in self.queries}
-        return tuple(dict.fromkeys(one for query in self.queries for one in query.streams if one not in written))
+        written = {query.checked.target for query in self.queries} | self.fed
+        reads = (stream for element in self.elements for stream in streams_of(element))
+        return tuple(dict.fromkeys(stream for stream in reads if stream not in written))
+
+    @cached_property
+    def returned(self) -> tuple[str, ...]:
+        """The streams that typed queries read, and operators write."""
+        reads = dict.fromkeys(stream for element in self.typed for stream in streams_of(element))
+        return tuple(stream for stream in reads if stream in self.fed)
+
+
+def streams_of(element: Element | Called) -> tuple[str, ...]:
+    """Return the streams that an element reads, each once; of partitions inner ones, too."""
+    if not isinstance(element, Keyed):
+        return element.streams
+    return tuple(dict.fromkeys(stream for query in element.queries for stream in query.streams))
 
 
 def shape_of(checked: CheckedApp) -> Shape:
@@ -290,21 +330,42 @@ def shape_of(checked: CheckedApp) -> Shape:
     schemas = checked.streams
     count = keyed = 0
     for element in checked.elements:
-        inside = element.queries if isinstance(element, CheckedPartition) else (element,)
-        reads = tuple(_query(query, count + place) for place, query in enumerate(inside))
-        count += len(reads)
-        if isinstance(element, CheckedPartition):
-            elements.append(_keyed(element, keyed, reads, schemas))
-            keyed += 1
-        else:
-            elements.extend(reads)
+        elements.append(element_of(element, count, keyed, schemas))
+        count += len(element.queries) if isinstance(element, CheckedPartition) else 1
+        keyed += isinstance(element, CheckedPartition)
+    not_circular(checked)
+    shape = Shape(tuple(elements), schemas)
+    knows_its_input(shape)
+    return shape
+
+
+def element_of(
+    element: CheckedQuery | CheckedPartition, count: int, keyed: int, schemas: Mapping[str, Schema]
+) -> Element:
+    """Return an element as a program has it, given how many queries and how many partitions stand before it.
+
+    Raises
+    ------
+    NotTyped
+        Something in it has no typed form (yet).
+    """
+    if isinstance(element, CheckedQuery):
+        return _query(element, count)
+    reads = tuple(_query(query, count + place) for place, query in enumerate(element.queries))
+    return _keyed(element, keyed, reads, schemas)
+
+
+def not_circular(checked: CheckedApp) -> None:
+    """Raise NotTyped where a stream feeds itself."""
     if circular_streams(checked):
         raise NotTyped("streams that read what they have written themselves")
-    shape = Shape(tuple(elements), schemas)
+
+
+def knows_its_input(shape: Shape) -> None:
+    """Raise NotTyped where a window's attribute, which must not be null, is not one of a source."""
     for stream in shape.known:
         if stream not in shape.sources:
             raise NotTyped(f"a window whose attribute may be null ('{stream}')")
-    return shape
 
 
 def _no_stores(checked: CheckedApp) -> None:

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from spdist.language.types import Type
 from spdist.program.arrays import Arrays
+from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
+from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs, partition_word
@@ -20,7 +22,7 @@ from spdist.program.pattern_text import PatternWriter, SequenceWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.shape import Keyed, Query, Sessions, Shape
-from spdist.program.timer_text import LIMIT, NEVER, fired, rank
+from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
 
 __all__ = ["written"]
 
@@ -92,8 +94,12 @@ class Writer:
         self._texts: dict[str, int] = {NULL_TEXT: 0}
         self._names = 0
         self._blocks = 0
-        #: The query, and whether its rate limit, whose timer the part of the text is for that is being written.
-        self._firing: tuple[int, bool] | None = None
+        #: The rank of the operator whose timer the part of the text is for that is being written.
+        self._firing: int | None = None
+        #: Whether the part of the text is for events that operators bring.
+        self._returned = False
+        self._sites: list[Site] = []
+        self._timed = any(read.timed or ticks(read) for read in shape.queries)
         self._origins: dict[tuple[str, int], Origin | None] = {}
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
@@ -101,26 +107,33 @@ class Writer:
     def program(self) -> Program:
         """Return the program."""
         self.arrays.declare("marks", NUMBER, "1")
+        if self._shape.is_mixed:
+            declares_shared(self.arrays, self._timed)
         body: list[str] = []
-        for number, stream in enumerate(self._shape.sources):
+        inputs = (*self._shape.sources, *self._shape.returned)
+        for number, stream in enumerate(inputs):
             types = tuple(self._shape.schemas[stream].types)
             owner, room = f"i{number}", f"input {number}"
             self.arrays.declare(f"{owner}_ts", NUMBER, room)
-            origins = tuple((stream, place) for place in range(len(types)))
+            self._returned = number >= len(self._shape.sources)
+            origins = tuple(None if self._returned else (stream, place) for place in range(len(types)))
             block = Block(stream, owner, types, "begin", "end", "", origins, room)
             body += [f"if which[c] == {number}:", *indent(self.readers(block, None, ""))]
+        self._returned = False
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
             raise NotTyped("streams that meet again too often")
+        if self._shape.returned and "text_bytes" in self.arrays.declared:
+            # The loop has the texts of its beginning, and operators may bring others while it runs.
+            raise NotTyped("an order by texts, beside elements that are called")
         queries = tuple(self._queries[number] for number in sorted(self._queries))
-        inputs = {
+        read = {
             stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
-            for number, stream in enumerate(self._shape.sources)
+            for number, stream in enumerate(inputs)
         }
         source = self._source(timers, body, queries)
-        return Program(
-            source, self.arrays, self._shape, queries, inputs, self._outputs(), self._most, tuple(self._texts)
-        )
+        texts, sites = tuple(self._texts), tuple(self._sites)
+        return Program(source, self.arrays, self._shape, queries, read, self._outputs(), self._most, texts, sites)
 
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
@@ -131,42 +144,54 @@ class Writer:
                 continue
             key = "key" if query.keyed is not None else ""
             if query.read.timed:
-                self._firing = number, False
+                self._firing = rank(number)
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
                 wakes = self._writer(query, block, key).timers()
                 blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes)}
             if query.ticks:
-                self._firing = number, True
-                blocks[rank(number, LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
+                self._firing = rank(number, RATE_LIMIT)
+                blocks[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
             self._firing = None
+        if self._shape.is_mixed:
+            return fired_in_turn(blocks)
         return fired(blocks) if blocks else []
 
     def until(self, read: Query, limit: bool = False) -> str:
         """Return source of until when the timers of a query have fired, or that of its rate limit."""
-        before = self._firing is not None and (read.number, limit) < self._firing
+        own = rank(read.number, RATE_LIMIT if limit else 0)
+        if self._returned:
+            return f"(max(until, shared[DUE]) if {own} < shared[ELEMENT] else until)"
+        before = self._firing is not None and own < self._firing
         return "max(until, due)" if before else "until"
 
     def _source(self, timers: list[str], body: list[str], queries: tuple[QueryText, ...]) -> str:
         expires = [line for query in queries for line in self._expires(query)]
         parameters = ", ".join(self.arrays.declared)
+        mixed = self._shape.is_mixed
+        causes = "" if mixed else ", number, rung"
+        known = "" if mixed else f", 0, {NEVER}"
+        fires = "" if mixed else ", fired, fired_number"
+        fired = "" if mixed else f", {NEVER}, 0"
+        timed = "timers_until" in self.arrays.declared
         lines = [
             "from spdist.program.arithmetic import *",
             "from spdist.program.days import *",
             "from spdist.program.kernels import *",
             "from spdist.program.sorting import *",
+            *(["from spdist.program.calls import *", "from spdist.program.shared import *"] if mixed else []),
             "",
             "",
             "@loop",
-            f"def run(begins, ends, at, which, fires, now, {parameters}):",
-            *([f"    until, fired, fired_number = timers_until[0], {NEVER}, 0"] if timers else []),
+            f"def run(begins, ends, at, which, fires, now, callback, {parameters}):",
+            *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
             "    for c in range(len(begins)):",
             *indent(indent(timers)),
-            f"        begin, end, number, rung = begins[c], ends[c], 0, {NEVER}",
+            f"        begin, end{causes} = begins[c], ends[c]{known}",
             "        if at[c] > now:",
             "            now = at[c]",
-            *indent(indent(body)),
-            *(["    timers_until[0] = until"] if timers else []),
+            *indent(indent([*(begun() if mixed else []), *body])),
+            *(["    timers_until[0] = until"] if timed else []),
             "    return now",
             "",
             "",
@@ -225,15 +250,32 @@ class Writer:
                 if block.stream in read.streams:
                     lines += self._query(read, keyed, block, key)
             return lines
+        calls: list[tuple[list[str], CallWriter]] = []
         for element in self._shape.elements:
             if isinstance(element, Keyed):
                 if any(block.stream in read.streams for read in element.queries):
                     lines += self._partition(element, block)
-            elif block.stream in element.streams:
+            elif block.stream not in element.streams:
+                continue
+            elif isinstance(element, Called):
+                calls.append((lines, self._call(element, block)))
+                lines = []
+            else:
                 lines += self._query(element, None, block, "")
-        return [*lines, *(self._output(block) if block.stream in self._put_out else [])]
+        if block.stream in self._put_out and not (self._returned and not block.source):
+            lines += self._output(block)
+        # Who stands behind an element that fails does not get the events.
+        for before, call in reversed(calls):
+            lines = [*before, *call.lines(lines)]
+        return lines
 
     # Blocks.
+
+    def _call(self, element: Called, block: Block) -> CallWriter:
+        nested = self._returned and not block.source
+        made = CallWriter(self, element, block, len(self._sites), nested, self._timed)
+        self._sites.append(made.site)
+        return made
 
     def _query(self, read: Query, keyed: Keyed | None, block: Block, key: str) -> list[str]:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
@@ -360,16 +402,17 @@ class Writer:
         number, event = self._put_out.index(block.stream), self.name()
         owner, room = f"h{number}", f"output {number}"
         self.count(room, block.most)
-        count = self.arrays.declare(f"{owner}_count", NUMBER, "1")
+        count, mixed = self.arrays.declare(f"{owner}_count", NUMBER, "1"), self._shape.is_mixed
+        number_now = "shared[NUMBER]" if mixed else "number"
         stores = {
-            "cause": (NUMBER, "c"),
-            "number": (NUMBER, "number"),
+            "cause": (NUMBER, "shared[CAUSE]" if mixed else "c"),
+            "number": (NUMBER, number_now),
             "first": (FLAG, f"{event} == {block.begin}"),
             "ts": (NUMBER, f"{block.timestamp}[{event}]"),
             "source": (NUMBER, f"{block.source}[{event}]"),
         }
-        if any(read.timed or ticks(read) for read in self._shape.queries):
-            stores["at"] = NUMBER, "rung"
+        if self._timed or mixed:
+            stores["at"] = NUMBER, "shared[RUNG]" if mixed else "rung"
         for attribute, type in enumerate(block.types):
             origin, shown = block.origins[attribute], (block.stream, attribute)
             if origin is None or self._origins.setdefault(shown, origin) != origin:
@@ -385,5 +428,5 @@ class Writer:
             f"    k = {count}[0]",
             *(f"    {owner}_{name}[k] = {text}" for name, (_, text) in stores.items()),
             f"    {count}[0] = k + 1",
-            "    number += 1",
+            f"    {number_now} += 1",
         ]

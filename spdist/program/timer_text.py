@@ -10,19 +10,25 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import QueryText, indent
 
-__all__ = ["LIMIT", "NEVER", "TimerWriter", "fired", "rank"]
+__all__ = ["NEVER", "RATE_LIMIT", "TimerWriter", "declares_timers", "fired", "rank"]
 
 #: A time before all others.
 NEVER = "-9223372036854775808"
 #: So many operators of a query may have timers.
 _OPERATORS = 64
 #: Among the timers of a query those of its rate limit are last, for all keys.
-LIMIT = _OPERATORS - 1
+RATE_LIMIT = _OPERATORS - 1
 
 
 def rank(query: int, operator: int = 0) -> int:
     """Return which is first among timers that are due at the same time, and have the same key."""
     return query * _OPERATORS + operator
+
+
+def declares_timers(arrays: Arrays) -> None:
+    """Declare the heap of all queues, and until when timers have fired."""
+    arrays.declare("timers", NUMBER, "timers", width=3)
+    arrays.declare("timers_until", NUMBER, "1", NEVER)
 
 
 class TimerWriter:
@@ -37,20 +43,19 @@ class TimerWriter:
     key : str
         Source of the number of the partition's key.
     operator : int
-        Its place among those of the query that have timers, each with a queue of its own; `LIMIT` for the rate limit.
+        Its place among those of the query that have timers, each with a queue of its own; `RATE_LIMIT` for the rate limit.
     """
 
     def __init__(self, arrays: Arrays, query: QueryText, key: str, operator: int = 0) -> None:
         self._number = rank(query.read.number, operator)
-        self._prefix = prefix = f"{query.name}_l" if operator == LIMIT else query.name
-        self._queue = f"{prefix}_due{operator if 0 < operator < LIMIT else ''}"
+        self._prefix = prefix = f"{query.name}_l" if operator == RATE_LIMIT else query.name
+        self._queue = f"{prefix}_due{operator if 0 < operator < RATE_LIMIT else ''}"
         self._key = key
         arrays.declare(self._queue, NUMBER, query.instances, "-1")
         for name in ("due_next", "due_at"):
             arrays.declare(f"{prefix}_{name}", NUMBER, f"dues {prefix}", "-1")
         arrays.free_list(f"{prefix}_due_free")
-        arrays.declare("timers", NUMBER, "timers", width=3)
-        arrays.declare("timers_until", NUMBER, "1", NEVER)
+        declares_timers(arrays)
 
     def asks(self, due: str, key: str = "") -> str:
         """Return what asks for a wake-up."""

@@ -37,7 +37,7 @@ def drawn_app(random: Random) -> str:
     for number in range(random.randint(1, 2)):
         made.append(_chain(random, f"Q{number}", random.choice(("Out", "Out2"))))
     if random.random() < 0.4:
-        queries = [_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
+        queries = [drawn_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
         if random.random() < 0.4:
             queries.append(_pattern(random, ("S",), "Out5"))
         made.append(f"partition with ({random.choice(_KEYS)} of S) begin {' '.join(queries)} end;")
@@ -71,15 +71,15 @@ def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False)
 
 def _chain(random: Random, name: str, target: str) -> str:
     if random.random() < 0.5:
-        return _query(random, "S", target)
+        return drawn_query(random, "S", target)
     # The second one may be reached on two ways.
-    first = [_query(random, "S", name, shaped=True) for _ in range(random.choice((1, 1, 2)))]
-    return f"{' '.join(first)} {_query(random, name, target, shaped=True)}"
+    first = [drawn_query(random, "S", name, shaped=True) for _ in range(random.choice((1, 1, 2)))]
+    return f"{' '.join(first)} {drawn_query(random, name, target, shaped=True)}"
 
 
-def _query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
+def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
     """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
-    filter = f"[{_condition(random)}]" if random.random() < 0.5 else ""
+    filter = f"[{drawn_condition(random)}]" if random.random() < 0.5 else ""
     window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")) if window else ""
     if shaped and random.random() < 0.5:
@@ -141,7 +141,7 @@ def _window(random: Random) -> str:
 def _moved(random: Random, stream: str) -> str:
     """Return a query that brings some events of S into another stream, with timestamps of a window or its own."""
     events, window = random.choice((("", ""), ("", ""), ("expired events ", "#window.length(1)")))
-    filter = random.choice(("", "[ok]", "[volume > 0]", f"[{_condition(random)}]"))
+    filter = random.choice(("", "[ok]", "[volume > 0]", f"[{drawn_condition(random)}]"))
     return f"from S{filter}{window} select * insert {events}into {stream};"
 
 
@@ -270,7 +270,7 @@ def _value(random: Random) -> str:
             "price",
             "volume",
             _number_value(random, 1),
-            f"ifThenElse({_condition(random)}, volume, 7)",
+            f"ifThenElse({drawn_condition(random)}, volume, 7)",
             "coalesce(sym, kind)",
             "eventTimestamp()",
             "currentTimeMillis()",
@@ -281,9 +281,9 @@ def _value(random: Random) -> str:
     )
 
 
-def _condition(random: Random, depth: int = 1) -> str:
+def drawn_condition(random: Random, depth: int = 1) -> str:
     if depth and random.random() < 0.4:
-        return f"({_condition(random, 0)} {random.choice(('and', 'or'))} {_condition(random, 0)})"
+        return f"({drawn_condition(random, 0)} {random.choice(('and', 'or'))} {drawn_condition(random, 0)})"
     return random.choice(
         (
             f"{_number_value(random)} {random.choice(('<', '<=', '>', '>=', '==', '!='))} {_number_value(random)}",

@@ -1,0 +1,156 @@
+"""Calls out of the loop: elements without a typed form, and the timers of operators among those of the program."""
+
+from __future__ import annotations
+
+from spdist.language import ast
+from spdist.program.arrays import Arrays
+from spdist.program.called import Called, Site
+from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.parts import Block, Whole, indent
+from spdist.program.shared import SHARED
+from spdist.program.timer_text import NEVER, declares_timers
+
+__all__ = ["CallWriter", "begun", "declares_shared", "fired_in_turn"]
+
+
+def declares_shared(arrays: Arrays, timed: bool) -> None:
+    """Declare what the loop and the operators tell each other, until when timers have fired, too."""
+    if timed:
+        declares_timers(arrays)
+    arrays.declare("shared", NUMBER, str(SHARED))
+
+
+class CallWriter:
+    """Writes the call of an element with the events of a block.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    element : Called
+        The element.
+    block : Block
+        The events.
+    site : int
+        The number of the place.
+    nested : bool
+        Whether operators have brought the events.
+    timed : bool
+        Whether the program has timers.
+    """
+
+    def __init__(self, whole: Whole, element: Called, block: Block, site: int, nested: bool, timed: bool) -> None:
+        self._whole = whole
+        self._element = element
+        self._block = block
+        self._number = site
+        self._event = whole.name()
+        self._conditions = self._tests()
+        given = not block.source
+        if not given:
+            for place, type in enumerate(block.types):
+                whole.attribute(block.owner, place, type, block.room)
+        picked = ""
+        if self._conditions:
+            picked, room = f"picked{site}", f"picked {site}"
+            whole.arrays.declare(picked, NUMBER, room)
+            whole.count(room, block.most)
+        #: What is known of the place.
+        self.site = Site(element, block.stream, block.owner, block.types, given, nested, picked)
+        #: The program's time goes in front of what may ask for wake-ups.
+        self._tells = ["timers_until[0] = until"] if timed else []
+
+    def lines(self, rest: list[str]) -> list[str]:
+        """Return the call, given who gets the events after it, unless the element fails."""
+        call = f"called(callback, {self._number}, {self._block.begin}, {self._block.end})"
+        if not self._conditions:
+            return [*self._tells, *([f"if {call} == 0:", *indent(rest)] if rest else [call])]
+        count, failed = self._whole.name(), self._whole.name()
+        return [
+            f"{count} = 0",
+            f"for {self._event} in range({self._block.begin}, {self._block.end}):",
+            *indent(self._conditions),
+            f"    {self.site.picked}[{count}] = {self._event}",
+            f"    {count} += 1",
+            f"{failed} = 0",
+            f"if {count} > 0:",
+            f"    shared[PICKED] = {count}",
+            *indent(self._tells),
+            f"    {failed} = {call}",
+            *([f"if {failed} == 0:", *indent(rest)] if rest else []),
+        ]
+
+    def _tests(self) -> list[str]:
+        """Return what goes on with the next event where one does not meet the conditions, as far as they are typed."""
+        checked, block = self._element.checked, self._block
+        if checked is None:
+            return []
+
+        def variable(named: ast.Variable) -> Value:
+            place = checked.scope.resolve(named).attribute
+            values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
+            return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
+
+        lines: list[str] = []
+        for condition in self._element.filters:
+            timestamp = f"{block.timestamp}[{self._event}]"
+            writer = TypedWriter(variable, timestamp, self._whole.name, self._whole.text_number)
+            try:
+                test = writer.condition(condition)
+            except NotTyped:
+                break  # what stands behind it must not be looked at before it
+            lines += [*writer.lines, f"if not ({test}):", "    continue"]
+        return lines
+
+
+def begun() -> list[str]:
+    """Return what is told of an event when it comes; of one that operators bring, its cause is known."""
+    return [
+        "if fires != NESTED:",
+        f"    shared[NUMBER], shared[RUNG], shared[ELEMENT] = 0, {NEVER}, NO_ELEMENT",
+        "shared[NOW] = now",
+    ]
+
+
+def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
+    """Return what wakes all that is due until ``at[c]``, of operators, too, given what wakes each query.
+
+    As in `spdist.operators.timers`: what is due first is first, then the query that was written first.
+    """
+    wakes = ["shared[NOW] = now", "called(callback, WAKE, 0, 0)", "now = shared[NOW]"]
+    if not blocks:
+        return [
+            "if fires != NESTED:",
+            "    shared[CAUSE] = c",
+            "while fires == FIRES and shared[NEXT_DUE] <= at[c]:",
+            "    shared[LIMIT], shared[OWN_DUE] = at[c], NEVER_DUE",
+            *indent(wakes),
+        ]
+    choices: list[str] = []
+    for number, lines in blocks.items():
+        choices += [f"if block == {number}:", *indent(lines)]
+    return [
+        "if fires != NESTED:",
+        "    shared[CAUSE] = c",
+        "while fires == FIRES:",
+        "    own_due = timers[3] if timers[0] > 0 else NEVER_DUE",
+        "    if own_due > at[c] and shared[NEXT_DUE] > at[c]:",
+        "        break",
+        "    if shared[NEXT_DUE] < own_due or (shared[NEXT_DUE] == own_due and shared[NEXT_ELEMENT] < timers[4]):",
+        "        shared[LIMIT], shared[OWN_DUE], timers_until[0] = at[c], own_due, until",
+        *indent(indent(wakes)),
+        "        until = timers_until[0]",
+        "        continue",
+        "    due, block, key = timers[3], timers[4], timers[5]",
+        "    timer_gone(timers)",
+        "    if due > now:",
+        "        now = due",
+        "    if now != shared[FIRED]:",
+        "        shared[FIRED], shared[FIRED_NUMBER] = now, 0",
+        "    shared[NUMBER], shared[RUNG], shared[NOW] = shared[FIRED_NUMBER], now, now",
+        "    shared[ELEMENT], shared[DUE] = block, due",
+        *indent(choices),
+        "    shared[FIRED_NUMBER] = shared[NUMBER]",
+        "if fires == FIRES and at[c] > until:",
+        "    until = at[c]",
+    ]

@@ -1,0 +1,107 @@
+"""Apps of which some elements have a typed form, and others have none: those are called by the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from spdist.language import ast
+from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.types import Schema
+from spdist.program.called import Called
+from spdist.program.expressions import NotTyped
+from spdist.program.shape import Element, Keyed, Shape, element_of, knows_its_input, not_circular
+from spdist.program.text import written
+
+__all__ = ["mixed_shape_of"]
+
+
+def mixed_shape_of(checked: CheckedApp) -> Shape:
+    """Return the elements of an app: those that have a typed form as a program has them, the others to be called.
+
+    Raises
+    ------
+    NotTyped
+        No query has a typed form, or streams go round.
+    """
+    not_circular(checked)
+    elements: list[Element | Called] = [_aggregation(checked, id) for id in checked.aggregated]
+    count = keyed = 0
+    for element in checked.elements:
+        is_partition = isinstance(element, CheckedPartition)
+        inside = element.queries if isinstance(element, CheckedPartition) else (element,)
+        try:
+            typed = element_of(element, count, keyed, checked.streams)
+            _is_typed(typed, checked.streams)
+            elements.append(typed)
+        except NotTyped as why:
+            elements.append(_called(element, inside, checked.streams, why))
+        count += len(inside)
+        keyed += is_partition
+    called = [one for one in elements if isinstance(one, Called)]
+    if len(called) == len(elements):
+        raise called[0].why if called else NotTyped("no query")
+    shape = Shape(tuple(elements), checked.streams, frozenset(_fed(checked, called)), is_mixed=True)
+    knows_its_input(shape)
+    _goes_down(checked, shape)
+    return shape
+
+
+def _is_typed(element: Element, schemas: Mapping[str, Schema]) -> None:
+    """Look whether the text of an element can be written, with all that it puts out."""
+    queries = element.queries if isinstance(element, Keyed) else (element,)
+    targets = dict.fromkeys(query.checked.target for query in queries if not query.checked.target.startswith("#"))
+    for query in queries:
+        if query.checked.target not in schemas and not query.checked.target.startswith("#"):
+            raise NotTyped(f"an output to '{query.checked.target}', which is no stream", query.checked.query.span)
+    written(Shape((element,), schemas), tuple(targets))
+
+
+def _aggregation(checked: CheckedApp, id: str) -> Called:
+    aggregated = checked.aggregated[id]
+    streams = tuple(dict.fromkeys(source.stream_id for source in aggregated.scope.sources))
+    return Called((id,), streams, NotTyped(f"an aggregation ('{id}')", aggregated.definition.span))
+
+
+def _called(
+    element: CheckedQuery | CheckedPartition,
+    queries: Sequence[CheckedQuery],
+    schemas: Mapping[str, Schema],
+    why: NotTyped,
+) -> Called:
+    reads = dict.fromkeys(source.stream_id for query in queries for source in query.scope.sources)
+    streams = tuple(stream for stream in reads if stream in schemas)
+    given = element.query.input if isinstance(element, CheckedQuery) else None
+    names = tuple(query.name for query in queries)
+    if not isinstance(element, CheckedQuery) or not isinstance(given, ast.SingleInput) or not streams:
+        return Called(names, streams, why)
+    first = takewhile(lambda one: isinstance(one, ast.Filter), given.before)
+    return Called(names, streams, why, element, tuple(one.condition for one in first if isinstance(one, ast.Filter)))
+
+
+def _fed(checked: CheckedApp, called: Sequence[Called]) -> set[str]:
+    """Return the streams that others than typed queries write."""
+    names = {name for one in called for name in one.names}
+    inside = (query for partition in checked.partitions for query in partition.queries)
+    fed = {query.target for query in (*checked.queries, *inside) if query.name in names}
+    triggers = {one.name for one in checked.app.definitions if isinstance(one, ast.TriggerDefinition)}
+    return {stream for stream in checked.streams if stream in fed or stream in triggers or stream.startswith("!")}
+
+
+def _goes_down(checked: CheckedApp, shape: Shape) -> None:
+    """Look that no event leads to another one of its stream, also where a query fails on it."""
+    below: dict[str, set[str]] = {stream[1:]: {stream} for stream in checked.streams if stream.startswith("!")}
+    if not below:
+        return
+    inside = (query for partition in checked.partitions for query in partition.queries)
+    for query in (*checked.queries, *inside):
+        for source in query.scope.sources:
+            below.setdefault(source.stream_id, set()).add(query.target)
+    for stream in shape.schemas:
+        reached, left = set[str](), [stream]
+        while left:
+            following = below.get(left.pop(), set()) - reached
+            reached |= following
+            left += following
+        if stream in reached:
+            raise NotTyped(f"the stream {stream}, which reads what it has written itself")
