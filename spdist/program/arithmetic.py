@@ -9,7 +9,7 @@ import math
 
 import numba
 import numpy
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba.extending import intrinsic
 
 __all__ = [

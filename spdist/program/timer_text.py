@@ -43,7 +43,7 @@ class TimerWriter:
     key : str
         Source of the number of the partition's key.
     operator : int
-        Its place among those of the query that have timers, each with a queue of its own; `RATE_LIMIT` for the rate limit.
+        Its place among those of the query that have timers, each with a queue of its own; `RATE_LIMIT` for its limit.
     """
 
     def __init__(self, arrays: Arrays, query: QueryText, key: str, operator: int = 0) -> None:
