@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spdist.language import ast
+from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.aggregates import aggregates_in
 from spdist.operators.selector import is_aggregator
-from spdist.program.aggregators import typed_form
+from spdist.program.aggregators import TypedForm, typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.functions import CLOCKS
@@ -54,6 +55,9 @@ class GroupWriter:
         self.room = f"groups {query.name}" if self.grouped else query.instances
         self.found = self._aggregators()
         query.aggregates = [aggregate for _, aggregate in self.found]
+        #: The aggregators of ``having``, which know no groups, and which no new batch lets begin anew.
+        self.conditions = self._conditions()
+        query.conditions = [aggregate for _, aggregate in self.conditions]
         self.forgetting = ""
 
     @property
@@ -64,7 +68,7 @@ class GroupWriter:
     @property
     def collapses(self) -> bool:
         """Whether a chunk gives one result only, or one for each group."""
-        return (self.aggregated or self.grouped) and isinstance(self.query.read, Read)
+        return (self.aggregated or self.grouped or bool(self.conditions)) and isinstance(self.query.read, Read)
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""
@@ -76,7 +80,7 @@ class GroupWriter:
 
     def value(self, call: ast.FunctionCall, group: str) -> Value | None:
         """Return the value of an aggregator of a group, given its number; None where the call is none."""
-        found = next((one for node, one in self.found if node is call), None)
+        found = next((one for node, one in (*self.found, *self.conditions) if node is call), None)
         if found is None:
             return None
         result, null = (self.filled(text, found, group) for text in (found.form.result, found.form.null))
@@ -230,27 +234,58 @@ class GroupWriter:
                 raise NotTyped("an aggregator that is asked for some events only", item.expression.span)
             for node in item.expression.walk():
                 if isinstance(node, ast.FunctionCall) and is_aggregator(node):
-                    found.append((node, self._declared(node, len(found))))
+                    types = tuple(self._type_of(argument) for argument in node.args)
+                    form = self._form(node, types, self.query.read.leaving)
+                    found.append((node, self._declared(form, f"{self.prefix}_a{len(found)}", self.room, types)))
         return found
 
-    def _declared(self, call: ast.FunctionCall, number: int) -> Aggregate:
-        """Return an aggregator, and declare its arrays."""
+    def _conditions(self) -> list[tuple[ast.FunctionCall, Aggregate]]:
+        """Return the aggregators of ``having``, in the order of the text."""
+        condition, read = self._select.having, self.query.read
+        if condition is None or not aggregates_in(condition):
+            return []
+        silent = isinstance(read, Read) and isinstance(read.window, Sliding) and bool(read.window.span)
+        if silent and not (read.waits or read.puts_out_expired):
+            raise NotTyped("an aggregator in having that nobody wakes for what leaves", condition.span)
+        if not _eager(condition) or (self.grouped and self.query.keyed is not None):
+            raise NotTyped("an aggregator in having for each group, or asked for some events only", condition.span)
+        scope = read.checked.scope.results(read.checked.target, read.checked.output)
+        found: list[tuple[ast.FunctionCall, Aggregate]] = []
+        for node in condition.walk():
+            if isinstance(node, ast.FunctionCall) and is_aggregator(node):
+                types = tuple(self._type_of(argument, scope) for argument in node.args)
+                # Siddhi's `min` and `max` never fall back to an earlier value here.
+                form = self._form(node, types, read.leaving and node.name not in ("min", "max"))
+                if form.pairs:
+                    raise NotTyped(f"the aggregator {node.id}() in having", node.span)
+                prefix = f"{self.prefix}_c{len(found)}"
+                found.append((node, self._declared(form, prefix, self.query.instances, types)))
+        return found
+
+    def updates(self, writer: Callable[[], TypedWriter], leaves: bool) -> list[str]:
+        """Return what brings the aggregators of ``having`` up to date; `writer` makes writers of their arguments."""
+        lines: list[str] = []
+        for call, aggregate in self.conditions:
+            lines += self._updated(writer(), call, aggregate, self.key, enters=not leaves)
+        return lines
+
+    def _form(self, call: ast.FunctionCall, types: tuple[Type, ...], leaving: bool) -> TypedForm:
+        """Return how an aggregator is written."""
         if any(isinstance(node, ast.FunctionCall) and node.id in CLOCKS for one in call.args for node in one.walk()):
             # Events that have left are often looked at later than time has passed.
             raise NotTyped("the clock in an aggregator", call.span)
-        types = tuple(self._type_of(argument) for argument in call.args)
-        form = (
-            None
-            if call.namespace
-            else typed_form(call.name, types, self.query.read.leaving, isinstance(self.query.read.window, Batched))
-        )
+        resets = isinstance(self.query.read.window, Batched)
+        form = None if call.namespace else typed_form(call.name, types, leaving, resets)
         if form is None:
             raise NotTyped(f"the aggregator {call.id}()", call.span)
         if form.candidates and isinstance(self.query.read.window, Sliding) and self.query.read.window.delays:
             raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
-        prefix = f"{self.prefix}_a{number}"
+        return form
+
+    def _declared(self, form: TypedForm, prefix: str, room: str, types: tuple[Type, ...]) -> Aggregate:
+        """Return an aggregator, and declare its arrays."""
         slots = [
-            self.arrays.declare(f"{prefix}s{place}", dtype, self.room, first)
+            self.arrays.declare(f"{prefix}s{place}", dtype, room, first)
             for place, (dtype, first) in enumerate(form.slots)
         ]
         if form.candidates:
@@ -270,8 +305,10 @@ class GroupWriter:
             self.arrays.declare("pair", NUMBER, "3")
         return Aggregate(form, tuple(slots), prefix, types[0] if types else None)
 
-    def _type_of(self, expression: ast.Expression) -> Type:
+    def _type_of(self, expression: ast.Expression, scope: Scope | None = None) -> Type:
         def read(variable: ast.Variable) -> Value:
+            if scope is not None:
+                return Value("0", "", scope.resolve(variable).type)
             return Value("0", "", self.query.read.types[self.query.resolved(variable)])
 
         return TypedWriter(read, "0", lambda: "t", lambda text: 0).write(expression).type

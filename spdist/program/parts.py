@@ -91,12 +91,15 @@ class QueryText:
         In the order of the text.
     kept : list of int
         The attributes that its window keeps of each event.
+    conditions : list of Aggregate
+        The aggregators of ``having``.
     """
 
     read: Query
     keyed: Keyed | None
     aggregates: list[Aggregate] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
+    conditions: list[Aggregate] = field(default_factory=list)
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""

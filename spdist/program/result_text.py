@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spdist.language import ast
-from spdist.operators.aggregates import aggregates_in
 from spdist.program.chunk_text import Arrangement, Buffers
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.group_text import GroupWriter
@@ -104,9 +103,11 @@ class ResultWriter:
             What else is noted of the result.
         """
         wanted = self._read.puts_out_expired if leaves else self._read.puts_out_current
-        if not (self.wanted and wanted):
+        if not self.wanted or not (wanted or self._groups.conditions):
             return []
-        computed, condition, stored = self._result(event)
+        computed, condition, stored = self._result(event, leaves)
+        if not wanted:  # the aggregators of having count it all the same
+            return [*computed, *(condition or ([], ""))[0]]
         kind = [f"{self._buffers.owner}_kind[s] = {int(leaves)}"] if "kind" in self._buffers.more else []
         stored = [*self._groups.slot(self.count, event), *stored, *kind, *noted]
         if condition is None:
@@ -167,7 +168,7 @@ class ResultWriter:
 
     # Results.
 
-    def _result(self, event: Event) -> tuple[list[str], tuple[list[str], str] | None, list[str]]:
+    def _result(self, event: Event, leaves: bool = False) -> tuple[list[str], tuple[list[str], str] | None, list[str]]:
         """Return what computes a result, the statements and the test of ``having``, and what stores it at ``s``."""
         writer = self._writer(event.read, event.timestamp, event.group)
         items: dict[int, Value] = {}
@@ -180,17 +181,15 @@ class ResultWriter:
                 items[place] = writer.kept(writer.write(self._select.items[place].expression))
             return items[place]
 
-        condition = self._having(item, event)
+        condition = self._having(item, event, leaves)
         computed, writer.lines = writer.lines, []
         stored = self._stored(item, event)
         return computed, condition, [*writer.lines, *stored]
 
-    def _having(self, item: Callable[[int], Value], event: Event) -> tuple[list[str], str] | None:
+    def _having(self, item: Callable[[int], Value], event: Event, leaves: bool) -> tuple[list[str], str] | None:
         condition = self._select.having
         if condition is None:
             return None
-        if aggregates_in(condition):
-            raise NotTyped("an aggregator in having", condition.span)
         checked = self._read.checked
         scope = checked.scope.results(checked.target, checked.output)
 
@@ -198,9 +197,15 @@ class ResultWriter:
             found = scope.resolve(variable)
             return item(found.attribute) if scope.is_output(found) else event.read(self._read.place(found))
 
-        own = TypedWriter(read, event.timestamp, self._whole.name, self._whole.text_number)
+        def writer() -> TypedWriter:
+            def aggregate(call: ast.FunctionCall) -> Value | None:
+                return self._groups.value(call, self._groups.key)
+
+            return TypedWriter(read, event.timestamp, self._whole.name, self._whole.text_number, aggregate)
+
+        updates, own = self._groups.updates(writer, leaves), writer()
         test = own.condition(condition)
-        return own.lines, test
+        return [*updates, *own.lines], test
 
     def _stored(self, item: Callable[[int], Value], event: Event) -> list[str]:
         owner = f"{self._query.name}_o"

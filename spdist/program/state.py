@@ -58,9 +58,11 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     load = load_pattern if isinstance(query.read, Matched) else load_window
     load(running, query, [(number, state[1]) for number, state in states])
     load_limits(running, query, [(number, state[2]) for number, state in states])
-    if query.aggregates:
-        for number, state in states:
+    for number, state in states:
+        if query.aggregates:
             _load_totals(running, query, number, state[0])
+        for slots in state[0][2].values() if query.conditions else ():
+            _unpack(running, query, query.conditions, number, slots)
 
 
 def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
@@ -102,7 +104,7 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
     groups, totals, _ = state
     if not query.grouped:
         if totals:
-            _unpack(running, query, number, totals)
+            _unpack(running, query, query.aggregates, number, totals)
         return
     if not groups:
         return
@@ -111,28 +113,33 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
     numbers = key_numbers(running, f"{query.name}_k", words)
     list_groups(running, query, numbers, [number] * len(numbers))
     for group, slots in zip(numbers.tolist(), groups.values(), strict=True):
-        _unpack(running, query, group, slots)
+        _unpack(running, query, query.aggregates, group, slots)
 
 
 def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return groups, totals and those of ``having`` for each key of the partition."""
     states: list[Any] = [[{}, [], {}] for _ in range(count)]
+    if query.conditions:
+        for state, slots in zip(states, _packed(running, query.conditions, numpy.arange(count)), strict=True):
+            state[2][None] = slots
     if not query.aggregates:
         return states
     if not query.grouped:
-        for number, slots in enumerate(_packed(running, query, numpy.arange(count))):
+        for number, slots in enumerate(_packed(running, query.aggregates, numpy.arange(count))):
             states[number][1] = slots
         return states
     numbers, instances, keys = group_keys(running, query, f"{query.name}_k")
-    for instance, key, slots in zip(instances, keys, _packed(running, query, numbers), strict=True):
+    for instance, key, slots in zip(instances, keys, _packed(running, query.aggregates, numbers), strict=True):
         states[instance][0][key] = slots
     return states
 
 
-def _unpack(running: Running, query: QueryText, group: int, slots: Sequence[Any]) -> None:
+def _unpack(
+    running: Running, query: QueryText, aggregates: Sequence[Aggregate], group: int, slots: Sequence[Any]
+) -> None:
     """Write the slots of a group, as the operators have them, into the arrays."""
     at = 0
-    for aggregate in query.aggregates:
+    for aggregate in aggregates if slots else ():
         width = aggregate.form.kept
         kept = list(slots[at : at + width])
         at += width
@@ -146,10 +153,10 @@ def _unpack(running: Running, query: QueryText, group: int, slots: Sequence[Any]
             running.arrays[name][group] = value
 
 
-def _packed(running: Running, query: QueryText, numbers: Any) -> list[list[Any]]:
+def _packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> list[list[Any]]:
     """Return the slots of groups, as the operators have them."""
     slots: list[list[Any]] = [[] for _ in range(len(numbers))]
-    for aggregate in query.aggregates:
+    for aggregate in aggregates:
         if aggregate.form.pairs:
             found = _pairs(running, aggregate)
             for own, group in zip(slots, numbers.tolist(), strict=True):

@@ -40,7 +40,7 @@ class WindowWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key) if query.read.timed else None
-        query.kept = query.shown if query.read.puts_out_expired else groups.attributes()
+        query.kept = query.shown if query.read.puts_out_expired or groups.conditions else groups.attributes()
         query.kept = sorted({*query.kept, *window.known})
 
     @property

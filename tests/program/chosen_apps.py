@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.program.drawn_apps import STREAM
 
-__all__ = ["ARRANGED", "CHUNKS", "EXTERNAL", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
+__all__ = ["ARRANGED", "CHUNKS", "EXTERNAL", "HAVING", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
 
 #: Results of a chunk in an order, cut, and one for each group.
 ARRANGED = f"""{STREAM}
@@ -79,5 +79,16 @@ from Mid[total > 0]#window.batch() select sym, total order by total limit 2 inse
 partition with (sym of S) begin
 from S#window.batch() select kind, distinctCount(kind) as n, min(rate) as r insert into Out4;
 from S[ok]#window.batch(0) select kind, sum(total) as t group by kind insert all events into Out5;
+end;
+"""
+#: Aggregators in having, which count what leaves, and know no groups.
+HAVING = f"""{STREAM}
+from S select sym, price having not (count() < 3 or price > 2.0) insert into Out1;
+from S#window.length(3) select sym, volume group by sym having sum(volume) > min(volume) insert into Out2;
+from S#window.time(60) select kind, sum(total) as t, rate having max(rate) >= 0.5f insert expired events into Out3;
+from S#window.lengthBatch(3) select kind, count() as n, price group by kind having stdDev(price) > 0.5 insert all events
+into Out4;
+partition with (sym of S) begin
+from S#window.length(2) select total, kind having sum(total) > 0L order by total insert all events into Out5;
 end;
 """

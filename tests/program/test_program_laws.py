@@ -21,7 +21,7 @@ from spdist.program.parts import Program
 from spdist.program.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED, CHUNKS, EXTERNAL, LIMITED, SESSIONS, SORTED, TICKING
+from tests.program.chosen_apps import ARRANGED, CHUNKS, EXTERNAL, HAVING, LIMITED, SESSIONS, SORTED, TICKING
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
@@ -159,7 +159,7 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
     assert out > 300  # rate limits and limits let little of it through
 
 
-@pytest.mark.parametrize("app", [ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS])
+@pytest.mark.parametrize("app", [ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING])
 def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
     for seed in range(8):
         assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app in (SORTED, EXTERNAL)) > 80
