@@ -236,7 +236,7 @@ class GroupWriter:
                 if isinstance(node, ast.FunctionCall) and is_aggregator(node):
                     types = tuple(self._type_of(argument) for argument in node.args)
                     form = self._form(node, types, self.query.read.leaving)
-                    found.append((node, self._declared(form, f"{self.prefix}_a{len(found)}", self.room, types)))
+                    found.append((node, self._added(form, f"_a{len(found)}", self.room, types)))
         return found
 
     def _conditions(self) -> list[tuple[ast.FunctionCall, Aggregate]]:
@@ -258,8 +258,7 @@ class GroupWriter:
                 form = self._form(node, types, read.leaving and node.name not in ("min", "max"))
                 if form.pairs:
                     raise NotTyped(f"the aggregator {node.id}() in having", node.span)
-                prefix = f"{self.prefix}_c{len(found)}"
-                found.append((node, self._declared(form, prefix, self.query.instances, types)))
+                found.append((node, self._added(form, f"_c{len(found)}", self.query.instances, types)))
         return found
 
     def updates(self, writer: Callable[[], TypedWriter], leaves: bool) -> list[str]:
@@ -282,28 +281,9 @@ class GroupWriter:
             raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
         return form
 
-    def _declared(self, form: TypedForm, prefix: str, room: str, types: tuple[Type, ...]) -> Aggregate:
-        """Return an aggregator, and declare its arrays."""
-        slots = [
-            self.arrays.declare(f"{prefix}s{place}", dtype, room, first)
-            for place, (dtype, first) in enumerate(form.slots)
-        ]
-        if form.candidates:
-            self.arrays.declare(f"{prefix}_ends", NUMBER, self.room, "-1", width=2)
-            nodes = f"nodes {self.prefix}"
-            for name in ("before", "after"):
-                self.arrays.declare(f"{prefix}_{name}", NUMBER, nodes, "-1")
-            self.arrays.declare(f"{prefix}_value", form.candidates, nodes)
-            self.arrays.free_list(f"{prefix}_free")
-        if form.pairs:
-            room = f"pairs {self.prefix}"
-            self.arrays.table(f"{prefix}_d", 3, room)
-            self.arrays.declare(f"{prefix}_d_count", NUMBER, room)
-            if form.reset:
-                self.arrays.declare(f"{prefix}_d_link", NUMBER, room, "-1")
-                self.arrays.declare(f"{prefix}_d_first", NUMBER, self.room, "-1")
-            self.arrays.declare("pair", NUMBER, "3")
-        return Aggregate(form, tuple(slots), prefix, types[0] if types else None)
+    def _added(self, form: TypedForm, name: str, room: str, types: tuple[Type, ...]) -> Aggregate:
+        argument = types[0] if types else None
+        return _declared(self.arrays, self.query, form, f"{self.prefix}{name}", room, argument)
 
     def _type_of(self, expression: ast.Expression, scope: Scope | None = None) -> Type:
         def read(variable: ast.Variable) -> Value:
@@ -335,6 +315,29 @@ class GroupWriter:
         """Return a statement or an expression of an aggregator, given the group, and the value and its null."""
         slots = [f"{name}[{group}]" for name in aggregate.slots]
         return text.format(*slots, v=value, n=null, g=group, a=aggregate.prefix)
+
+
+def _declared(
+    arrays: Arrays, query: QueryText, form: TypedForm, prefix: str, room: str, argument: Type | None
+) -> Aggregate:
+    """Return an aggregator, and declare its arrays; `room` is that of its slots."""
+    slots = [arrays.declare(f"{prefix}s{place}", dtype, room, first) for place, (dtype, first) in enumerate(form.slots)]
+    if form.candidates:
+        arrays.declare(f"{prefix}_ends", NUMBER, room, "-1", width=2)
+        nodes = f"nodes {query.name}"
+        for name in ("before", "after"):
+            arrays.declare(f"{prefix}_{name}", NUMBER, nodes, "-1")
+        arrays.declare(f"{prefix}_value", form.candidates, nodes)
+        arrays.free_list(f"{prefix}_free")
+    if form.pairs:
+        pairs = f"pairs {query.name}"
+        arrays.table(f"{prefix}_d", 3, pairs)
+        arrays.declare(f"{prefix}_d_count", NUMBER, pairs)
+        if form.reset:
+            arrays.declare(f"{prefix}_d_link", NUMBER, pairs, "-1")
+            arrays.declare(f"{prefix}_d_first", NUMBER, room, "-1")
+        arrays.declare("pair", NUMBER, "3")
+    return Aggregate(form, tuple(slots), prefix, argument)
 
 
 def _eager(expression: ast.Expression) -> bool:

@@ -1,0 +1,154 @@
+"""Which windows have a typed form, and what is known of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spdist.language import ast
+from spdist.language.types import Schema, Type
+from spdist.program.expressions import NotTyped
+
+__all__ = ["Batched", "Kept", "Sessions", "Sliding", "window_of"]
+
+_WHOLE = (Type.INT, Type.LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`.
+
+    With `orders` it holds the `length` events that come first by these attributes, each ascending or descending; where
+    `time` is an attribute, time is what that says of the events that come.
+    """
+
+    length: int = 0
+    span: int = 0
+    delays: bool = False
+    orders: tuple[tuple[int, bool], ...] = ()
+    time: int | None = None
+
+    @property
+    def known(self) -> set[int]:
+        """The attributes that must not be null."""
+        return {*(place for place, _ in self.orders), *(() if self.time is None else (self.time,))}
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions(Sliding):
+    """A window that events leave together, once there was none of their key for `span` ms.
+
+    Parameters
+    ----------
+    key : int, optional
+        The place of the key; None where all events have one.
+    """
+
+    key: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A window that events leave together: after `length` of them, or `span` ms.
+
+    Parameters
+    ----------
+    length, span : int
+        How many events are a batch, or how long it is open.
+    start : int, optional
+        A time from which periods are counted, ms; else from the first event.
+    passes : bool
+        Whether an event is put out when it comes, and the batch only leaves together.
+    time : int, optional
+        The attribute that says what time it is.
+    chunked : bool
+        Whether each chunk that comes is a batch.
+    """
+
+    length: int = 0
+    span: int = 0
+    start: int | None = None
+    passes: bool = False
+    time: int | None = None
+    chunked: bool = False
+
+    @property
+    def known(self) -> set[int]:
+        """The attributes that must not be null."""
+        return set() if self.time is None else {self.time}
+
+
+#: A window.
+Kept = Sliding | Batched
+
+
+def window_of(given: ast.SingleInput, schema: Schema) -> Kept | None:
+    """Return the window of a query over a stream with these attributes, None without; raises NotTyped."""
+    window = given.window
+    if window is None:
+        return None
+    if window.id == "sort":
+        return _sorted(window, schema)
+    if window.id == "session":
+        return _sessions(window, schema)
+    constants = tuple(map(_constant, window.args))
+    time = schema.index(window.args[0].name) if window.args and isinstance(window.args[0], ast.Variable) else None
+    found: Kept | None = None
+    match window.id, constants:
+        case "length", (int(length),) if length > 0:
+            found = Sliding(length=length)
+        case "time", (int(span),) if span > 0:
+            found = Sliding(span=span)
+        case "timeLength", (int(span), int(length)) if span > 0 and length > 0:
+            found = Sliding(length=length, span=span)
+        case "batch", () | (0,):
+            found = Batched(passes=True, chunked=True)
+        case "externalTime", (None, int(span)) if span > 0:
+            found = Sliding(span=span, time=time)
+        case "externalTimeBatch", (None, int(span)) if span > 0:
+            found = Batched(span=span, time=time)
+        case "externalTimeBatch", (None, int(span), int(start)) if span > 0:
+            found = Batched(span=span, start=start, time=time)
+        case "delay", (int(span),) if span > 0:
+            found = Sliding(span=span, delays=True)
+        case "lengthBatch", (int(length), *passes) if length > 0 and passes in ([], [True], [False]):
+            found = Batched(length=length, passes=passes == [True])
+        case "timeBatch", (int(span), *options) if span > 0 and None not in options:
+            starts = [one for one in options if isinstance(one, int) and not isinstance(one, bool)]
+            found = Batched(span=span, start=starts[0] if starts else None, passes=options[-1:] == [True])
+    if found is None:
+        raise NotTyped(f"the window {window.id}", window.span)
+    return found
+
+
+def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
+    """Return a window ``sort``."""
+    length, *by = window.args
+    orders: list[tuple[int, bool]] = []
+    for one in by:
+        if isinstance(one, ast.Variable):
+            place = schema.index(one.name)
+            if schema.types[place] is Type.STRING:
+                raise NotTyped("the window sort by a text", window.span)
+            orders.append((place, False))
+        elif isinstance(one, ast.Literal):
+            orders[-1] = orders[-1][0], str(one.value).lower() == "desc"
+    size = _constant(length)
+    if not isinstance(size, int) or size < 1:
+        raise NotTyped("the window sort", window.span)
+    return Sliding(length=size, orders=tuple(orders))
+
+
+def _sessions(window: ast.FunctionCall, schema: Schema) -> Sessions:
+    """Return a window ``session``."""
+    gap, *more = window.args
+    span = _constant(gap)
+    if not isinstance(span, int) or span < 1 or (more[1:] and _constant(more[1]) != 0):
+        raise NotTyped("the window session with a latency", window.span)
+    return Sessions(span=span, key=schema.index(more[0].name) if more and isinstance(more[0], ast.Variable) else None)
+
+
+def _constant(value: ast.Expression) -> object:
+    """Return the value of a literal that an argument of a window is; None where it is something else."""
+    if isinstance(value, ast.TimeLiteral):
+        return value.milliseconds
+    return value.value if isinstance(value, ast.Literal) and value.type in (*_WHOLE, Type.BOOL) else None
