@@ -175,7 +175,7 @@ class Programmed:
         self.timer.cancel()
         out = self._running.take(parts, self._home.clock.now)
         if out is None:
-            self.retire("a value is not of its type, or null where operators fail")
+            self.retire("a value is not of its type")
             return False
         forget_texts(self._running)
         kept = self._running.program.keeps_timestamps
@@ -232,7 +232,7 @@ class Programmed:
         self.timer.cancel()
         chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
-            self.retire("a value is not of its type, or null where operators fail")
+            self.retire("a value is not of its type")
             self._home.junction(stream).many(arrivals)
             return
         forget_texts(self._running)
