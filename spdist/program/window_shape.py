@@ -127,6 +127,7 @@ def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
     for one in by:
         if isinstance(one, ast.Variable):
             place = schema.index(one.name)
+            assert place is not None
             if schema.types[place] is Type.STRING:
                 raise NotTyped("the window sort by a text", window.span)
             orders.append((place, False))
