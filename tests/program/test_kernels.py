@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from spdist.functions import numbers
 from spdist.functions.aggregators import _remove_from_long
-from spdist.program import arithmetic, kernels
+from spdist.language.types import Type
+from spdist.operators.window_sort import PLACES
+from spdist.program import arithmetic, kernels, sorting
 from spdist.program.texts import TextTable
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
@@ -120,3 +122,23 @@ def test_texts_have_numbers_of_their_own(columns: list[list[str | None]], skippe
         assert table.text(int(fresh[number])) == text
         assert table.number(text) == fresh[number]
     assert len(table) <= len(kept) + 1
+
+
+@given(st.lists(st.tuples(_TEXTS, st.integers(-2, 2), st.booleans()), max_size=40), st.sampled_from([0, 1, 2]))
+def test_places_are_sorted_stably_and_nulls_come_last(rows: list[tuple[str, int, bool]], texts: int) -> None:
+    table, count = TextTable(kernels, ()), len(rows)
+    words = numpy.array([number for _, number, _ in rows], numpy.int64)
+    if texts:
+        words = table.numbers(pa.array([text for text, _, _ in rows], pa.string()))
+    places, spare = numpy.arange(count), numpy.zeros(count, numpy.int64)
+    sorting.sort_places(places, spare, words, table.starts, table.arena, 0, count, texts)
+    expected = sorted(range(count), key=lambda place: rows[place][0 if texts else 1], reverse=texts == 2)
+    assert places.tolist() == expected
+    nulls = numpy.array([null for *_, null in rows], numpy.uint8)
+    sorting.nulls_last(places, spare, nulls, 0, count)
+    assert places.tolist() == sorted(expected, key=lambda place: rows[place][2])
+
+
+@given(_REALS)
+def test_reals_have_the_places_that_the_operators_give_them(value: float) -> None:
+    assert sorting.real_place(value) == PLACES[Type.DOUBLE][0](value)
