@@ -1,4 +1,4 @@
-"""Where functions, aggregators, windows and handlers are registered, built-in ones and those of users.
+"""Where functions, aggregators, windows, handlers and mappings are registered, built-in ones and those of users.
 
 A decorator gives a Python object a SiddhiQL name and a signature; `catalog` hands the signatures to the checker, and
 the engine asks `find` for the implementation. Built-in modules are imported when they are first needed, and with them
@@ -43,6 +43,7 @@ __all__ = [
     "function",
     "install",
     "lookup",
+    "mapping",
     "signature",
     "stream_function",
     "stream_processor",
@@ -50,7 +51,7 @@ __all__ = [
     "window",
 ]
 
-Kind = Literal["function", "aggregator", "window", "stream function", "stream processor"]
+Kind = Literal["function", "aggregator", "window", "stream function", "stream processor", "mapping"]
 Decorated = TypeVar("Decorated")
 
 #: Sets of types for `signature`.
@@ -348,6 +349,41 @@ def stream_processor(id: str, resolve: StreamFunctionResolver) -> Callable[[Deco
     return _decorator("stream processor", id, resolve)
 
 
+def mapping(id: str) -> Callable[[Decorated], Decorated]:
+    """Register a mapping, as ``@map(type='…')`` names it; those that are built in stay.
+
+    Parameters
+    ----------
+    id : str
+        ``name``, or ``ns:name``.
+
+    Notes
+    -----
+    What is registered has ``source``, ``sink`` or both: callables that make a `spdist.mapping.base.SourceMapper` or
+    ``SinkMapper`` of a `spdist.mapping.base.MapSetting`.
+
+    Examples
+    --------
+    >>> from spdist.extension import mapping
+    >>> from spdist.mapping.base import MapSetting, Stateless
+    >>> from spdist.mapping.mappers import sink_mapper
+    >>> class Shout(Stateless):
+    ...     def __init__(self, setting):
+    ...         self.names = setting.schema.names
+    ...     def write(self, events):
+    ...         return [" ".join(map(str, row)).upper() for _, row in events]
+    >>> @mapping("demo:shout")
+    ... class Shouting:
+    ...     sink = Shout
+    >>> from spdist import check
+    >>> app = "@sink(type='log', @map(type='demo:shout')) define stream S (a string); from S select a insert into T;"
+    >>> annotation = check(app).app.definitions[0].annotations[0].nested("map")[0]
+    >>> sink_mapper(MapSetting("S", check(app).streams["S"], annotation)).write([(1000, ("tea",))])
+    ['TEA']
+    """
+    return _decorator("mapping", id, lambda: None)
+
+
 def user_modules() -> frozenset[str]:
     """Return the names of the modules, other than spdist's own, whose import registers something."""
     found = (one.implementation.__module__ for one in list(_REGISTERED.values()))
@@ -418,6 +454,7 @@ def _signatures() -> Catalog:
         aggregators=of("aggregator"),
         windows=of("window"),
         stream_functions=of("stream function") | of("stream processor"),
+        mappings=frozenset(of("mapping")),
     )
 
 

@@ -27,7 +27,8 @@ class Catalog:
     """Signatures by id (``name`` or ``ns:name``, case-sensitive).
 
     ``stores`` are the tables of the app that is compiled, by id, which ``in`` looks into; the checker knows only their
-    schemas, and leaves them alone. ``scripts`` tells whether apps may define functions in Python.
+    schemas, and leaves them alone. ``mappings`` are those besides the built-in ones. ``scripts`` tells whether apps may
+    define functions in Python.
     """
 
     functions: Mapping[str, Resolver] = field(default_factory=dict)
@@ -35,4 +36,5 @@ class Catalog:
     windows: Mapping[str, WindowResolver] = field(default_factory=dict)
     stream_functions: Mapping[str, StreamFunctionResolver] = field(default_factory=dict)
     stores: Mapping[str, Any] = field(default_factory=dict)
+    mappings: frozenset[str] = frozenset()
     scripts: bool = False

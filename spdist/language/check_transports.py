@@ -179,8 +179,9 @@ def _check_mapping(names: Names, annotation: ast.Annotation) -> tuple[ast.Annota
         kind = mapping.get("type")
         if kind is None:
             names.refuse(SiddhiTypeError, "'@map' has no 'type'", mapping.span, "For example: @map(type='json')")
-        elif kind not in MAPPINGS:
-            _refuse_unknown(names, f"mapping '{kind}'", kind, MAPPINGS, mapping.span)
+        elif kind not in MAPPINGS and kind not in names.catalog.mappings:
+            known = (*MAPPINGS, *sorted(names.catalog.mappings))
+            _refuse_unknown(names, f"mapping '{kind}'", kind, known, mapping.span)
     return mappings
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from spdist.errors import MappingError, SiddhiAppError, UnknownExtensionError
+from spdist.extension import lookup
 from spdist.language.expressions import located
 from spdist.language.scope import suggestion
 from spdist.mapping.base import Event, Lost, MapSetting, SinkMapper, SourceMapper
@@ -42,17 +43,18 @@ _SOURCES: dict[str, Callable[[MapSetting], SourceMapper]] = {
 
 def is_mapped(setting: MapSetting) -> bool:
     """Tell whether the type of mapping is one that is built."""
-    return setting.text("type", _PASS) in _SINKS
+    type = setting.text("type", _PASS)
+    return type in _SINKS or lookup("mapping", type) is not None
 
 
 def sink_mapper(setting: MapSetting) -> SinkMapper:
     """Return the mapping of a sink; raises UnknownExtensionError where there is none of that type."""
-    return _made(_known(_SINKS, setting), setting)
+    return _made(_known(_SINKS, "sink", setting), setting)
 
 
 def source_mapper(setting: MapSetting) -> GuardedMapper:
     """Return the mapping of a source; raises UnknownExtensionError where there is none of that type."""
-    return GuardedMapper(setting, _made(_known(_SOURCES, setting), setting))
+    return GuardedMapper(setting, _made(_known(_SOURCES, "source", setting), setting))
 
 
 def _made(kind: Callable[[MapSetting], Mapper], setting: MapSetting) -> Mapper:
@@ -120,9 +122,17 @@ class GuardedMapper:
         self.mapper.restore(state)
 
 
-def _known(known: dict[str, Callable[[MapSetting], Mapper]], setting: MapSetting) -> Callable[[MapSetting], Mapper]:
+def _known(
+    known: dict[str, Callable[[MapSetting], Mapper]], side: Literal["source", "sink"], setting: MapSetting
+) -> Callable[[MapSetting], Mapper]:
+    """Return what makes a mapping of a type, for one side: built in, or else registered."""
     type = setting.text("type", _PASS)
-    if type not in known:
+    if type in known:
+        return known[type]
+    registered = lookup("mapping", type)
+    made: Callable[[MapSetting], Mapper] | None = getattr(registered and registered.implementation, side, None)
+    if made is None:
         span = None if setting.annotation is None else setting.annotation.span
-        raise UnknownExtensionError(f"there is no mapping '{type}'", span=span, hint=suggestion(type, known))
-    return known[type]
+        told = f"there is no mapping '{type}' of a {side}"
+        raise UnknownExtensionError(told, span=span, hint=suggestion(type, known))
+    return made
