@@ -360,6 +360,11 @@ class Programmed:
         return held_rows(self._running)
 
     @property
+    def calls(self) -> int:
+        """How often the program has called operators."""
+        return self._running.calls if isinstance(self._running, MixedRunning) else 0
+
+    @property
     def texts(self) -> int:
         """How many texts the program knows."""
         return 0 if self._running is None else len(self._running.texts)

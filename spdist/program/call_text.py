@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spdist.language import ast
+from spdist.language.types import Schema
 from spdist.program.arrays import Arrays
 from spdist.program.called import Called, Site
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
@@ -33,17 +34,22 @@ class CallWriter:
         The events.
     site : int
         The number of the place.
+    schema : Schema
+        The attributes of the stream.
     nested : bool
         Whether operators have brought the events.
     timed : bool
         Whether the program has timers.
     """
 
-    def __init__(self, whole: Whole, element: Called, block: Block, site: int, nested: bool, timed: bool) -> None:
+    def __init__(
+        self, whole: Whole, element: Called, block: Block, site: int, schema: Schema, nested: bool, timed: bool
+    ) -> None:
         self._whole = whole
         self._element = element
         self._block = block
         self._number = site
+        self._schema = schema
         self._event = whole.name()
         self._conditions = self._tests()
         given = not block.source
@@ -82,17 +88,15 @@ class CallWriter:
 
     def _tests(self) -> list[str]:
         """Return what goes on with the next event where one does not meet the conditions, as far as they are typed."""
-        checked, block = self._element.checked, self._block
-        if checked is None:
-            return []
+        block = self._block
 
         def variable(named: ast.Variable) -> Value:
-            place = checked.scope.resolve(named).attribute
+            place = self._schema.index(named.name)
             values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
             return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 
         lines: list[str] = []
-        for condition in self._element.filters:
+        for condition in self._element.filters.get(block.stream, ()):
             timestamp = f"{block.timestamp}[{self._event}]"
             writer = TypedWriter(variable, timestamp, self._whole.name, self._whole.text_number)
             try:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from spdist.language.ast import Expression
-from spdist.language.checked import CheckedQuery
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped
 
 __all__ = ["Called", "Site"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Called:
     """An element that has no typed form: a query, a whole partition, or an aggregation.
 
@@ -24,18 +24,15 @@ class Called:
         What it reads, each once.
     why : NotTyped
         What has no typed form, and where it stands.
-    checked : CheckedQuery, optional
-        The query, where it is one over one stream.
-    filters : tuple of Expression
-        The conditions that stand in front of everything else in it: where they have a typed form, it is called with
-        the events that meet them.
+    filters : mapping of str to tuple of Expression
+        By stream the conditions that stand in front of everything else: where they have a typed form, it is called
+        with the events that meet them. They name attributes of the stream only.
     """
 
     names: tuple[str, ...]
     streams: tuple[str, ...]
     why: NotTyped
-    checked: CheckedQuery | None = None
-    filters: tuple[Expression, ...] = ()
+    filters: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

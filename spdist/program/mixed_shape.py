@@ -71,12 +71,22 @@ def _called(
 ) -> Called:
     reads = dict.fromkeys(source.stream_id for query in queries for source in query.scope.sources)
     streams = tuple(stream for stream in reads if stream in schemas)
-    given = element.query.input if isinstance(element, CheckedQuery) else None
     names = tuple(query.name for query in queries)
-    if not isinstance(element, CheckedQuery) or not isinstance(given, ast.SingleInput) or not streams:
-        return Called(names, streams, why)
-    first = takewhile(lambda one: isinstance(one, ast.Filter), given.before)
-    return Called(names, streams, why, element, tuple(one.condition for one in first if isinstance(one, ast.Filter)))
+    return Called(names, streams, why, _filters(element) if isinstance(element, CheckedQuery) else {})
+
+
+def _filters(query: CheckedQuery) -> dict[str, tuple[ast.Expression, ...]]:
+    """Return by stream the conditions that each of its events must meet before anything else is done with it."""
+    given = query.query.input
+    inputs: tuple[ast.SingleInput, ...] = (given,) if isinstance(given, ast.SingleInput) else ()
+    if isinstance(given, ast.JoinInput):
+        inputs = given.left.input, given.right.input
+    found: dict[str, tuple[ast.Expression, ...]] = {}
+    for source, one in zip(query.scope.sources, inputs, strict=False):
+        first = takewhile(lambda handler: isinstance(handler, ast.Filter), one.before)
+        conditions = tuple(handler.condition for handler in first if isinstance(handler, ast.Filter))
+        found[source.stream_id] = () if source.stream_id in found else conditions
+    return found
 
 
 def _fed(checked: CheckedApp, called: Sequence[Called]) -> set[str]:

@@ -273,7 +273,8 @@ class Writer:
 
     def _call(self, element: Called, block: Block) -> CallWriter:
         nested = self._returned and not block.source
-        made = CallWriter(self, element, block, len(self._sites), nested, self._timed)
+        schema = self._shape.schemas[block.stream]
+        made = CallWriter(self, element, block, len(self._sites), schema, nested, self._timed)
         self._sites.append(made.site)
         return made
 

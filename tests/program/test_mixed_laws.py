@@ -1,0 +1,188 @@
+"""Elements without a typed form are called where they stand: the results are those of the operators alone."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from spdist.engine.operators_called import CalledOperators
+from spdist.facade import explain
+from spdist.program import mixed
+from spdist.program.compiler import interpreted
+from spdist.program.mixed import MixedRunning
+from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.mixed_apps import drawn_mixed_app
+from tests.program.test_program_laws import Watched, alike, checked_app
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+
+#: A join that puts out what typed queries read, which is handed out, too; events that a query fails on.
+BACK = f"""{STREAM}
+define table T (sym string, price double);
+from S[volume > 0] select sym, price update or insert into T on T.sym == sym;
+from S as X join T on X.sym == T.sym select X.sym as sym, T.price as price, X.total as total insert into Out1;
+from Out1#window.length(2) select sym, sum(total) as t insert all events into Out2;
+from Out1[price > 0.0]#window.time(50) select sym, count() as n insert all events into Mid;
+from Mid select sym, n output last every 40 milliseconds insert into Out3;
+from Mid select sym, n output first every 3 events insert into Out4;
+from Mid#window.timeBatch(40) select sym, n insert into Out5;
+"""
+FAILING = f"""{STREAM}
+@OnError(action='stream') define stream Mid (sym string, total long, cause object);
+define table T (sym string);
+from S[ok] select sym, total, sym as told insert into M1;
+from M1[total > 0] select sym, total insert into Out1;
+from M1 select sym, total, cast(sym, 'int') as number insert into Out2;
+from M1#window.length(1) select sym, total insert all events into Out3;
+"""
+
+
+def started(text: str) -> tuple[Watched, Watched]:
+    plain, other = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
+    for one in (plain, other):
+        one.begin()
+        one.app.start(START_MS)
+    return plain, other
+
+
+def row(sym: str, price: Any, volume: int = 1) -> tuple[Any, ...]:
+    return (sym, "k", price, 0.5, volume, 2, True)
+
+
+@pytest.mark.parametrize("group", range(6))
+def test_a_drawn_app_does_the_same_with_calls(group: int) -> None:
+    out = called = 0
+    for seed in range(20 * group, 20 * group + 20):
+        random = Random(seed)
+        text = drawn_mixed_app(random)
+        own = Watched(checked_app(text), interpreted).app.programmed
+        assert own is not None
+        if own.compile() is None:
+            continue  # none of its queries has a typed form
+        called += 1
+        try:
+            out += alike(checked_app(text), random, interpreted, steps=12)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{text}") from error
+    assert called > 15
+    assert out > 300
+
+
+@pytest.mark.parametrize("app", [BACK, FAILING])
+def test_an_app_does_the_same_with_calls(app: str) -> None:
+    assert sum(alike(checked_app(app), Random(seed), interpreted, steps=20) for seed in range(4)) > 200
+
+
+def mutants() -> list[Any]:
+    """Return changes of the order of timers, of numbers, and of what comes back."""
+    real = CalledOperators.first_timer.fget
+    assert real is not None
+
+    def late(self: CalledOperators) -> tuple[int, int] | None:
+        found = real(self)
+        return None if found is None else (found[0], 10**9)
+
+    def early(self: CalledOperators) -> tuple[int, int] | None:
+        found = real(self)
+        return None if found is None else (found[0], -5)
+
+    put_out, feed = MixedRunning.put_out, MixedRunning.feed
+
+    def uncounted(self: MixedRunning, stream: str, arrivals: Any) -> None:
+        put_out(self, stream, arrivals)
+        self.arrays["shared"][mixed.NUMBER] -= len(arrivals)
+
+    def backwards(self: MixedRunning, stream: str, arrivals: Any) -> None:
+        feed(self, stream, arrivals[::-1])
+
+    return [
+        patch.object(CalledOperators, "first_timer", property(late)),
+        patch.object(CalledOperators, "first_timer", property(early)),
+        patch.object(MixedRunning, "put_out", uncounted),
+        patch.object(MixedRunning, "feed", backwards),
+    ]
+
+
+#: What is due at one time: operators' timers before those of typed queries, and behind them.
+ORDER = f"""{STREAM}
+define table T (sym string, price double);
+from S select sym, price output all every 40 milliseconds insert into Out1;
+from S#window.timeBatch(40, 0) select sym, price insert into Out2;
+from S select sym, price output all every 40 milliseconds insert into Out3;
+from S select sym, price update or insert into T on T.sym == sym;
+from S as X join T on X.price > T.price select X.sym as sym, T.price as price insert into Mid;
+from Mid select sym, price insert into Out4;
+"""
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_law_finds_a_wrong_order(number: int) -> None:
+    with mutants()[number], pytest.raises(AssertionError):
+        for seed in range(8):
+            alike(checked_app(ORDER), Random(seed), interpreted, steps=20)
+
+
+def test_an_element_is_called_with_the_events_that_meet_its_conditions() -> None:
+    plain, other = started(
+        f"""{STREAM} define table T (sym string);
+        from S[price > 2.0 and volume > 0] select sym update or insert into T on T.sym == sym;
+        from S#window.length(2) select sum(price) as p insert into Out;"""
+    )
+    events = [(START_MS + n, row("ab"[n % 2], float(n % 4))) for n in range(100)]
+    for one in (plain, other):
+        one.run(events)
+    own = other.app.programmed
+    assert own is not None
+    assert own.calls == 25
+    assert other.chunks == plain.chunks
+    assert other.app.query("from T select sym").rows == plain.app.query("from T select sym").rows == [("b",)]
+
+
+def test_a_value_of_another_type_brings_the_operators_back() -> None:
+    plain, other = started(BACK)
+    for one in (plain, other):
+        for number, price in enumerate([1.0, 2, 3.0, 4.0]):
+            one.chunk([(START_MS + number, row("a", price))], START_MS + number)
+    assert other.chunks == plain.chunks
+    own = other.app.programmed
+    assert own is not None
+    assert (own.active, own.reason) == (False, "a value is not of its type")
+    again = "from T select sym, price"
+    assert other.app.query(again).rows == plain.app.query(again).rows == [("a", 4.0)]
+
+
+def test_an_error_that_ends_the_app_comes_out_of_the_loop() -> None:
+    _, other = started(BACK)
+
+    def broken(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with patch.object(CalledOperators, "deliver", broken), pytest.raises(KeyboardInterrupt):
+        other.run([(START_MS, row("a", 1.0)), (START_MS, row("b", 1.0))])
+
+
+def test_it_is_told_which_queries_are_called_and_why() -> None:
+    app = """define stream S (sym string, price double);
+    define table T (sym string);
+    @info(name='high') from S[price > 1.0] select sym insert into High;
+    @info(name='kept') from High update or insert into T
+        on T.sym == sym;
+    @info(name='found') from High join T on T.sym == High.sym select High.sym as sym insert into Out;"""
+    told = explain(app).compiled
+    assert told.startswith("in part")
+    assert "high is compiled; kept is called: an output that is not 'insert into' (line 4)" in told
+    assert told.endswith("found is called: a join (line 6)")
+    without = explain("define stream S (a int); from S#window.sort(2, a) select a insert into O;").compiled
+    assert without == "no: the window sort (line 1)"
+
+
+def test_an_app_without_a_typed_query_stays_with_its_operators() -> None:
+    text = f"{STREAM} from S as a join S as b on a.sym == b.sym select a.sym insert into Out;"
+    app = Watched(checked_app(text), interpreted)
+    own = app.app.programmed
+    assert own is not None
+    assert own.compile() is None
+    assert own.reason == "a join"
