@@ -49,13 +49,9 @@ class CalledOperators:
                 if isinstance(element, Called):
                     self._receivers[stream, id(element)] = receiver
 
-    def deliver(self, element: Called, stream: str, arrivals: Sequence[Arrival]) -> None:
-        """Give an element the events of one chunk of a stream."""
-        one, many = self._receivers[stream, id(element)]
-        if len(arrivals) == 1:
-            one(*arrivals[0])
-        else:
-            many(arrivals)
+    def receiver(self, element: Called, stream: str) -> tuple[ReceiveOne, ReceiveMany]:
+        """Return what takes the events of a stream for an element: single ones, and chunks."""
+        return self._receivers[stream, id(element)]
 
     def failed(self, stream: str, arrivals: Sequence[Arrival], error: Exception) -> None:
         """Do with events that an element failed on what the stream says."""
@@ -64,7 +60,8 @@ class CalledOperators:
     def set_clock(self, now: int) -> None:
         """Let it be `now`, ms: the clock never goes back."""
         clock = self._home.clock
-        clock.now = max(clock.now, now)
+        if now > clock.now:
+            clock.now = now
 
     @property
     def first_timer(self) -> tuple[int, int] | None:

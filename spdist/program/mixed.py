@@ -16,7 +16,7 @@ import numpy
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import NO_TIMER, StreamPart
+from spdist.operators.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
 from spdist.program.called import Called, Site
 from spdist.program.compiler import Compiled
 from spdist.program.parts import Program
@@ -50,8 +50,8 @@ _FEW = 16
 class Operators(Protocol):
     """What runs the elements that are called."""
 
-    def deliver(self, element: Called, stream: str, arrivals: Sequence[Arrival]) -> None:
-        """Give an element the events of one chunk of a stream; raises what it raises."""
+    def receiver(self, element: Called, stream: str) -> tuple[ReceiveOne, ReceiveMany]:
+        """Return what takes the events of a stream for an element: single ones, and chunks."""
         ...
 
     def failed(self, stream: str, arrivals: Sequence[Arrival], error: Exception) -> None:
@@ -96,24 +96,32 @@ class _Held:
 
 
 class _Given:
-    """The rows of a stream, of which some are looked at: only those are made where they are few."""
+    """The events of a stream, of which some are looked at: only those are made where they are few."""
 
-    __slots__ = ("_asked", "_columns", "_rows")
+    __slots__ = ("_asked", "_columns", "_made", "_stamps")
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, stamps: Any, rows: Sequence[Row]) -> None:
         self._columns = rows if isinstance(rows, ReadRows) else None
-        self._rows: Sequence[Row] = rows
+        self._stamps = stamps
+        self._made = () if self._columns is not None else list(zip(stamps.tolist(), rows, strict=True))
         self._asked = 0
 
-    def row(self, place: int) -> Row:
-        """Return a row."""
+    @classmethod
+    def of(cls, arrivals: Sequence[Arrival]) -> _Given:
+        """Return the events of a chunk."""
+        given = cls(numpy.zeros(0, numpy.int64), ())
+        given._made = arrivals
+        return given
+
+    def arrival(self, place: int) -> Arrival:
+        """Return an event."""
         if self._columns is None:
-            return self._rows[place]
+            return self._made[place]
         self._asked += 1
         if self._asked * _FEW > len(self._columns):
-            self._rows, self._columns = list(self._columns), None
-            return self._rows[place]
-        return self._columns.single(place)
+            self._made, self._columns = list(zip(self._stamps.tolist(), self._columns, strict=True)), None
+            return self._made[place]
+        return int(self._stamps[place]), self._columns.single(place)
 
 
 class MixedRunning(Running):
@@ -136,7 +144,12 @@ class MixedRunning(Running):
     def __init__(self, program: Program, compiled: Compiled, operators: Operators) -> None:
         super().__init__(program, compiled, steady=bool(program.shape.returned))
         self._operators = operators
-        self._shared = self.arrays["shared"]
+        # Python's own integers: numpy's cost three times as much where one is looked at.
+        self._shared = memoryview(self.arrays["shared"])
+        self._receivers = [operators.receiver(site.element, site.stream) for site in program.sites]
+        #: Of the events of a site: timestamps, and of each attribute values, nulls and type, for these parameters.
+        self._columns: dict[str, tuple[Any, list[tuple[Any, Any, Type]]]] = {}
+        self._columns_of: object = None
         self._inputs = (*program.shape.sources, *program.shape.returned)
         # An event must be seen to be of its types before the loop sees it: in it, nothing can be given back.
         self._checked = {s: [n for n, type in enumerate(types) if type in PYTHON] for s, types in self._types.items()}
@@ -158,7 +171,7 @@ class MixedRunning(Running):
 
     def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Take events; see `Running.take`."""
-        self._rows_given = {f"i{self._inputs.index(stream)}": _Given(part.rows) for stream, part in parts.items()}
+        self._rows_given = {f"i{self._inputs.index(stream)}": _given(part) for stream, part in parts.items()}
         self._events = sum(len(part.times) for part in parts.values())
         made = super().take(parts, now)
         if made is None:
@@ -170,7 +183,7 @@ class MixedRunning(Running):
         """Take the events of one small chunk; see `Running.take_chunk`."""
         if not self._are_typed(stream, arrivals):
             return None
-        self._rows_given = {f"i{self._inputs.index(stream)}": _Given([row for _, row in arrivals])}
+        self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
         self._events = len(arrivals)
         return super().take_chunk(stream, arrivals, now, until)
 
@@ -230,10 +243,10 @@ class MixedRunning(Running):
         """
         if not self._are_typed(stream, arrivals):
             raise TypeError(f"an event of stream '{stream}' has a value that is not of its type")
-        number, count, now = self._inputs.index(stream), len(arrivals), int(self._shared[NOW])
+        number, count, now = self._inputs.index(stream), len(arrivals), self._shared[NOW]
         self.make_room(count)
         self._fill_chunk(number, stream, arrivals)
-        self._rows_given[f"i{number}"] = _Given([row for _, row in arrivals])
+        self._rows_given[f"i{number}"] = _Given.of(arrivals)
         one = numpy.array([0, count, now, number])
         self.compiled.run(one[:1], one[1:2], one[2:3], one[3:], NESTED, now, self._callback, *self._parameters)
         error = self._broken or self.taken_failure()
@@ -245,7 +258,7 @@ class MixedRunning(Running):
         shared = self._shared
         outputs = list(self.program.outputs)
         behind = self._count(outputs.index(stream)) if stream in outputs else 0
-        time, cause, number = int(shared[RUNG]), int(shared[CAUSE]), int(shared[NUMBER])
+        time, cause, number = shared[RUNG], shared[CAUSE], shared[NUMBER]
         self._held.setdefault(stream, []).append(_Held(time, cause, number, behind, arrivals))
         shared[NUMBER] = number + len(arrivals)
 
@@ -269,8 +282,8 @@ class MixedRunning(Running):
             return 1
         self.calls += 1
         try:
-            self._operators.set_clock(int(self._shared[NOW]))
-            failed = self._wake() if site == WAKE else self._deliver(self.program.sites[site], begin, end)
+            self._operators.set_clock(self._shared[NOW])
+            failed = self._wake() if site == WAKE else self._deliver(site, begin, end)
             self._look_at_timers()
         except BaseException as error:
             self._broken = error
@@ -278,12 +291,17 @@ class MixedRunning(Running):
             return 1
         return int(failed)
 
-    def _deliver(self, site: Site, begin: int, end: int) -> bool:
+    def _deliver(self, number: int, begin: int, end: int) -> bool:
+        site, (one, many) = self.program.sites[number], self._receivers[number]
         places: Any = range(begin, end)
         if site.picked:
             places = self.arrays[site.picked][: self._shared[PICKED]].tolist()
+        arrivals = self._arrivals(site, places)
         try:
-            self._operators.deliver(site.element, site.stream, self._arrivals(site, places))
+            if len(arrivals) == 1:
+                one(*arrivals[0])
+            else:
+                many(arrivals)
         except Exception as error:
             if site.nested:
                 self._failed = error
@@ -294,20 +312,25 @@ class MixedRunning(Running):
 
     def _arrivals(self, site: Site, places: Sequence[int]) -> list[Arrival]:
         """Return the events at some places."""
-        stamps = self.arrays[f"{site.owner}_ts"]
         if site.given:
-            given = self._rows_given[site.owner]
-            return [(int(stamps[place]), given.row(place)) for place in places]
-        columns = [
-            (self.arrays[f"{site.owner}_{n}"], self.arrays[f"{site.owner}_{n}_n"], type)
-            for n, type in enumerate(site.types)
-        ]
-        return [(int(stamps[at]), tuple(self._value(*column, at) for column in columns)) for at in places]
+            return [self._rows_given[site.owner].arrival(place) for place in places]
+        stamps, columns = self._columns_at(site)
+        return [(stamps.item(at), tuple([self._value(*column, at) for column in columns])) for at in places]
+
+    def _columns_at(self, site: Site) -> tuple[Any, list[tuple[Any, Any, Type]]]:
+        if self._columns_of is not self._parameters:
+            self._columns, self._columns_of = {}, self._parameters
+        found = self._columns.get(site.owner)
+        if found is None:
+            arrays, name = self.arrays, site.owner
+            attributes = [(arrays[f"{name}_{n}"], arrays[f"{name}_{n}_n"], type) for n, type in enumerate(site.types)]
+            found = self._columns[name] = arrays[f"{name}_ts"], attributes
+        return found
 
     def _value(self, values: Any, nulls: Any, type: Type, place: int) -> Any:
-        if nulls[place]:
+        if nulls.item(place):
             return None
-        value = values[place].item()
+        value = values.item(place)
         if type is Type.STRING:
             return self.texts.text(value)
         return bool(value) if type is Type.BOOL else value
@@ -317,7 +340,7 @@ class MixedRunning(Running):
         first = self._operators.first_timer
         assert first is not None
         due, element = first
-        now = max(int(shared[NOW]), due)
+        now = max(shared[NOW], due)
         if now != shared[FIRED]:
             shared[FIRED], shared[FIRED_NUMBER] = now, 0
         shared[NUMBER], shared[RUNG], shared[NOW] = shared[FIRED_NUMBER], now, now
@@ -325,7 +348,7 @@ class MixedRunning(Running):
         until = self.arrays.get("timers_until")
         if until is not None:
             until[0] = max(int(until[0]), due - 1)
-        limit, own, cause = int(shared[LIMIT]), int(shared[OWN_DUE]), int(shared[CAUSE])
+        limit, own, cause = shared[LIMIT], shared[OWN_DUE], shared[CAUSE]
         if self._step != (cause, limit):
             self._step = cause, limit
             self._operators.begin_step()
@@ -336,6 +359,10 @@ class MixedRunning(Running):
     def _look_at_timers(self) -> None:
         first = self._operators.first_timer
         self._shared[NEXT_DUE], self._shared[NEXT_ELEMENT] = (NEVER_DUE, NO_ELEMENT) if first is None else first
+
+
+def _given(part: StreamPart) -> _Given:
+    return _Given(part.times if part.stamps is None else part.stamps, part.rows)
 
 
 def _fits(value: Any, type: Type) -> bool:

@@ -41,6 +41,7 @@ class TextTable:
     def _reset(self) -> None:
         #: Of some texts, for those who ask for one.
         self._known: dict[str, int] = {}
+        self._shown: dict[int, str] = {}
         self._slots = numpy.full(2 * _FIRST, -1, numpy.int64)
         self.starts = numpy.zeros(_FIRST, numpy.int64)
         self._hashes = numpy.zeros(_FIRST, numpy.uint64)
@@ -89,7 +90,13 @@ class TextTable:
 
     def text(self, number: int) -> str:
         """Return the text with a number."""
-        return bytes(self.arena[self.starts[number] : self.starts[number + 1]]).decode()
+        found = self._shown.get(number)
+        if found is None:
+            if len(self._shown) > _MOST_KNOWN:
+                self._shown.clear()
+            found = bytes(self.arena[self.starts[number] : self.starts[number + 1]]).decode()
+            self._shown[number] = found
+        return found
 
     def _grow(self, length: int) -> None:
         """Make room for at least one more text of so many bytes."""

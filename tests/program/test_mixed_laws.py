@@ -160,7 +160,7 @@ def test_an_error_that_ends_the_app_comes_out_of_the_loop() -> None:
     def broken(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    with patch.object(CalledOperators, "deliver", broken), pytest.raises(KeyboardInterrupt):
+    with patch.object(CalledOperators, "set_clock", broken), pytest.raises(KeyboardInterrupt):
         other.run([(START_MS, row("a", 1.0)), (START_MS, row("b", 1.0))])
 
 

@@ -241,7 +241,7 @@ _ADDED_UP = (
 
 
 _BOTH = (_PAIRS[2], _TABLE)
-#: Programs that call what has no typed form: tables, joins that come back, timers of both, events that a query fails on.
+#: Programs that call what has no typed form: tables, joins that come back, timers of both, failures.
 _MIXED = (
     "define table T (id string, v int); from A[v > 1] update or insert into T on T.id == id; "
     "from B as X join T on X.id == T.id select X.id as id, T.v as v insert into Out; "
