@@ -91,7 +91,7 @@ class CallWriter:
         block = self._block
 
         def variable(named: ast.Variable) -> Value:
-            place = self._schema.index(named.name)
+            place = self._schema.names.index(named.name)
             values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
             return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 

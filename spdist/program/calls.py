@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 __all__ = ["called"]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def called(_typing: Any, _callback: Any, _site: Any, _begin: Any, _end: Any) -> Any:
     """Call a function of C by its address, with three whole numbers; it returns one.
 

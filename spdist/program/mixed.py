@@ -103,7 +103,9 @@ class _Given:
     def __init__(self, stamps: Any, rows: Sequence[Row]) -> None:
         self._columns = rows if isinstance(rows, ReadRows) else None
         self._stamps = stamps
-        self._made = () if self._columns is not None else list(zip(stamps.tolist(), rows, strict=True))
+        self._made: Sequence[Arrival] = ()
+        if self._columns is None:
+            self._made = list(zip(stamps.tolist(), rows, strict=True))
         self._asked = 0
 
     @classmethod
@@ -203,9 +205,10 @@ class MixedRunning(Running):
             super()._run(begins, ends, at, which, now, fires=fires)
         finally:
             self.within, self._events = False, 0
-        if self._broken is not None:
+        broken: BaseException | None = self._broken
+        if broken is not None:
             self._held.clear()
-            raise self._broken
+            raise broken
 
     def taken_failure(self) -> Exception | None:
         """Return what an element has raised on the events that the loop was given, once."""

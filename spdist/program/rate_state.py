@@ -66,7 +66,7 @@ def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return the states of a query's rate limit: of so many keys of its partition, by number; or one."""
     rate, prefix, arrays = query.read.checked.query.rate, f"{query.name}_l", running.arrays
     found = [fresh_limit(query.read) for _ in range(count)]
-    if rate is None:
+    if rate is None or _is_unread(running, query):
         return found
     if not query.holds_back:
         name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
@@ -84,6 +84,13 @@ def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:
         else:
             found[number] = own
     return found
+
+
+def _is_unread(running: Running, query: QueryText) -> bool:
+    """Tell whether nobody reads what a limit lets through, so that it counts nothing by group."""
+    rate = query.read.checked.query.rate
+    by_group = bool(query.grouped) and rate is not None and rate.kind != "all"
+    return by_group and f"{query.name}_l_k" not in running.program.arrays.tables
 
 
 def _put(running: Running, name: str, place: int, value: int) -> None:

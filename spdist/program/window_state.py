@@ -101,6 +101,8 @@ def _lists(read: Read, state: Any) -> _Lists:
     """Return the lists of a window from its state."""
     if isinstance(read.window, Sliding) and read.window.orders:
         places = [(PLACES[read.types[place]][descending], place) for place, descending in read.window.orders]
+        if any(event[1][place] is None for event in state for place, _ in read.window.orders):
+            raise ValueError("a null has no place in an order")
         return {"head": sorted(state, key=lambda event: [of(event[1][place]) for of, place in places])}
     if isinstance(read.window, Sliding):
         return {"head": state[0] if read.window.span and read.window.time is None else state}

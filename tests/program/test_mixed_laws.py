@@ -175,8 +175,8 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     assert told.startswith("in part")
     assert "high is compiled; kept is called: an output that is not 'insert into' (line 4)" in told
     assert told.endswith("found is called: a join (line 6)")
-    without = explain("define stream S (a int); from S#window.sort(2, a) select a insert into O;").compiled
-    assert without == "no: the window sort (line 1)"
+    without = explain("define stream S (a int); from S#window.frequent(2, a) select a insert into O;").compiled
+    assert without == "no: the window frequent (line 1)"
 
 
 def test_an_app_without_a_typed_query_stays_with_its_operators() -> None:
