@@ -15,6 +15,7 @@ from spdist.engine.operators_called import CalledOperators
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
+from spdist.program.called import Called
 from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.expressions import NotTyped
 from spdist.program.forgetting import forget_texts
@@ -112,9 +113,18 @@ class Programmed:
             if own and stream not in read:
                 raise NotTyped(f"the stream {stream}")
         if shape.is_mixed:
+            self._none_at_once(shape)
             reading = {stream: self._own(stream) for stream in read if stream in self._home.junctions}
             self._operators = CalledOperators(self._home, shape, reading)
         return written(shape, tuple(put_out))
+
+    def _none_at_once(self, shape: Shape) -> None:
+        """Look that no stream is only there for operators that are faster alone: they take its events as columns."""
+        for stream in shape.sources:
+            readers = [element for element in shape.elements if stream in streams_of(element)]
+            alone = len(readers) == 1 and isinstance(readers[0], Called) and not readers[0].filters.get(stream)
+            if alone and self._home.junction(stream).at_once() is not None:
+                raise NotTyped(f"the stream {stream}, whose events operators take all at once")
 
     def _own(self, stream: str) -> int:
         """Return how many elements of the app a stream delivers to."""
@@ -184,6 +194,8 @@ class Programmed:
                 stamps = None if kept else put.stamps
                 receiver.pick(put.rows, put.bounds, put.causes, stamps, put.numbers, put.times)
         self._set_timer()
+        if isinstance(self._running, MixedRunning) and self._running.costs_more():
+            self.retire("so many events reach what has no typed form that operators are faster")
         return True
 
     def advance(self, to_ms: int) -> None:

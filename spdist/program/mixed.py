@@ -45,6 +45,9 @@ __all__ = ["MixedRunning", "Operators"]
 
 #: Of so many rows one is looked at before all are made.
 _FEW = 16
+#: After so many events it is looked whether calls cost more than the program saves. What a typed query over a source
+#: saves for each event is counted as 1; then a call costs 2, and what comes back 14 (measured).
+_LOOKED_AT, _CALL, _BACK = 20_000, 2, 14
 
 
 class Operators(Protocol):
@@ -166,8 +169,17 @@ class MixedRunning(Running):
         self._broken: BaseException | None = None
         #: The event before which timers fire, and until when: with another one, a step of the clock begins.
         self._step = -1, 0
-        #: How often elements were called.
+        #: How often elements were called; so many calls and chunks that came back cost more than what has saved.
         self.calls = 0
+        self._seen = self._cost = 0
+        self._saves = sum(any(s in program.shape.sources for s in query.streams) for query in program.shape.queries)
+
+    def costs_more(self) -> bool:
+        """Tell whether calls have cost more than the program has saved, over the last many events that came at once."""
+        if self._seen < _LOOKED_AT:
+            return False
+        seen, cost, self._seen, self._cost = self._seen, self._cost, 0, 0
+        return cost > seen * max(1, self._saves)
 
     # The loop, called from outside.
 
@@ -179,6 +191,7 @@ class MixedRunning(Running):
         if made is None:
             return None
         held, self._held = self._held, {}
+        self._seen += sum(len(part.times) for part in parts.values())
         return {**made, **{stream: _merged(made.get(stream), chunks) for stream, chunks in held.items()}}
 
     def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
@@ -246,6 +259,7 @@ class MixedRunning(Running):
         """
         if not self._are_typed(stream, arrivals):
             raise TypeError(f"an event of stream '{stream}' has a value that is not of its type")
+        self._cost += _BACK
         number, count, now = self._inputs.index(stream), len(arrivals), self._shared[NOW]
         self.make_room(count)
         self._fill_chunk(number, stream, arrivals)
@@ -284,6 +298,7 @@ class MixedRunning(Running):
         if self._broken is not None:
             return 1
         self.calls += 1
+        self._cost += _CALL
         try:
             self._operators.set_clock(self._shared[NOW])
             failed = self._wake() if site == WAKE else self._deliver(site, begin, end)

@@ -154,6 +154,41 @@ def test_a_value_of_another_type_brings_the_operators_back() -> None:
     assert other.app.query(again).rows == plain.app.query(again).rows == [("a", 4.0)]
 
 
+EVERY = f"""{STREAM} define table T (sym string, price double);
+from S select sym, price update or insert into T on T.sym == sym;
+from S[price > 2.0]#window.length(2) select sym, sum(price) as p insert into Out;"""
+
+
+@pytest.mark.parametrize(("app", "stays"), [(EVERY, False), (EVERY.replace("S select", "S[price > 2.0] select"), True)])
+def test_where_most_events_are_called_for_operators_go_on(app: str, stays: bool) -> None:
+    plain, other = started(app)
+    own = other.app.programmed
+    assert own is not None
+    with patch.object(mixed, "_LOOKED_AT", 20):
+        for start in range(0, 60, 12):
+            events = [(START_MS + n, row("ab"[n % 2], float(n % 4))) for n in range(start, start + 12)]
+            plain.run(events)
+            if own.active:
+                other.run(events)
+            else:
+                for event in events:
+                    other.chunk([event], event[0])
+    assert other.chunks == plain.chunks
+    assert own.active == stays
+    assert own.reason == ("" if stays else "so many events reach what has no typed form that operators are faster")
+
+
+def test_operators_that_take_events_as_columns_are_not_called_for_each() -> None:
+    app = f"""{STREAM} define stream B (sym string); @primaryKey('sym') define table T (sym string);
+    from B update or insert into T on T.sym == sym; from S[ok] select sym insert into Out;"""
+    own = Watched(checked_app(app), interpreted).app.programmed
+    assert own is not None
+    assert own.compile() is None
+    own = Watched(checked_app(f"{app} from B select sym insert into Out2;"), interpreted).app.programmed
+    assert own is not None
+    assert own.compile() is not None
+
+
 def test_an_error_that_ends_the_app_comes_out_of_the_loop() -> None:
     _, other = started(BACK)
 
