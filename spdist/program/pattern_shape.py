@@ -75,6 +75,8 @@ class Step:
         The other side of an ``and`` or ``or``.
     both : bool
         Whether both sides must come.
+    absent : bool
+        Whether it is a side that must not come before the other one does.
     """
 
     stream: str
@@ -90,6 +92,7 @@ class Step:
     slot: int = 0
     partner: int | None = None
     both: bool = False
+    absent: bool = False
 
     @property
     def lingers(self) -> bool:
@@ -313,6 +316,7 @@ def _bounded(steps: Sequence[Step], repeated: int, within: int, strict: bool, gi
         ("a count, 'and' or 'or' among several that are repeated", repeated > 1 and any(s.optional for s in steps)),
         # One that is too old begins anew, also where another one has begun.
         ("a repeated element of an open number within a time", again and first.least != first.most),
+        ("an absence in a repeated 'and' in front", repeated and (first.absent or steps[first.partner or 0].absent)),
         ("a repeated 'or' within a time", again and first.partner is not None and not first.both),
     ):
         if found:
@@ -327,11 +331,16 @@ def _steps(chain: Sequence[ast.StateElement], scope: Scope, bases: tuple[int, ..
         if not isinstance(element, ast.LogicalState):
             steps.append(replace(_step(element, scope.of_element(n), n, bases, strict), slot=n))
             continue
-        if not (isinstance(element.left, ast.StreamState) and isinstance(element.right, ast.StreamState)):
-            raise NotTyped("an absence in 'and' or 'or'", element.span)
+        absent = [isinstance(side, ast.AbsentState) for side in (element.left, element.right)]
+        waits = any(isinstance(side, ast.AbsentState) and side.waiting for side in (element.left, element.right))
+        if waits or all(absent) or (any(absent) and element.op == "or"):
+            raise NotTyped("an absence for a time in 'and' or 'or'", element.span)
+        # The second side is first, and an absence is never that.
+        slots = (n, n + 1) if absent[1] else (n + 1, n)
         for at, other, side in ((n, n + 1, element.left), (n + 1, n, element.right)):
             step = _step(side, scope.of_element(at, other), at, bases, strict, other)
-            steps.append(replace(step, slot=other, partner=other, both=element.op == "and"))
+            both, slot = element.op == "and", slots[at - n]
+            steps.append(replace(step, slot=slot, partner=other, both=both, absent=absent[at - n]))
     return tuple(steps)
 
 
@@ -351,7 +360,7 @@ def _step(
     if isinstance(element, ast.CountState):
         least, most, element = element.min, element.max, element.element
     if not isinstance(element, ast.StreamState | ast.AbsentState) or (
-        isinstance(element, ast.AbsentState) and not waiting
+        isinstance(element, ast.AbsentState) and not waiting and partner is None
     ):
         where = "a sequence" if strict else "a pattern" if position else "front of a pattern"
         names: dict[Any, str] = {

@@ -33,7 +33,8 @@ def fresh_pattern(pattern: Matched) -> Any:
 
 def _flags(step: Step, waits: tuple[int, list[int]]) -> list[Any]:
     """Return what an element behind the first one remembers; an absence also until when, and the wake-ups."""
-    return [False, False, *([False] if step.counted else [True, True, *waits] if step.waiting is not None else [])]
+    absent = step.absent or step.waiting is not None
+    return [False, False, *([False] if step.counted else [True, True, *waits] if absent else [])]
 
 
 def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
@@ -51,9 +52,9 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
     for number, ((lists, rows), places) in states:
         waiting, arrived, flags = places[0]
         began, left = flags[:2]
-        # A pattern that is one pair looks for results at one side only: those of the other one stay.
-        told = places[: len(places) - (len(pattern.starts) == len(places) == 2)]
-        if left or any(flags[1] for *_, flags in told):
+        # In front only one side of a pair looks for results; those of the other one stay, and nobody shows them.
+        told = [flags[1] for slot, (*_, flags) in enumerate(places) if slot != 1 or len(pattern.starts) == 1]
+        if left or any(told):
             raise ValueError("a result is left over from an event that failed")
         # A sequence under `every` makes its first attempt anew with each event.
         anew = not began or (pattern.strict and pattern.repeated > 0)

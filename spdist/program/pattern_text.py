@@ -98,6 +98,8 @@ class PatternWriter(QueryWriter):
         #: Source of whether the first element waits for an event: 0, 1, or 2 where it does from the next event on.
         self._open = f"{opened}[{self._at}]"
         self._lists = PatternLists(whole, query, self._at, self._open)
+        #: The name of how many matches a chunk has completed, where their results are made behind its last event.
+        self._late = ""
 
     # The block.
 
@@ -105,15 +107,33 @@ class PatternWriter(QueryWriter):
         """Return the block, with those of its readers."""
         reading = [n for n in self._pattern.order if self._pattern.steps[n].stream == self._block.stream]
         results = None
-        if any(map(self._pattern.is_last, reading)) and not self._pattern.waits:
+        last = [n for n in reading if self._pattern.is_last(n) and not self._pattern.steps[n].absent]
+        if last and not self._pattern.waits:
             given = self._whole, self._query, self._block, self._key, self._groups, self._writer
             # Siddhi hands out matches one by one where one element alone reads the stream.
             results = MatchWriter(*given, by_event=len(reading) > 1)
+        # Where one element alone reads the stream, they do so behind the last event: some may be too old by then.
+        shared = self._pattern.shares and self._pattern.within and not self._pattern.strict
+        self._late = self._whole.name() if results is not None and shared and len(reading) == 1 else ""
         body = [*self._before_event(reading), *self._offered(reading, results)]
         if self._block.guard:
             body = [f"if not ({self._block.guard.format(self._event)}):", "    continue", *body]
         loop = [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
+        if self._late:
+            loop = [f"{self._late} = 0", *loop, *self._completed_late(results)]
         return loop if results is None else results.hands_over(loop)
+
+    def _completed_late(self, results: MatchWriter | None) -> list[str]:
+        """Return what puts the results of the matches into the buffers that the events of a chunk have completed."""
+        place, (nodes, events), self._late = self._late, self._done(), ""
+        noted = [f"d, {self._event} = {nodes}[{place}_at], {events}[{place}_at]"]
+        body = [*noted, *self._completed(results), *self._lists.goes()]
+        return [f"for {place}_at in range({place}):", *indent(body)]
+
+    def _done(self) -> tuple[str, str]:
+        """Return the arrays of the matches that a chunk has completed, and of the events that have."""
+        declare, room = self._whole.arrays.declare, self._lists.nodes
+        return declare(f"{self._prefix}_done", NUMBER, room), declare(f"{self._prefix}_done_at", NUMBER, room)
 
     def expires(self) -> list[str]:
         """Return what drops the partial matches that were too old at the latest event."""
@@ -257,7 +277,7 @@ class PatternWriter(QueryWriter):
             goes = [*time, *self._lists.waits_from(n, self._timestamp), *self._lists.goes()]
         else:
             goes = [*self._lists.comes(n), *self._ends(results)] if self._pattern.is_last(n) else self._goes_on(n)
-        if not step.counted:
+        if not (step.counted or (step.absent and n in self._pattern.starts)):
             goes = [*self._lists.unlinked(n, number), *goes]
         loop = [f"{following} = {after}[d]", *self._where(step.rest, n, goes)]
         if bound is None:
@@ -320,8 +340,12 @@ class PatternWriter(QueryWriter):
         """Return what notes the event of one side of ``and`` or ``or``, and lets the match go on."""
         pattern, prefix, following = self._pattern, self._prefix, self._pattern.following(n)
         first = [f"{self._lists.first(n)} = {self._timestamp}"] if n in pattern.starts else []
+        if pattern.steps[n].absent:
+            # In front it waits on: another such event is the one that counts then.
+            return [*self._lists.comes(n), *first, *(self._lists.goes() if not first else [])]
         on = self._completed(results) if pattern.is_last(n) else self._arrives(following)
-        there = f"{prefix}_bits[d] & {1 << pattern.steps[partner].slot} != 0"
+        other = pattern.steps[partner]
+        there = f"{prefix}_bits[d] & {1 << other.slot} {'==' if other.absent else '!='} 0"
         return [
             *self._lists.uncollected(n),
             *self._stores(pattern.bases[n], n),
@@ -365,6 +389,10 @@ class PatternWriter(QueryWriter):
     def _completed(self, results: MatchWriter | None, due: str = "") -> list[str]:
         """Return what puts the result for a complete match into the buffers."""
         assert results is not None
+        if self._late:
+            nodes, events = self._done()
+            noted = [f"{nodes}[{self._late}] = d", f"{events}[{self._late}] = {self._event}"]
+            return [*noted, f"{self._late} += 1", f"{self._prefix}_refs[d] += 1"]
         groups, source, time = self._groups, self._block.source, due or self._timestamp
         place = "0" if due else f"{source}[{self._event}]" if source else self._event
         event = Event(self._event_at, time, groups.number, place)

@@ -159,8 +159,10 @@ def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
             elements.append(f"not {element} for {random.choice((1, 40, 300, 900))} milliseconds")
         elif not strict and random.random() < several / 2:
             other = f"e{number + 10}={_element(random, streams, named, several)}"
-            elements.append(f"e{number}={element} {random.choice(('and', 'or'))} {other}")
-            named += [number, number + 10]
+            event, absent = f"e{number}={element}", f"not {other.partition('=')[2]}"
+            pair = random.choice((f"{event} and {other}", f"{event} or {other}", f"{event} and {absent}"))
+            elements.append(random.choice((pair, f"{absent} and {event}")))
+            named += [number, *([number + 10] if other in elements[-1] else [])]
         else:
             own = f"e{number}[last].volume is null or volume != e{number}[{random.choice(('0', 'last'))}].volume"
             may = not strict or 1 < number < count
@@ -173,6 +175,8 @@ def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
     repeated = random.choice((0, 1, 1, 1 if several or strict else random.randint(1, count)))
     if within and (re.search(r"<(\d+):(?!\1>)", elements[0]) or " or e11=" in elements[0]):
         repeated = 0  # another match may begin for each that is too old
+    if re.search("not .* and |and not ", elements[0]):
+        repeated = 0
     mark = ", " if strict else " -> "
     if repeated:
         inside = mark.join(elements[:repeated])
