@@ -18,9 +18,10 @@ from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs, partition_word
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent, ticks
 from spdist.program.pattern_shape import Matched
-from spdist.program.pattern_text import PatternWriter, SequenceWriter
+from spdist.program.pattern_text import PatternWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
+from spdist.program.sequence_text import SequenceWriter
 from spdist.program.shape import Keyed, Query, Sessions, Shape
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
 

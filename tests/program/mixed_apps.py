@@ -58,7 +58,8 @@ def _called(random: Random, given: str, target: str) -> str:
             f"from {source} select * output {random.choice(('all', 'first', 'last'))} every "
             f"{random.choice(('2 events', '3 events', '40 milliseconds', '700 milliseconds'))} insert into {target};",
             f"from {source}#window.frequent(2, sym) select * insert {events}into {target};",
-            f"from {source}#window.session(50 milliseconds, sym, 9 milliseconds) select * insert {events}into {target};",
+            f"from {source}#window.session(50 milliseconds, sym, 9 milliseconds) select * insert {events}"
+            f"into {target};",
             f"partition with (sym of {given}) begin from {source} select * output last every 40 milliseconds "
             f"insert into #I; from #I select * insert into {target}; end;",
             f"from every e1={source} -> not {given}[ok] for 40 milliseconds select e1.sym, e1.kind, e1.price, e1.rate, "
