@@ -23,7 +23,8 @@ from spdist.workspace import workspace
 
 __all__ = ["LocalNodes"]
 
-_STOP_S = 15.0
+#: How long nodes may take to end: some seconds, but the first JVM on a machine archives its classes then.
+_STOP_S = 60.0
 #: What stays of nodes of which one failed: logs and executed notebooks.
 _KEPT = (".log", ".ipynb")
 

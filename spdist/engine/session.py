@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 
 _PREFIX = "spdist-spark-"
 _STOP_TIMEOUT_S = 15.0
+#: How much longer a JVM may take that writes its class archive: 3 s of processor time.
+_ARCHIVE_TIMEOUT_S = 45.0
 
 #: A JVM for many short tasks: the serial collector keeps start and memory small, and 512 kB are enough for Spark's
 #: thread stacks. Classes take 130 MB in any case: until then nothing is collected for their sake.
@@ -299,17 +301,21 @@ class SparkHost:
             if session is not None:
                 _stop_session(session)
             if self._scratch is not None:
-                in_order = _end_jvm()
-                if self._archive is not None and in_order and self.has_run:
-                    self._archive.keep()
-                elif self._archive is not None:
-                    self._archive.drop()
-                self._archive = None
+                self._end_jvm()
                 if self._forks is not None:
                     self._forks.stop()
                     self._forks = None
                 shutil.rmtree(self._scratch, ignore_errors=True)
                 self._scratch = None
+
+    def _end_jvm(self) -> None:
+        archive, self._archive = self._archive, None
+        writes = archive is not None and archive.is_written
+        in_order = _end_jvm(_STOP_TIMEOUT_S + _ARCHIVE_TIMEOUT_S if writes else _STOP_TIMEOUT_S)
+        if archive is not None and in_order and self.has_run:
+            archive.keep()
+        elif archive is not None:
+            archive.drop()
 
     def __enter__(self) -> SparkHost:
         return self.start()
@@ -457,7 +463,7 @@ def _exit_code_of_jvm() -> int | None:
     return None if process is None else process.poll()
 
 
-def _end_jvm() -> bool:
+def _end_jvm(timeout_s: float) -> bool:
     """End the JVM that pyspark keeps for the next session of this process, and wait: tells whether it ends in order."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
@@ -470,7 +476,7 @@ def _end_jvm() -> bool:
     if process.stdin is not None:
         process.stdin.close()  # the JVM ends when nobody holds the other end of its input
     try:
-        return bool(process.wait(_STOP_TIMEOUT_S) == 0)
+        return bool(process.wait(timeout_s) == 0)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

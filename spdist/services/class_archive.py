@@ -67,6 +67,11 @@ class ClassArchive:
                     other.unlink()
         return writers
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the JVM that was given `options` writes the archive when it ends, for which a minute is enough."""
+        return self._fresh.exists()
+
     def keep(self) -> None:
         """Give what an orderly end has written its name; Java has written nothing where the class path has folders."""
         with contextlib.suppress(OSError):

@@ -1,14 +1,16 @@
-"""Before Spark starts: what is wrong with Java is said plainly, and what killed processes left is cleared away."""
+"""Spark sessions: what is wrong with Java is said plainly, what killed ones left goes, classes are read once."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from spdist.engine.session import SparkHost, java_version
 from spdist.errors import EngineError
+from spdist.runtime.warming import warm_up
 from tests.runtime.host_settings import settings_in
 
 
@@ -71,6 +73,24 @@ def test_what_killed_hosts_left_goes_and_what_living_ones_use_stays(
     with pytest.raises(EngineError, match="did not start: not here"):
         SparkHost(settings_in(tmp_path)).start()
     assert {path.name for path in tmp_path.iterdir()} == {alive.name, other.name}
+
+
+@pytest.mark.spark
+def test_later_sessions_read_the_classes_that_one_has_archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = SparkHost(settings_in(tmp_path), archives=True)
+    with first:
+        first.has_run = warm_up(first, threading.Event())
+    assert first.has_run
+    (archive,) = (tmp_path / "cache").rglob("*.jsa")
+    with SparkHost(settings_in(tmp_path)) as second:
+        assert str(archive) in Path(f"/proc/{jvm_of(second)}/maps").read_text()
+    assert [*(tmp_path / "cache").rglob("*jsa*")] == [archive]
+
+
+def jvm_of(host: SparkHost) -> int:
+    """Return the process of a session's JVM."""
+    return int(host.session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
 
 
 def _refuse(*_: object) -> None:
