@@ -122,7 +122,7 @@ reference: .venv/.installed ## write docs/reference: commands, routes, settings,
 
 lock: ## write requirements.lock: the newest versions that pyproject.toml allows, for each Python and platform
 	@$(VENV) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header --no-annotate \
-	    --extra dev --extra mysql -o requirements.lock pyproject.toml
+	    --extra dev -o requirements.lock pyproject.toml
 
 docs: .venv/.installed ## make pages of docs/, in out/docs
 	@$(VENV) -m sphinx -q -W -b html docs out/docs && echo "The docs: out/docs/index.html"
