@@ -53,7 +53,7 @@ class Received:
         Those of the passthrough groups added.
     own : mapping of (str, str) to str
         By group and stream, where the group itself reads the stream's sources, the topic of the embedded log into which
-        a feeder puts what comes in.
+        a source puts what comes in.
     """
 
     groups: tuple[Group, ...]

@@ -55,7 +55,7 @@ class GroupInput:
         How events are spread over the group's instances.
     topic : str
         Where it is read from; empty for what is no stream. Where the group reads a user's own source, the topic into
-        which a feeder puts what comes in, each instance's into its own partition.
+        which a source puts what comes in, each instance's into its own partition.
     partitions : int
         Partitions of that topic.
     key : str, optional
@@ -339,7 +339,7 @@ class AssignedInput:
 
     ``own`` names the instances of its own group where those publish the stream too: their events are passed over, since
     queries of a group hear each other without a topic, and those of others are not published again. ``source`` is True
-    where the stream's ``@source`` in the text fills the topic, through a feeder of this instance; such
+    where the stream's ``@source`` in the text fills the topic, through a source of this instance; such
     a topic is on the embedded log, others on ``transport``: of Kafka's, Spark's own connector reads them. ``subjects``
     are the names by which outsiders who feed the topic know its first partitions, where they differ from the topic's.
 

@@ -95,7 +95,7 @@ def wire(app: str, received: Received, transport: str, problems: Problems) -> Wi
 
 
 def _read_sources(received: Received, wiring: Wiring) -> None:
-    """Give each group that reads a user's source a topic into which a feeder puts what comes in."""
+    """Give each group that reads a user's source a topic into which a source puts what comes in."""
     for group in received.groups:
         for name, subscription in received.subscriptions[group.name].items():
             if (group.name, name) in received.own:
