@@ -10,6 +10,7 @@ from spdist.engine.rows import count_rows
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp, CheckedPartition
 from spdist.language.scope import undefined
+from spdist.operators.aggregation import Aggregation
 from spdist.operators.join_quiet import QuietJoin
 from spdist.operators.named_window import NamedWindow
 from spdist.operators.partition import PartitionPlan, PartitionRuntime
@@ -93,8 +94,9 @@ class Elements:
         return self._partitions[number]
 
     def reading(self, stream_id: str) -> int:
-        """Return how many of them a stream delivers to."""
-        every: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
+        """Return how many of them a stream delivers to, aggregations among them."""
+        every: list[QueryInstance | PartitionRuntime | Aggregation] = [*self._queries.values(), *self._partitions]
+        every += [store for store in self._stores.values() if isinstance(store, Aggregation)]
         return sum(stream_id in element.receivers for element in every)
 
     def start(self) -> None:

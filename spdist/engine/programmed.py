@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from spdist.engine.elements import Elements
 from spdist.engine.home import Home
 from spdist.engine.operators_called import CalledOperators
+from spdist.engine.programmed_state import drop_state, load_state, store_state
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
-from spdist.program.called import Called
 from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.expressions import NotTyped
 from spdist.program.forgetting import forget_texts
@@ -23,8 +23,8 @@ from spdist.program.mixed import MixedRunning
 from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
 from spdist.program.running import Running
-from spdist.program.shape import Keyed, Shape, shape_of, streams_of
-from spdist.program.state import fresh_query, held_rows, load_keys, load_query, stored_keys, stored_query
+from spdist.program.shape import Shape, shape_of, streams_of
+from spdist.program.state import held_rows
 from spdist.program.text import written
 
 __all__ = ["Programmed"]
@@ -100,7 +100,7 @@ class Programmed:
         put_out = []
         read = {stream for element in shape.elements for stream in streams_of(element)}
         for stream, junction in self._home.junctions.items():
-            own = self._own(stream)
+            own = self._elements.reading(stream)
             try:
                 behind = junction.behind(own)
             except LookupError:
@@ -113,25 +113,9 @@ class Programmed:
             if own and stream not in read:
                 raise NotTyped(f"the stream {stream}")
         if shape.is_mixed:
-            self._none_at_once(shape)
-            reading = {stream: self._own(stream) for stream in read if stream in self._home.junctions}
+            reading = {stream: self._elements.reading(stream) for stream in read if stream in self._home.junctions}
             self._operators = CalledOperators(self._home, shape, reading)
         return written(shape, tuple(put_out))
-
-    def _none_at_once(self, shape: Shape) -> None:
-        """Look that no stream is only there for operators that are faster alone: they take its events as columns."""
-        for stream in shape.sources:
-            readers = [element for element in shape.elements if stream in streams_of(element)]
-            alone = len(readers) == 1 and isinstance(readers[0], Called) and not readers[0].filters.get(stream)
-            if alone and self._home.junction(stream).at_once() is not None:
-                raise NotTyped(f"the stream {stream}, whose events operators take all at once")
-
-    def _own(self, stream: str) -> int:
-        """Return how many elements of the app a stream delivers to."""
-        aggregated = self._checked.aggregated.values()
-        return self._elements.reading(stream) + sum(
-            any(source.stream_id == stream for source in one.scope.sources) for one in aggregated
-        )
 
     @property
     def active(self) -> bool:
@@ -164,7 +148,7 @@ class Programmed:
         running = Running(self.program, compiled)
         if self._operators is not None:
             running = MixedRunning(self.program, compiled, self._operators)
-        self._load(running)
+        load_state(running, self._shape, self._elements)
         self._running = running
         self.drop()
         self._divert()
@@ -269,14 +253,14 @@ class Programmed:
         shape = self._shape
         typed = dict.fromkeys(stream for element in shape.typed for stream in streams_of(element))
         for stream in {**typed, **dict.fromkeys(shape.sources)}:
-            own = self._own(stream)
+            own = self._elements.reading(stream)
             if not own:
                 continue  # an inner stream
             one, many = self._receivers(stream)
             self._undo.append(self._home.junction(stream).divert(0, own, one, many))
         for stream in self._behind if shape.is_mixed else ():
             junction = self._home.junction(stream)
-            begin = 1 if stream in typed else self._own(stream)
+            begin = 1 if stream in typed else self._elements.reading(stream)
             self._undo.append(
                 junction.divert(begin, begin + len(self._behind[stream]), *_as_chunks(stream, self._put_out))
             )
@@ -318,51 +302,16 @@ class Programmed:
 
     # State.
 
-    def _load(self, running: Running) -> None:
-        """Take the state of the operators over."""
-        queries = iter(running.program.queries)
-        for element in self._shape.typed:
-            if isinstance(element, Keyed):
-                keys = self._elements.partition(element.number).snapshot()[0]
-                numbers = load_keys(running, element.number, list(keys), element.type).tolist()
-                for place, _ in enumerate(element.queries):
-                    states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
-                    load_query(running, next(queries), states)
-            else:
-                state = self._elements.query(element.checked.name).snapshot()
-                load_query(running, next(queries), [(0, state)])
-
     def drop(self) -> None:
         """Take the state off the operators: the program has it, and its timers."""
-        self._home.timers.cancel_of({query.number for query in self._shape.queries})
-        for element in self._shape.typed:
-            if isinstance(element, Keyed):
-                partition = self._elements.partition(element.number)
-                _, created, looks, purge = partition.snapshot()
-                partition.restore([{}, created, looks, purge])
-            else:
-                fresh = fresh_query(element)
-                self._elements.query(element.checked.name).restore(fresh)
+        drop_state(self._shape, self._elements, self._home.timers)
         self._set_timer()
 
     def store(self) -> None:
         """Give the operators the state, for a snapshot; `drop` takes it off them again."""
-        running = self._running
-        if running is None:
-            return
-        running.expire(self._home.clock.now)
-        queries = iter(running.program.queries)
-        for element in self._shape.typed:
-            if isinstance(element, Keyed):
-                keys = stored_keys(running, element.number, element.type)
-                states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
-                partition = self._elements.partition(element.number)
-                _, _, looks, purge = partition.snapshot()
-                by_key = {key: [n, 0, [own[n] for own in states]] for n, key in enumerate(keys)}
-                partition.restore([by_key, len(keys), looks, purge])
-            else:
-                (state,) = stored_query(running, next(queries), 1)
-                self._elements.query(element.checked.name).restore(state)
+        if self._running is not None:
+            self._running.expire(self._home.clock.now)
+            store_state(self._running, self._shape, self._elements)
 
     def held_rows(self) -> int:
         """Return how many rows the state holds, as `spdist.engine.rows.count_rows` counts them."""

@@ -1,0 +1,54 @@
+"""The state of the elements of a program, from and to their operators; those that are called keep theirs."""
+
+from __future__ import annotations
+
+from spdist.engine.elements import Elements
+from spdist.operators.base import Timers
+from spdist.program.running import Running
+from spdist.program.shape import Keyed, Shape
+from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
+
+__all__ = ["drop_state", "load_state", "store_state"]
+
+
+def load_state(running: Running, shape: Shape, elements: Elements) -> None:
+    """Take the state of the operators over."""
+    queries = iter(running.program.queries)
+    for element in shape.typed:
+        if isinstance(element, Keyed):
+            keys = elements.partition(element.number).snapshot()[0]
+            numbers = load_keys(running, element.number, list(keys), element.type).tolist()
+            for place, _ in enumerate(element.queries):
+                states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
+                load_query(running, next(queries), states)
+        else:
+            state = elements.query(element.checked.name).snapshot()
+            load_query(running, next(queries), [(0, state)])
+
+
+def drop_state(shape: Shape, elements: Elements, timers: Timers) -> None:
+    """Take the state off the operators: the program has it, and its timers."""
+    timers.cancel_of({query.number for query in shape.queries})
+    for element in shape.typed:
+        if isinstance(element, Keyed):
+            partition = elements.partition(element.number)
+            _, created, looks, purge = partition.snapshot()
+            partition.restore([{}, created, looks, purge])
+        else:
+            elements.query(element.checked.name).restore(fresh_query(element))
+
+
+def store_state(running: Running, shape: Shape, elements: Elements) -> None:
+    """Give the operators the state."""
+    queries = iter(running.program.queries)
+    for element in shape.typed:
+        if isinstance(element, Keyed):
+            keys = stored_keys(running, element.number, element.type)
+            states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
+            partition = elements.partition(element.number)
+            _, _, looks, purge = partition.snapshot()
+            by_key = {key: [n, 0, [own[n] for own in states]] for n, key in enumerate(keys)}
+            partition.restore([by_key, len(keys), looks, purge])
+        else:
+            (state,) = stored_query(running, next(queries), 1)
+            elements.query(element.checked.name).restore(state)
