@@ -160,7 +160,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
     from S#window.length(3) select sym, kind, count() as n, max(price) as p group by sym, kind insert into Out;
     partition with (sym of S) begin
     from S#window.time(50) select kind, avg(rate) as r group by kind insert into Out2; end;"""
-    assert alike(checked_app(text), Random(5), interpreted, steps=60) > 300
+    assert alike(checked_app(text), Random(5), interpreted, steps=60) > 200
     app = Watched(
         checked_app(f"{STREAM} from S#window.length(3) select count() as n group by sym insert into Out;"), interpreted
     )
