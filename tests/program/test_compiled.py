@@ -93,6 +93,9 @@ partition with (kind of S) begin
 from every e1=S[volume > 0] and e2=S[not ok] -> not S[total > 5L] for 40 milliseconds
 select e1.volume, e2.total insert into Out2;
 end;
+from S[ok] select sym, total insert into A;
+from every e1=A -> e2=A[total > e1.total]<1:2> -> e3=S within 60 milliseconds
+select e1.total, e3.sym, count() as n insert into Out3;
 """
 
 
