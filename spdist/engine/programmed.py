@@ -32,6 +32,16 @@ __all__ = ["Programmed"]
 log = logging.getLogger(__name__)
 
 
+def _event(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
+    """Return which of all events has a rank."""
+    for part in parts.values():
+        place = int(part.ranks.searchsorted(rank))
+        if place < len(part.ranks) and part.ranks[place] == rank:
+            stamps = part.times if part.stamps is None else part.stamps
+            return [(int(stamps[place]), part.rows[place])]
+    raise IndexError(rank)
+
+
 class Programmed:
     """The program of an app, and who runs the app: it, or the operators.
 
@@ -169,8 +179,10 @@ class Programmed:
         self.timer.cancel()
         out = self._running.take(parts, self._home.clock.now)
         if out is None:
-            self.retire("a value is not of its type")
+            self.retire(self._running.refused)
             return False
+        for cause, query in self._running.failures:
+            self._lost(query, _event(parts, cause))
         forget_texts(self._running)
         kept = self._running.program.keeps_timestamps
         for stream, put in out.items():
@@ -228,9 +240,11 @@ class Programmed:
         self.timer.cancel()
         chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
-            self.retire("a value is not of its type")
+            self.retire(self._running.refused)
             self._home.junction(stream).many(arrivals)
             return
+        for _, query in self._running.failures:
+            self._lost(query, arrivals)
         forget_texts(self._running)
         self._set_timer()
         for target, chunk in chunks:
@@ -245,6 +259,15 @@ class Programmed:
             self._running.put_out(stream, chunk)
         else:
             self._hand_over(stream, chunk)
+
+    def _lost(self, number: int, arrivals: Sequence[Arrival]) -> None:
+        """Count the events of a chunk that a query of the program has failed on, with the error of its operators."""
+        read = next(query for query in self._shape.queries if query.number == number)
+        (stream,) = read.streams
+        try:
+            self._elements.query(read.checked.name).receivers[stream][1](arrivals)
+        except Exception as error:
+            self._home.junction(stream).failed(arrivals, error)
 
     # Who runs the app.
 

@@ -162,6 +162,10 @@ def _real_leaves(candidates: deque[Any], value: float) -> None:
     if len(candidates) > 1 and candidates[1] is None:
         candidates.popleft()
         candidates.popleft()
+    if value and value == value:
+        if value in candidates:
+            candidates.remove(value)
+        return
     for place, other in enumerate(candidates):
         if _equal(other, value):
             del candidates[place]

@@ -9,7 +9,7 @@ import math
 
 import numba
 import numpy
-from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
@@ -73,6 +73,7 @@ def _unknown(typing, value):  # type: ignore[no-untyped-def]
     """Return a double that the compiler knows nothing of: of some powers it makes products, which are rounded else."""
 
     def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        ir = cgutils.ir  # type: ignore[attr-defined]
         word = ir.IntType(64)
         same = ir.FunctionType(word, [word])
         moved = builder.asm(same, "", "=r,0", [builder.bitcast(arguments[0], word)], side_effect=False)

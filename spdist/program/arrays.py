@@ -9,7 +9,12 @@ import numpy
 
 from spdist.program.expressions import NUMBER
 
-__all__ = ["Array", "Arrays", "Table"]
+__all__ = ["FAILURES", "TEXTS", "Array", "Arrays", "Table"]
+
+#: The room of what there is for each text, and for null.
+TEXTS = "texts"
+#: The room of the events that were lost, and what counts them.
+FAILURES = "failures"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.types import Type, promote
 
-__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "either", "zero_of"]
+__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "either", "fits", "zero_of"]
 
 NUMBER, REAL, FLAG = "int64", "float64", "uint8"
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -51,12 +52,25 @@ class Value:
         Its type.
     literal : int or float or bool or str, optional
         The value of a constant.
+    fails : str
+        The condition under which the event is lost with it; empty where it never is.
     """
 
     text: str
     null: str
     type: Type
     literal: object = None
+    fails: str = ""
+
+
+def fits(value: Any, type: Type) -> bool:
+    """Tell whether an array has a place for a value of its type."""
+    if type is Type.STRING:
+        return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
+    if type in (Type.INT, Type.LONG):
+        bits = 31 if type is Type.INT else 63
+        return bool(-(1 << bits) <= value < 1 << bits)
+    return True
 
 
 def dtype_of(type: Type, span: Span | None = None) -> str:
@@ -93,6 +107,8 @@ class TypedWriter:
         From a call to the value of the aggregator, None where the call is none.
     missing : callable, optional
         From ``e1 is null`` to source of whether it holds.
+    text_function : callable, optional
+        From a call of a function without a typed form to its value, None where it is no function of one text.
     """
 
     def __init__(
@@ -103,6 +119,7 @@ class TypedWriter:
         text_number: Callable[[str], int],
         aggregate: Callable[[ast.FunctionCall], Value | None] = lambda call: None,
         missing: Callable[[ast.IsNullEvent], str] = lambda node: "False",
+        text_function: Callable[[ast.FunctionCall], Value | None] = lambda call: None,
     ) -> None:
         self._read = read
         self.timestamp = timestamp
@@ -110,8 +127,12 @@ class TypedWriter:
         self._text_number = text_number
         self._aggregate = aggregate
         self._missing = missing
+        self.text_function = text_function
         #: The statements so far.
         self.lines: list[str] = []
+        #: What is done where a value fails.
+        self.failing: tuple[str, ...] = ()
+        self._failures = 0
 
     def condition(self, expression: ast.Expression) -> str:
         """Return source of whether the condition holds."""
@@ -133,8 +154,7 @@ class TypedWriter:
             case ast.IsNullEvent():
                 return self.computed(self._missing(expression), "", Type.BOOL)
             case ast.Binary(op="and" | "or"):
-                left, right = self._truth(self.write(expression.left)), self._truth(self.write(expression.right))
-                return self.computed(f"({left}) {expression.op} ({right})", "", Type.BOOL)
+                return self._logic(expression)
             case ast.Binary(op="==" | "!=" | "<" | "<=" | ">" | ">="):
                 return self._comparison(expression)
             case ast.Binary():
@@ -166,6 +186,34 @@ class TypedWriter:
             f"    {name} = {text}",
         ]
         return Value(name, f"{name}_n", type)
+
+    def fails(self, condition: str) -> None:
+        """Write what is done where computing a value fails."""
+        self._failures += 1
+        self.lines += [f"if {condition}:", *(f"    {line}" for line in self.failing)]
+
+    def apart(self, expression: ast.Expression) -> tuple[Value, list[str]]:
+        """Return a value, and its statements where they must only be executed if it is wanted: it may fail."""
+        before, failures, self.lines = self.lines, self._failures, []
+        value = self.write(expression)
+        own, self.lines = self.lines, before
+        if self._failures == failures:
+            self.lines += own
+            own = []
+        return value, own
+
+    def _logic(self, node: ast.Binary) -> Value:
+        left = self._truth(self.write(node.left))
+        value, lines = self.apart(node.right)
+        right = self._truth(value)
+        if not lines:
+            return self.computed(f"({left}) {node.op} ({right})", "", Type.BOOL)
+        # What may fail is only computed where the left side leaves it open.
+        name = self._name()
+        lines = [*lines, f"{name} = {right}"]
+        opened = name if node.op == "and" else f"not {name}"
+        self.lines += [f"{name} = {left}", f"if {opened}:", *(f"    {line}" for line in lines)]
+        return Value(name, "", Type.BOOL)
 
     def _truth(self, value: Value) -> str:
         if value.type is not Type.BOOL:

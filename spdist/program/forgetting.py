@@ -35,6 +35,7 @@ def forget_texts(running: Running) -> bool:
         array[rows] = fresh[array[rows]]
     for table in running.program.arrays.tables:
         running.refill(table)
+    running.forget_computed()
     return True
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from spdist.extension import lookup
 from spdist.language import ast
 from spdist.language.types import Type
+from spdist.operators.selector import is_aggregator
 from spdist.program.expressions import NotTyped, TypedWriter, Value, either
 
-__all__ = ["CLOCKS", "called"]
+__all__ = ["CLOCKS", "called", "is_looked_up"]
 
 #: Functions that look at the clock.
 CLOCKS = ("currentTimeMillis", "time:timestampInMilliseconds")
@@ -32,14 +33,27 @@ def called(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     return value
 
 
+def is_looked_up(node: ast.Node) -> bool:
+    """Tell whether a node is a call that may be looked up by the number of a text, and so may fail."""
+    if not isinstance(node, ast.FunctionCall) or node.id in _FORMS or is_aggregator(node):
+        return False
+    extension = lookup("function", node.id)
+    return extension is None or not isinstance(extension.typed, str) or not extension.typed
+
+
 def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     """Write a function whose form stands where it is registered: of null it is null."""
     extension = lookup("function", node.id)
-    values = [writer.write(argument) for argument in node.args]
     typed = "" if extension is None else extension.typed
+    values = [writer.write(argument) for argument in node.args] if typed else []
     text = typed if isinstance(typed, str) else typed(values)
     if extension is None or not text:
-        raise NotTyped(f"the function {node.id}()", node.span)
+        found = writer.text_function(node)
+        if found is None:
+            raise NotTyped(f"the function {node.id}()", node.span)
+        if found.fails:
+            writer.fails(found.fails)
+        return writer.kept(found)
     type = extension.resolve(tuple(value.type for value in values), node.args)
     null = either(*(value.null for value in values))
     return writer.computed(text.format(*(value.text for value in values)), null, type)
@@ -47,15 +61,13 @@ def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
 
 def _chosen(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     test = writer.condition(node.args[0])
-    yes, no = writer.write(node.args[1]), writer.write(node.args[2])
+    yes, its = writer.apart(node.args[1])
+    no, other = writer.apart(node.args[2])
     name = writer.name()
-    lines = [f"if {test}:", f"    {name} = {yes.text}", "else:", f"    {name} = {no.text}"]
-    null = ""
-    if yes.null or no.null:
-        null = f"{name}_n"
-        lines.insert(2, f"    {null} = {yes.null or 'False'}")
-        lines.append(f"    {null} = {no.null or 'False'}")
-    writer.lines += lines
+    null = f"{name}_n" if yes.null or no.null else ""
+    for head, value, lines in ((f"if {test}:", yes, its), ("else:", no, other)):
+        body = [*lines, f"{name} = {value.text}", *([f"{null} = {value.null or 'False'}"] if null else [])]
+        writer.lines += [head, *(f"    {line}" for line in body)]
     return Value(name, null, yes.type)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from spdist.extension import catalog
 from spdist.language import ast
+from spdist.language.expressions import type_of
 from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.aggregates import aggregates_in
@@ -286,12 +288,7 @@ class GroupWriter:
         return _declared(self.arrays, self.query, form, f"{self.prefix}{name}", room, argument)
 
     def _type_of(self, expression: ast.Expression, scope: Scope | None = None) -> Type:
-        def read(variable: ast.Variable) -> Value:
-            if scope is not None:
-                return Value("0", "", scope.resolve(variable).type)
-            return Value("0", "", self.query.read.types[self.query.resolved(variable)])
-
-        return TypedWriter(read, "0", lambda: "t", lambda text: 0).write(expression).type
+        return type_of(expression, scope or self.query.read.checked.scope, catalog(False))
 
     def _updated(
         self, writer: TypedWriter, call: ast.FunctionCall, aggregate: Aggregate, group: str, *, enters: bool

@@ -19,8 +19,9 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
 from spdist.program.called import Called, Site
 from spdist.program.compiler import Compiled
+from spdist.program.expressions import fits
 from spdist.program.parts import Program
-from spdist.program.running import Chunk, PutOut, Running
+from spdist.program.running import NOT_TYPED, Chunk, PutOut, Running
 from spdist.program.shared import (
     CAUSE,
     DUE,
@@ -197,6 +198,7 @@ class MixedRunning(Running):
     def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
         """Take the events of one small chunk; see `Running.take_chunk`."""
         if not self._are_typed(stream, arrivals):
+            self.refused = NOT_TYPED
             return None
         self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
         self._events = len(arrivals)
@@ -284,7 +286,7 @@ class MixedRunning(Running):
         for _, row in arrivals:
             for place in self._checked[stream]:
                 value, type = row[place], types[place]
-                if value is not None and (value.__class__ is not PYTHON[type] or not _fits(value, type)):
+                if value is not None and (value.__class__ is not PYTHON[type] or not fits(value, type)):
                     return False
         return True
 
@@ -381,16 +383,6 @@ class MixedRunning(Running):
 
 def _given(part: StreamPart) -> _Given:
     return _Given(part.times if part.stamps is None else part.stamps, part.rows)
-
-
-def _fits(value: Any, type: Type) -> bool:
-    """Tell whether an array has a place for a value of its type."""
-    if type is Type.STRING:
-        return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
-    if type in (Type.INT, Type.LONG):
-        bits = 31 if type is Type.INT else 63
-        return bool(-(1 << bits) <= value < 1 << bits)
-    return True
 
 
 def _merged(made: PutOut | None, held: Sequence[_Held]) -> PutOut:

@@ -10,7 +10,7 @@ from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
-from spdist.program.shape import Element, Keyed, Shape, element_of, knows_its_input, not_circular
+from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, watched_streams
 from spdist.program.text import written
 
 __all__ = ["mixed_shape_of"]
@@ -25,6 +25,9 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
         No query has a typed form, or streams go round.
     """
     not_circular(checked)
+    # Of a stream that others write, it is not known which attributes are those of a source.
+    inner = frozenset(_written(checked, {query.target for query in _queries(checked)}))
+    watched = watched_streams(checked.app)
     elements: list[Element | Called] = [_aggregation(checked, id) for id in checked.aggregated]
     count = keyed = 0
     for element in checked.elements:
@@ -32,7 +35,7 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
         inside = element.queries if isinstance(element, CheckedPartition) else (element,)
         try:
             typed = element_of(element, count, keyed, checked.streams)
-            _is_typed(typed, checked.streams)
+            _is_typed(Shape((typed,), checked.streams, inner, watched=watched))
             elements.append(typed)
         except NotTyped as why:
             elements.append(_called(element, inside, checked.streams, why))
@@ -41,20 +44,20 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     called = [one for one in elements if isinstance(one, Called)]
     if len(called) == len(elements):
         raise called[0].why if called else NotTyped("no query")
-    shape = Shape(tuple(elements), checked.streams, frozenset(_fed(checked, called)), is_mixed=True)
+    fed = frozenset(_fed(checked, called))
+    shape = Shape(tuple(elements), checked.streams, fed, is_mixed=True, watched=watched)
     knows_its_input(shape)
     _goes_down(checked, shape)
     return shape
 
 
-def _is_typed(element: Element, schemas: Mapping[str, Schema]) -> None:
+def _is_typed(shape: Shape) -> None:
     """Look whether the text of an element can be written, with all that it puts out."""
-    queries = element.queries if isinstance(element, Keyed) else (element,)
-    targets = dict.fromkeys(query.checked.target for query in queries if not query.checked.target.startswith("#"))
-    for query in queries:
-        if query.checked.target not in schemas and not query.checked.target.startswith("#"):
+    targets = dict.fromkeys(q.checked.target for q in shape.queries if not q.checked.target.startswith("#"))
+    for query in shape.queries:
+        if query.checked.target not in shape.schemas and not query.checked.target.startswith("#"):
             raise NotTyped(f"an output to '{query.checked.target}', which is no stream", query.checked.query.span)
-    written(Shape((element,), schemas), tuple(targets))
+    written(shape, tuple(targets))
 
 
 def _aggregation(checked: CheckedApp, id: str) -> Called:
@@ -89,13 +92,20 @@ def _filters(query: CheckedQuery) -> dict[str, tuple[ast.Expression, ...]]:
     return found
 
 
+def _queries(checked: CheckedApp) -> list[CheckedQuery]:
+    return [*checked.queries, *(query for partition in checked.partitions for query in partition.queries)]
+
+
 def _fed(checked: CheckedApp, called: Sequence[Called]) -> set[str]:
     """Return the streams that others than typed queries write."""
     names = {name for one in called for name in one.names}
-    inside = (query for partition in checked.partitions for query in partition.queries)
-    fed = {query.target for query in (*checked.queries, *inside) if query.name in names}
+    return _written(checked, {query.target for query in _queries(checked) if query.name in names})
+
+
+def _written(checked: CheckedApp, targets: set[str]) -> set[str]:
+    """Return the streams that queries with these targets write, triggers, or failures."""
     triggers = {one.name for one in checked.app.definitions if isinstance(one, ast.TriggerDefinition)}
-    return {stream for stream in checked.streams if stream in fed or stream in triggers or stream.startswith("!")}
+    return {stream for stream in checked.streams if stream in targets | triggers or stream.startswith("!")}
 
 
 def _goes_down(checked: CheckedApp, shape: Shape) -> None:
@@ -103,8 +113,7 @@ def _goes_down(checked: CheckedApp, shape: Shape) -> None:
     below: dict[str, set[str]] = {stream[1:]: {stream} for stream in checked.streams if stream.startswith("!")}
     if not below:
         return
-    inside = (query for partition in checked.partitions for query in partition.queries)
-    for query in (*checked.queries, *inside):
+    for query in _queries(checked):
         for source in query.scope.sources:
             below.setdefault(source.stream_id, set()).add(query.target)
     for stream in shape.schemas:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spdist.language import ast
+from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import Value
 from spdist.program.shape import Keyed, Query, Shape
+from spdist.program.text_functions import TextFunction
 
 __all__ = [
     "EACH",
@@ -93,6 +95,8 @@ class QueryText:
         The attributes that its window keeps of each event.
     conditions : list of Aggregate
         The aggregators of ``having``.
+    failed : str
+        Source of whether the block that was written last has lost its events; empty where it cannot.
     """
 
     read: Query
@@ -100,6 +104,7 @@ class QueryText:
     aggregates: list[Aggregate] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     conditions: list[Aggregate] = field(default_factory=list)
+    failed: str = ""
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""
@@ -166,6 +171,8 @@ class Program:
         The texts of the app; their places are their numbers.
     sites : tuple of Site
         Where elements are called; their places are their numbers.
+    text_functions : tuple of TextFunction
+        What is computed of texts before the loop.
     """
 
     source: str
@@ -177,6 +184,7 @@ class Program:
     most: dict[str, Most]
     texts: tuple[str, ...]
     sites: tuple[Site, ...] = ()
+    text_functions: tuple[TextFunction, ...] = ()
 
     @property
     def keeps_timestamps(self) -> bool:
@@ -256,6 +264,19 @@ class Whole(Protocol):
 
     def name(self) -> str:
         """Return a name of the text's own."""
+        ...
+
+    def text_function(self, call: ast.FunctionCall, scope: Scope, origin: Origin, strict: bool) -> TextFunction:
+        """Return a function of a text that is an attribute of a source."""
+        ...
+
+    @property
+    def cause(self) -> str:
+        """Source of the rank of the event that is processed."""
+        ...
+
+    def can_lose(self, stream: str) -> bool:
+        """Tell whether events of a stream that a query fails on are only counted."""
         ...
 
     def text_number(self, text: str) -> int:

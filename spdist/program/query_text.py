@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spdist.language import ast
+from spdist.language.types import Type
+from spdist.program.arrays import FAILURES
 from spdist.program.batch_groups import BatchGroups
 from spdist.program.batch_text import BatchWriter, ChunkWriter
 from spdist.program.delay_text import DelayWriter
-from spdist.program.expressions import TypedWriter, Value
+from spdist.program.expressions import NUMBER, TypedWriter, Value
 from spdist.program.external_text import ExternalBatchWriter, ExternalWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.period_text import PeriodWriter
@@ -16,6 +18,7 @@ from spdist.program.result_text import ResultWriter
 from spdist.program.session_text import SessionWriter
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.sorted_text import SortedWriter
+from spdist.program.text_functions import FAILED, NULL, argument_of
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
@@ -43,6 +46,9 @@ class QueryWriter:
         self._block = block
         self._key = key
         self._event = whole.name()
+        self._failed = whole.name()
+        self._fails = False
+        query.failed = ""
         self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
         self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
@@ -73,7 +79,7 @@ class QueryWriter:
         if window is not None:
             body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.
-        loop = self._loop(body)
+        loop = self._loses(results.count, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
 
     def _loop(self, body: list[str]) -> list[str]:
@@ -151,11 +157,53 @@ class QueryWriter:
             return self._groups.value(call, group)
 
         named = self._whole.name, self._whole.text_number
-        return TypedWriter(variable, timestamp, *named, aggregate, self._missing)
+        writer = TypedWriter(variable, timestamp, *named, aggregate, self._missing)
+        if isinstance(self._read, Read) and self._read.window is None:
+            # No event that a window holds has a text that nothing is known of.
+            writer.text_function = self._text_function
+        writer.failing = (f"{self._failed} = True", "break") if self._can_lose else ()
+        return writer
 
     def _missing(self, node: ast.IsNullEvent) -> str:
         """Return source of whether a stream has no event."""
         return "False"
+
+    def _text_function(self, call: ast.FunctionCall) -> Value | None:
+        """Return the value of a function of one text of the event that enters; None where a call is none."""
+        named = argument_of(call)
+        place = None if named is None else self._query.resolved(named)
+        origin = None if place is None else self._block.origins[place]
+        if place is None or origin is None or self._block.types[place] is not Type.STRING:
+            return None
+        found = self._whole.text_function(call, self._read.checked.scope, origin, not self._can_lose)
+        text = self._attribute(place)
+        known = f"{found.name}_s[0 if {text.null} else {text.text} + 1]"
+        self._fails |= self._can_lose
+        fails = f"{known} == {FAILED}" if self._can_lose else ""
+        return Value(known.replace("_s[", "_v[", 1), f"{known} == {NULL}", found.type, fails=fails)
+
+    @property
+    def _can_lose(self) -> bool:
+        """Whether an event that a function fails on is lost in the loop: with all of its chunk, and nothing is kept."""
+        groups, limit = self._groups, self._read.checked.query.rate
+        plain = self._read.window is None and self._query.keyed is None and limit is None
+        kept = groups.aggregated or bool(groups.conditions)
+        return plain and not kept and not self._block.source and self._whole.can_lose(self._block.stream)
+
+    def _loses(self, count: str, loop: list[str]) -> list[str]:
+        """Return the loop over events with what is done where it has lost them."""
+        if not self._fails:
+            return loop
+        self._query.failed = failed = self._failed
+        self._whole.count(f"lost {FAILURES}", self._block.most)
+        counted = self._whole.arrays.declare(FAILURES, NUMBER, "1")
+        stored = {"cause": self._whole.cause, "query": str(self._read.number)}
+        stores = [
+            f"{self._whole.arrays.declare(f'failed_{name}', NUMBER, f'lost {FAILURES}')}[k] = {text}"
+            for name, text in stored.items()
+        ]
+        lost = [f"{count} = 0", f"k = {counted}[0]", *stores, f"{counted}[0] = k + 1"]
+        return [f"{failed} = False", *loop, f"if {failed}:", *indent(lost)]
 
     def _event_writer(self) -> TypedWriter:
         """Return a writer of expressions over the event that enters."""
@@ -171,6 +219,7 @@ class QueryWriter:
         assert isinstance(self._read, Read)
         for condition in self._read.filters:
             writer = self._event_writer()
+            writer.text_function = self._text_function
             test = writer.condition(condition)
             lines += [*writer.lines, f"if not ({test}):", "    continue"]
         return lines

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from spdist.language import ast
 from spdist.program.chunk_text import Arrangement, Buffers
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
+from spdist.program.functions import is_looked_up
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
 from spdist.program.rate_text import RateWriter
@@ -63,6 +64,9 @@ class ResultWriter:
         self._readers = [] if silent else self._reading(key)
         #: Whether somebody wants results.
         self.wanted = bool(self._readers) or (query.ticks and not silent)
+        items = enumerate(() if silent else self._select.items)
+        #: The items that may fail: whether they do does not depend on who reads them.
+        self._fallible = [place for place, one in items if any(map(is_looked_up, one.expression.walk()))]
 
     @property
     def late(self) -> bool:
@@ -103,9 +107,12 @@ class ResultWriter:
             What else is noted of the result.
         """
         wanted = self._read.puts_out_expired if leaves else self._read.puts_out_current
-        if not self.wanted or not (wanted or self._groups.conditions):
+        asked = self.wanted and (wanted or bool(self._groups.conditions))
+        if not asked and not (wanted and self._fallible):
             return []
         computed, condition, stored = self._result(event, leaves)
+        if not asked:
+            return computed
         if not wanted:  # the aggregators of having count it all the same
             return [*computed, *(condition or ([], ""))[0]]
         kind = [f"{self._buffers.owner}_kind[s] = {int(leaves)}"] if "kind" in self._buffers.more else []
@@ -181,6 +188,8 @@ class ResultWriter:
                 items[place] = writer.kept(writer.write(self._select.items[place].expression))
             return items[place]
 
+        for place in self._fallible:
+            item(place)
         condition = self._having(item, event, leaves)
         computed, writer.lines = writer.lines, []
         stored = self._stored(item, event)

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW, PYTHON, ReadRows
+from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, StreamPart
+from spdist.program.arrays import FAILURES
 from spdist.program.compiler import Compiled
 from spdist.program.parts import Program
-from spdist.program.rooms import Rooms
-from spdist.program.texts import TextTable
+from spdist.program.text_rooms import TextRooms
 
-__all__ = ["PutOut", "Running"]
+__all__ = ["NOT_TYPED", "PutOut", "Running"]
 
+#: Why events cannot be taken, mostly.
+NOT_TYPED = "a value is not of its type"
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -54,7 +55,7 @@ class PutOut:
     times: Any = None
 
 
-class Running(Rooms):
+class Running(TextRooms):
     """A program with its state.
 
     Parameters
@@ -68,12 +69,11 @@ class Running(Rooms):
 
     State
     -----
-    The arrays (`Rooms`), and the texts that they have by number.
+    The arrays, and the texts that they have by number (`TextRooms`).
     """
 
     def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
         super().__init__(program, compiled, steady)
-        self.texts = TextTable(compiled.kernels, program.texts)
         #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
         self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
         shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
@@ -96,6 +96,7 @@ class Running(Rooms):
             The clock before them, ms.
         """
         columns: dict[str, ReadRows] = {}
+        self.refused = NOT_TYPED
         for stream, part in parts.items():
             read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
             if read is None or any(read.column(place)[0].null_count for place in self._known.get(stream, ())):
@@ -107,6 +108,8 @@ class Running(Rooms):
             if stream in columns:
                 part = parts[stream]
                 self._fill(number, stream, columns[stream], part.times if part.stamps is None else part.stamps)
+        if not all(self._computed(stream, len(rows)) for stream, rows in columns.items()):
+            return None
         self._run(begins, ends, at, which, now, fires=True)
         return {
             stream: put
@@ -133,8 +136,9 @@ class Running(Rooms):
         """
         count, number = len(arrivals), list(self.program.inputs).index(stream)
         self.make_room(count)
+        self.refused = NOT_TYPED
         try:
-            if not self._fill_chunk(number, stream, arrivals):
+            if not self._fill_chunk(number, stream, arrivals) or not self._computed(stream, count):
                 return None
         except (UnicodeEncodeError, OverflowError):  # half a character, or too large
             return None
@@ -221,6 +225,8 @@ class Running(Rooms):
         """Run the program; `fires`: timers, too, that are due until an event is."""
         for count in self._counts:
             self.arrays[count][0] = 0
+        if FAILURES in self.arrays:
+            self.arrays[FAILURES][0] = 0
         given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
         if any(self.arrays.get(name, array) is not array for name, array in given.items()):
             self.arrays.update(given)
@@ -235,6 +241,15 @@ class Running(Rooms):
         """Let events leave windows whose time is over, also where no event comes."""
         self.compiled.expire(now, *self.arrays.values())
 
+    @property
+    def failures(self) -> list[tuple[int, int]]:
+        """Which events of the last call were lost, by rank, and the number of the query that failed."""
+        if FAILURES not in self.arrays:
+            return []
+        count = int(self.arrays[FAILURES][0])
+        causes, queries = (self.arrays[f"failed_{name}"][:count].tolist() for name in ("cause", "query"))
+        return list(zip(causes, queries, strict=True))
+
     # Columns.
 
     def _fill(self, number: int, stream: str, rows: ReadRows, stamps: Any) -> None:
@@ -247,27 +262,6 @@ class Running(Rooms):
             self.arrays[f"{name}_n"][:count] = (
                 column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
             )
-
-    def numbers(self, column: Any, type: Type) -> Any:
-        """Return the values of an Arrow column as a program has them."""
-        if type is Type.STRING:
-            found = self.texts.numbers(column)
-            if column.null_count:
-                found[column.is_null().to_numpy(zero_copy_only=False)] = 0
-            return found
-        if column.null_count:
-            column = column.fill_null(False if type is Type.BOOL else 0)
-        return column.to_numpy(zero_copy_only=False)
-
-    def column(self, values: Any, nulls: Any, type: Type) -> Any:
-        """Return values of a program as an Arrow column."""
-        if type is Type.STRING:
-            texts = self.texts.texts(values)
-            return pc.if_else(pa.array(nulls == 0), texts, pa.scalar(None, pa.string())) if nulls.any() else texts
-        mask = nulls != 0 if nulls.any() else None
-        if type is Type.BOOL:
-            return pa.array(values != 0, mask=mask)
-        return pa.array(values, ARROW[type], mask=mask)
 
     def _put_out(self, number: int, stream: str, columns: Mapping[str, ReadRows]) -> PutOut | None:
         arrays, owner = self.arrays, f"h{number}"

@@ -31,6 +31,7 @@ __all__ = [
     "not_circular",
     "shape_of",
     "streams_of",
+    "watched_streams",
 ]
 
 _WHOLE = (Type.INT, Type.LONG)
@@ -186,12 +187,15 @@ class Shape:
         The streams that others than typed queries write: elements that are called, triggers, failures.
     is_mixed : bool
         Whether operators run beside: elements are called, or there may be timers of theirs.
+    watched : frozenset of str
+        The streams that say with ``@OnError`` what becomes of events that a query fails on.
     """
 
     elements: tuple[Element | Called, ...]
     schemas: Mapping[str, Schema]
     fed: frozenset[str] = frozenset()
     is_mixed: bool = False
+    watched: frozenset[str] = frozenset()
 
     @cached_property
     def typed(self) -> tuple[Element, ...]:
@@ -268,7 +272,7 @@ def shape_of(checked: CheckedApp) -> Shape:
         count += len(element.queries) if isinstance(element, CheckedPartition) else 1
         keyed += isinstance(element, CheckedPartition)
     not_circular(checked)
-    shape = Shape(tuple(elements), schemas)
+    shape = Shape(tuple(elements), schemas, watched=watched_streams(checked.app))
     knows_its_input(shape)
     return shape
 
@@ -300,6 +304,12 @@ def knows_its_input(shape: Shape) -> None:
     for stream in shape.known:
         if stream not in shape.sources:
             raise NotTyped(f"a window whose attribute may be null ('{stream}')")
+
+
+def watched_streams(app: ast.SiddhiApp) -> frozenset[str]:
+    """Return the streams that say with ``@OnError`` what becomes of events that a query fails on."""
+    streams = (one for one in app.definitions if isinstance(one, ast.StreamDefinition))
+    return frozenset(one.name for one in streams if ast.find_annotations(one.annotations, "OnError"))
 
 
 def _no_stores(checked: CheckedApp) -> None:

@@ -7,22 +7,29 @@ reached on two ways stands in the text twice, over the same arrays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from spdist.language import ast
+from spdist.language.scope import Scope
 from spdist.language.types import Type
-from spdist.program.arrays import Arrays
+from spdist.program.arrays import TEXTS, Arrays
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.key_text import finds
-from spdist.program.partition_key import key_writer, most_keys, pairs, partition_word
-from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, indent, ticks
+from spdist.program.output_text import OutputWriter
+from spdist.program.partition_key import partition_word
+from spdist.program.partition_text import ComputedKeys
+from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_text import PatternWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.sequence_text import SequenceWriter
 from spdist.program.shape import Keyed, Query, Sessions, Shape
+from spdist.program.text_functions import TextFunction, text_function
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
 
 __all__ = ["written"]
@@ -75,7 +82,7 @@ class Writer:
 
     State
     -----
-    `needs` and `computed`, as they were found this time; `arrays`, and the names and texts given out.
+    `needs`, as they were found this time; `arrays`, and the names and texts given out.
     """
 
     def __init__(
@@ -87,11 +94,9 @@ class Writer:
     ) -> None:
         self.needed = needed
         self.needs: _Attributes = set()
-        self.computed: _Attributes = set()
         self.arrays = Arrays()
         self._shape = shape
         self._put_out = put_out
-        self._known_computed = computed
         self._texts: dict[str, int] = {NULL_TEXT: 0}
         self._names = 0
         self._blocks = 0
@@ -101,9 +106,10 @@ class Writer:
         self._returned = False
         self._sites: list[Site] = []
         self._timed = any(read.timed or ticks(read) for read in shape.queries)
-        self._origins: dict[tuple[str, int], Origin | None] = {}
+        self._outputs = OutputWriter(shape, put_out, computed, self._timed)
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
+        self._functions: dict[ast.FunctionCall, TextFunction] = {}
 
     def program(self) -> Program:
         """Return the program."""
@@ -124,7 +130,7 @@ class Writer:
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
             raise NotTyped("streams that meet again too often")
-        if self._shape.returned and "text_bytes" in self.arrays.declared:
+        if self._shape.is_mixed and self._shape.returned and "text_bytes" in self.arrays.declared:
             # The loop has the texts of its beginning, and operators may bring others while it runs.
             raise NotTyped("an order by texts, beside elements that are called")
         queries = tuple(self._queries[number] for number in sorted(self._queries))
@@ -132,9 +138,19 @@ class Writer:
             stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
             for number, stream in enumerate(inputs)
         }
-        source = self._source(timers, body, queries)
-        texts, sites = tuple(self._texts), tuple(self._sites)
-        return Program(source, self.arrays, self._shape, queries, read, self._outputs(), self._most, texts, sites)
+        expires = [line for query in queries for line in self._expires(query)]
+        return Program(
+            _module(self.arrays, self._shape.is_mixed, timers, body, expires),
+            self.arrays,
+            self._shape,
+            queries,
+            read,
+            self._outputs.origins(),
+            self._most,
+            tuple(self._texts),
+            tuple(self._sites),
+            tuple(self._functions.values()),
+        )
 
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
@@ -148,7 +164,7 @@ class Writer:
                 self._firing = rank(number)
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
-                wakes = self._writer(query, block, key).timers()
+                wakes = _query_writer(self, query, block, key).timers()
                 blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes)}
             if query.ticks:
                 self._firing = rank(number, RATE_LIMIT)
@@ -166,61 +182,50 @@ class Writer:
         before = self._firing is not None and own < self._firing
         return "max(until, due)" if before else "until"
 
-    def _source(self, timers: list[str], body: list[str], queries: tuple[QueryText, ...]) -> str:
-        expires = [line for query in queries for line in self._expires(query)]
-        parameters = ", ".join(self.arrays.declared)
-        mixed = self._shape.is_mixed
-        causes = "" if mixed else ", number, rung"
-        known = "" if mixed else f", 0, {NEVER}"
-        fires = "" if mixed else ", fired, fired_number"
-        fired = "" if mixed else f", {NEVER}, 0"
-        timed = "timers_until" in self.arrays.declared
-        lines = [
-            "from spdist.program.arithmetic import *",
-            "from spdist.program.days import *",
-            "from spdist.program.kernels import *",
-            "from spdist.program.sorting import *",
-            *(["from spdist.program.calls import *", "from spdist.program.shared import *"] if mixed else []),
-            "",
-            "",
-            "@loop",
-            f"def run(begins, ends, at, which, fires, now, callback, {parameters}):",
-            *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
-            "    for c in range(len(begins)):",
-            *indent(indent(timers)),
-            f"        begin, end{causes} = begins[c], ends[c]{known}",
-            "        if at[c] > now:",
-            "            now = at[c]",
-            *indent(indent([*(begun() if mixed else []), *body])),
-            *(["    timers_until[0] = until"] if timed else []),
-            "    return now",
-            "",
-            "",
-            "@loop",
-            f"def expire(now, {parameters}):",
-            *indent(expires),
-            "    return now",
-        ]
-        return "\n".join(lines) + "\n"
-
-    def _outputs(self) -> dict[str, tuple[Origin | None, ...]]:
-        """Return of the attributes that are put out which attribute of a source each is."""
-        found = {}
-        for stream in self._put_out:
-            places = range(len(self._shape.schemas[stream]))
-            origins = (self._origins.get((stream, place)) for place in places)
-            found[stream] = tuple(
-                None if (stream, place) in self._known_computed else origin
-                for place, origin in zip(places, origins, strict=True)
-            )
-        return found
-
     # What the parts of the text ask for.
 
     def name(self) -> str:
         """Return a name of the text's own."""
         self._names += 1
         return f"t{self._names}"
+
+    @property
+    def computed(self) -> _Attributes:
+        """The attributes that are put out and computed, as they were found this time."""
+        return self._outputs.computed
+
+    @property
+    def cause(self) -> str:
+        """Source of the rank of the event that is processed."""
+        return "shared[CAUSE]" if self._shape.is_mixed else "c"
+
+    def can_lose(self, stream: str) -> bool:
+        """Tell whether events of a stream that a query fails on are only counted."""
+        return stream in self._shape.sources and stream not in self._shape.watched
+
+    def text_function(self, call: ast.FunctionCall, scope: Scope, origin: Origin, strict: bool) -> TextFunction:
+        """Return a function of a text that is an attribute of a source; its values are computed before the loop.
+
+        Parameters
+        ----------
+        call : FunctionCall
+            The call.
+        scope : Scope
+            What its names mean.
+        origin : Origin
+            The attribute.
+        strict : bool
+            Whether events cannot be lost in the loop.
+        """
+        found = self._functions.get(call)
+        if found is None:
+            found = self._functions[call] = text_function(f"m{len(self._functions)}", call, scope)
+        self.arrays.declare(f"{found.name}_v", dtype_of(found.type, call.span), TEXTS)
+        self.arrays.declare(f"{found.name}_s", FLAG, TEXTS)
+        found.origins.add(origin)
+        if strict:
+            found.strict.add(origin)
+        return found
 
     def text_number(self, text: str) -> int:
         """Return the number of a text of the app."""
@@ -251,7 +256,8 @@ class Writer:
                 if block.stream in read.streams:
                     lines += self._query(read, keyed, block, key)
             return lines
-        calls: list[tuple[list[str], CallWriter]] = []
+        #: What stands in front of an element that can fail, with it, and what writes what stands behind it.
+        apart: list[tuple[list[str], Callable[[list[str]], list[str]]]] = []
         for element in self._shape.elements:
             if isinstance(element, Keyed):
                 if any(block.stream in read.streams for read in element.queries):
@@ -259,15 +265,19 @@ class Writer:
             elif block.stream not in element.streams:
                 continue
             elif isinstance(element, Called):
-                calls.append((lines, self._call(element, block)))
+                apart.append((lines, self._call(element, block).lines))
                 lines = []
             else:
                 lines += self._query(element, None, block, "")
+                failed = self._queries[element.number].failed
+                if failed:
+                    apart.append((lines, partial(_unless, failed)))
+                    lines = []
         if block.stream in self._put_out and not (self._returned and not block.source):
-            lines += self._output(block)
+            lines += self._outputs.lines(self, block)
         # Who stands behind an element that fails does not get the events.
-        for before, call in reversed(calls):
-            lines = [*before, *call.lines(lines)]
+        for before, around in reversed(apart):
+            lines = [*before, *around(lines)]
         return lines
 
     # Blocks.
@@ -300,12 +310,7 @@ class Writer:
         # Groups without totals: an event may have one when it comes, and again when it leaves.
         self.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
         self.count(f"pairs {query.name}", totals)
-        return self._writer(query, block, key).lines()
-
-    def _writer(self, query: QueryText, block: Block, key: str) -> QueryWriter:
-        if not isinstance(query.read, Matched):
-            return QueryWriter(self, query, block, key)
-        return (SequenceWriter if query.read.strict else PatternWriter)(self, query, block, key)
+        return _query_writer(self, query, block, key).lines()
 
     def count(self, room: str, most: Most) -> None:
         """Take note that so many places of a room can be used."""
@@ -314,7 +319,7 @@ class Writer:
     def _expires(self, query: QueryText) -> list[str]:
         """Return what lets events leave the windows of a query."""
         block = Block("", "", query.read.types, "", "", "", (), "")
-        return self._writer(query, block, "key" if query.keyed is not None else "").expires()
+        return _query_writer(self, query, block, "key" if query.keyed is not None else "").expires()
 
     def _partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
@@ -354,81 +359,58 @@ class Writer:
 
     def _computed_partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries, where keys are computed, or an event has several."""
-        given, prefix = keyed.computed[block.stream], f"p{keyed.number}_{block.owner}"
-        room = f"runs {prefix}"
-        words, events, has = (
-            self.arrays.declare(f"{prefix}_{one}", NUMBER, room) for one in ("words", "events", "has")
-        )
-        most = Most({one: number * most_keys(given) for one, number in block.most.items()})
-        self.count(room, most)
-        self.count(f"keys {keyed.number}", most)
-        count, event, place, last, key = (self.name() for _ in range(5))
-
-        def read(attribute: int) -> Value:
-            values, nulls = self.attribute(block.owner, attribute, block.types[attribute], block.room)
-            return Value(f"{values}[{event}]", f"{nulls}[{event}] != 0", block.types[attribute])
-
-        timestamp = f"{block.timestamp}[{event}]"
-        writer = key_writer(self._shape.schemas[block.stream], read, timestamp, self.name, self.text_number)
-        body = [f"{has}[{event}] = {count}", *pairs(writer, given, event, words, events, count)]
-        run = replace(
-            block,
-            begin=f"{events}[{place}]",
-            end=f"({events}[{last} - 1] + 1)",
-            guard=f"{has}[{{}}] != 0",
-            most=most,
-        )
+        keys = ComputedKeys(self, keyed, block, self._shape.schemas[block.stream])
         lines: list[str] = []
         for query in keyed.queries:
             if block.stream in query.streams:
-                lines += self._query(query, keyed, run, key)
-        return [
-            f"{count} = 0",
-            f"for {event} in range({block.begin}, {block.end}):",
-            *indent([*body, f"{has}[{event}] = {count} - {has}[{event}]"]),
-            f"{place} = 0",
-            f"while {place} < {count}:",
-            *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [f"{words}[{place}]"], key)),
-            *indent(self._new_key(keyed, key)),
-            f"    {last} = {place} + 1",
-            f"    while {last} < {count} and {words}[{last}] == {words}[{place}]:",
-            f"        {last} += 1",
-            *indent(lines),
-            f"    {place} = {last}",
-        ]
+                lines += self._query(query, keyed, keys.run, keys.key)
+        return keys.lines(self._new_key(keyed, keys.key), lines)
 
-    def _output(self, block: Block) -> list[str]:
-        """Return what hands the events of a chunk out."""
-        if not block.source:
-            raise NotTyped(f"the stream {block.stream}, which is read and handed out")
-        number, event = self._put_out.index(block.stream), self.name()
-        owner, room = f"h{number}", f"output {number}"
-        self.count(room, block.most)
-        count, mixed = self.arrays.declare(f"{owner}_count", NUMBER, "1"), self._shape.is_mixed
-        number_now = "shared[NUMBER]" if mixed else "number"
-        stores = {
-            "cause": (NUMBER, "shared[CAUSE]" if mixed else "c"),
-            "number": (NUMBER, number_now),
-            "first": (FLAG, f"{event} == {block.begin}"),
-            "ts": (NUMBER, f"{block.timestamp}[{event}]"),
-            "source": (NUMBER, f"{block.source}[{event}]"),
-        }
-        if self._timed or mixed:
-            stores["at"] = NUMBER, "shared[RUNG]" if mixed else "rung"
-        for attribute, type in enumerate(block.types):
-            origin, shown = block.origins[attribute], (block.stream, attribute)
-            if origin is None or self._origins.setdefault(shown, origin) != origin:
-                self.computed.add(shown)
-            if shown in self._known_computed:
-                values, nulls = self.attribute(block.owner, attribute, type, block.room)
-                stores[str(attribute)] = dtype_of(type), f"{values}[{event}]"
-                stores[f"{attribute}_n"] = FLAG, f"{nulls}[{event}]"
-        for name, (dtype, _) in stores.items():
-            self.arrays.declare(f"{owner}_{name}", dtype, room)
-        return [
-            f"for {event} in range({block.begin}, {block.end}):",
-            f"    k = {count}[0]",
-            *(f"    {owner}_{name}[k] = {text}" for name, (_, text) in stores.items()),
-            f"    {count}[0] = k + 1",
-            f"    {number_now} += 1",
-        ]
+
+def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> QueryWriter:
+    if not isinstance(query.read, Matched):
+        return QueryWriter(whole, query, block, key)
+    return (SequenceWriter if query.read.strict else PatternWriter)(whole, query, block, key)
+
+
+def _unless(failed: str, lines: list[str]) -> list[str]:
+    """Return what is only done with events that a query has not failed on."""
+    return [f"if not {failed}:", *indent(lines)] if lines else []
+
+
+def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], expires: list[str]) -> str:
+    """Return the text, given what is done by timers, with each chunk, and without one.
+
+    Where elements are called, what is known of the event and of timers stands in an array that others see, too.
+    """
+    parameters = ", ".join(arrays.declared)
+    causes, known = ("", "") if mixed else (", number, rung", f", 0, {NEVER}")
+    fires, fired = ("", "") if mixed else (", fired, fired_number", f", {NEVER}, 0")
+    timed = "timers_until" in arrays.declared
+    lines = [
+        "from spdist.program.arithmetic import *",
+        "from spdist.program.days import *",
+        "from spdist.program.kernels import *",
+        "from spdist.program.sorting import *",
+        *(["from spdist.program.calls import *", "from spdist.program.shared import *"] if mixed else []),
+        "",
+        "",
+        "@loop",
+        f"def run(begins, ends, at, which, fires, now, callback, {parameters}):",
+        *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
+        "    for c in range(len(begins)):",
+        *indent(indent(timers)),
+        f"        begin, end{causes} = begins[c], ends[c]{known}",
+        "        if at[c] > now:",
+        "            now = at[c]",
+        *indent(indent([*(begun() if mixed else []), *body])),
+        *(["    timers_until[0] = until"] if timed else []),
+        "    return now",
+        "",
+        "",
+        "@loop",
+        f"def expire(now, {parameters}):",
+        *indent(expires),
+        "    return now",
+    ]
+    return "\n".join(lines) + "\n"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import struct
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spdist.extension import function, signature
+from spdist.language.types import Type
+from spdist.program import forgetting
 from spdist.program.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from tests.program.drawn_apps import START_MS
@@ -72,6 +76,30 @@ TIMES = (
     "currentTimeMillis()",
 )
 
+TEXTS = (
+    "str:upper(s)",
+    "str:length(s) + a",
+    "str:concat(s, '-', s)",
+    "str:contains(s, 'a')",
+    "str:lower(str:trim(s))",
+    "convert(s, 'int')",
+    "convert(s, 'double') * d",
+    "convert(s, 'bool')",
+    "ifThenElse(str:upper(s) == 'A', 1, 2)",
+    "laws:doubled(s)",
+    "laws:length(s)",
+)
+
+
+@function("laws:doubled", signature("laws:doubled", ((Type.STRING,), Type.STRING)))
+def doubled(text: str | None) -> str | None:
+    return None if text is None or text == "null" else text + text
+
+
+@function("laws:length", signature("laws:length", ((Type.STRING,), Type.INT)))
+def length(text: str | None) -> int:
+    return -1 if text is None else len(text)
+
 
 def _either(*edges: Any) -> st.SearchStrategy[Any]:
     return st.none() | st.sampled_from(edges)
@@ -101,15 +129,22 @@ def shown(value: Any) -> Any:
     return value
 
 
-def results(text: str, rows: list[tuple[Any, ...]], typed: bool) -> list[Any]:
+def started(text: str, typed: bool) -> Watched:
     app = Watched(checked_app(text), interpreted if typed else None)
     app.begin()
     app.app.start(START_MS)
+    return app
+
+
+def results(text: str, rows: list[tuple[Any, ...]], typed: bool) -> list[Any]:
+    app = started(text, typed)
     app.run([(START_MS + 1000 * place, row) for place, row in enumerate(rows)])
     return [(time, *map(shown, row)) for _, chunk in app.chunks for time, row in chunk]
 
 
-@pytest.mark.parametrize("calls", [MATHS, TYPES, CHOICES, TIMES], ids=["maths", "types", "choices", "times"])
+@pytest.mark.parametrize(
+    "calls", [MATHS, TYPES, CHOICES, TIMES, TEXTS], ids=["maths", "types", "choices", "times", "texts"]
+)
 def test_a_function_gives_what_the_operators_give(calls: tuple[str, ...]) -> None:
     items = ", ".join(f"{call} as r{place}" for place, call in enumerate(calls))
     text = f"{STREAM}from S select {items} insert into Out;"
@@ -127,7 +162,8 @@ def test_a_function_gives_what_the_operators_give(calls: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        ("str:upper(s)", "the function str:upper()"),
+        ("str:concat(s, a)", "the function str:concat()"),
+        ("str:upper('a')", "the function str:upper()"),
         ("math:log(d, x)", "the function math:log()"),
         ("convert(d, 'string')", "the function convert()"),
         ("convert(math:rand(), 'int')", "the function math:rand()"),
@@ -143,3 +179,85 @@ def test_what_has_no_form_is_named_with_its_line(call: str, named: str) -> None:
 def test_the_clock_is_not_asked_when_an_event_has_left() -> None:
     text = f"{STREAM}from S#window.time(5 sec) select sum(currentTimeMillis()) as r insert into Out;"
     assert "the clock in an aggregator" in compiled_or_why_not(checked_app(text))
+
+
+CHAIN = f"""{STREAM}
+from S[laws:length(s) > 0]#window.length(2) select s, sum(a) as a group by s insert into Mid;
+from S select laws:doubled(s) as t, a insert into Doubled;
+from Doubled#window.length(3) select t, count() as n group by t insert into Out1;
+partition with (math:abs(a % 3) of S) begin
+from S select laws:doubled(s) as t, sum(laws:length(s)) as n insert into Out2;
+end;
+from Mid select laws:doubled(s) as t, a insert into Out3;
+"""
+
+
+def test_texts_are_computed_once_and_again_when_they_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "_FEW", 4)
+    apps = [started(CHAIN, False), started(CHAIN, True)]
+    texts = ["a", "null", None, "b", "", "a", *(f"text {number}" for number in range(40)), "a", None]
+    rows = [(place, 0, 0.0, 0.0, None, None, text, None) for place, text in enumerate(texts)]
+    for first in range(0, len(rows), 7):
+        for app in apps:
+            app.run([(START_MS + place, row) for place, row in enumerate(rows[first : first + 7], start=first)])
+    assert apps[1].app.programmed is not None and apps[1].app.programmed.active
+    assert apps[0].chunks == apps[1].chunks
+    assert sum(stream == "Out3" for stream, _ in apps[1].chunks) > 30
+
+
+LOSING = f"""{STREAM}
+from S select str:upper(s) as r insert into Nowhere;
+from S[str:length(s) > 1] select s, a insert into Out1;
+from S[s is null or str:contains(s, 'x')] select a, ifThenElse(s is null, 'none', str:upper(s)) as u insert into Out2;
+from S[not (s is null) and str:charAt(s, 1) == 'x'] select str:reverse(s) as t insert into Mid;
+from Mid[t != 'xx']#window.length(2) select t, count() as n group by t insert into Out3;
+from S select a insert into Out4;
+"""
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_an_event_that_a_function_fails_on_is_lost_as_with_operators(data: st.DataObject) -> None:
+    queries = LOSING.split("\n")
+    kept = data.draw(st.lists(st.sampled_from(queries[1:4]), unique=True))
+    text = "\n".join([queries[0], *kept, *queries[4:]])
+    plain, typed = started(text, False), started(text, True)
+    texts = st.sampled_from(("", "x", "ax", "xx", "b", None))
+    for time, many in enumerate(data.draw(st.lists(st.booleans(), min_size=1, max_size=5))):
+        drawn = data.draw(st.lists(st.tuples(texts, st.integers(0, 2)), min_size=1, max_size=5))
+        events = [(START_MS + time, (number, 2, 0.0, 0.0, None, None, one, None)) for one, number in drawn]
+        for app in (plain, typed):
+            if many:
+                app.chunk(events, START_MS + time)
+            else:
+                app.run(events)
+    assert typed.app.programmed is not None and typed.app.programmed.active
+    assert plain.chunks == typed.chunks
+    assert plain.app._home.failures.count == typed.app._home.failures.count
+    assert sorted(plain.app._home.failures.reasons) == sorted(typed.app._home.failures.reasons)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from S select str:upper(s) as r, sum(a) as n insert into Out;",
+        "from S[str:upper(s) != 'D']#window.length(2) select s, sum(a) as n insert into Out;",
+        "partition with (a of S) begin from S select str:upper(s) as r insert into Out; end;",
+        "from S select * insert into Mid; from Mid select str:upper(s) as r insert into Out;",
+    ],
+)
+def test_operators_go_on_where_events_cannot_be_lost_in_the_loop(query: str, caplog: pytest.LogCaptureFixture) -> None:
+    apps = [started(STREAM + query, False), started(STREAM + query, True)]
+    for place, texts in enumerate((["a", "b"], ["c", None, "d"], ["e"])):
+        for app, one in product(apps, texts):
+            app.chunk([(START_MS + place, (1, 2, 0.0, 0.0, None, None, one, None))], START_MS + place)
+        assert apps[1].app.programmed is not None
+        assert apps[1].app.programmed.active == (place == 0)
+    assert apps[0].chunks == apps[1].chunks
+    assert apps[0].app._home.failures.count == apps[1].app._home.failures.count == 1
+    assert "the compiled program is not used any more: str:upper() fails on a text, or on null" in caplog.text
+
+
+def test_the_text_of_an_event_that_leaves_is_not_looked_up() -> None:
+    text = f"{STREAM}from S#window.length(2) select sum(str:length(s)) as r insert into Out;"
+    assert "the function str:length()" in compiled_or_why_not(checked_app(text))
