@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spdist.engine.elements import Elements
 from spdist.engine.home import Home
+from spdist.engine.lost_events import event_of, lose
 from spdist.engine.operators_called import CalledOperators
 from spdist.engine.programmed_state import drop_state, load_state, store_state
 from spdist.language.checked import CheckedApp
@@ -30,16 +31,6 @@ from spdist.program.text import written
 __all__ = ["Programmed"]
 
 log = logging.getLogger(__name__)
-
-
-def _event(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
-    """Return which of all events has a rank."""
-    for part in parts.values():
-        place = int(part.ranks.searchsorted(rank))
-        if place < len(part.ranks) and part.ranks[place] == rank:
-            stamps = part.times if part.stamps is None else part.stamps
-            return [(int(stamps[place]), part.rows[place])]
-    raise IndexError(rank)
 
 
 class Programmed:
@@ -107,7 +98,6 @@ class Programmed:
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
         self._behind.clear()
-        put_out = []
         read = {stream for element in shape.elements for stream in streams_of(element)}
         for stream, junction in self._home.junctions.items():
             own = self._elements.reading(stream)
@@ -119,13 +109,12 @@ class Programmed:
                 raise NotTyped(f"the stream {stream}, which is read and handed out")
             if behind:
                 self._behind[stream] = behind
-                put_out.append(stream)
             if own and stream not in read:
                 raise NotTyped(f"the stream {stream}")
         if shape.is_mixed:
             reading = {stream: self._elements.reading(stream) for stream in read if stream in self._home.junctions}
             self._operators = CalledOperators(self._home, shape, reading)
-        return written(shape, tuple(put_out))
+        return written(shape, tuple(self._behind))
 
     @property
     def active(self) -> bool:
@@ -181,8 +170,8 @@ class Programmed:
         if out is None:
             self.retire(self._running.refused)
             return False
-        for cause, query in self._running.failures:
-            self._lost(query, _event(parts, cause))
+        for cause, number in self._running.failures:
+            lose(self._home, self._elements, self._shape, number, event_of(parts, cause))
         forget_texts(self._running)
         kept = self._running.program.keeps_timestamps
         for stream, put in out.items():
@@ -211,7 +200,7 @@ class Programmed:
         after = clock.now
         for time, target, chunk in chunks:
             clock.now = time
-            self._hand_over(target, chunk)
+            _hand_over(self._behind[target], chunk)
         clock.now = max(clock.now, after)
 
     def approach(self, to_ms: int) -> None:
@@ -226,13 +215,6 @@ class Programmed:
         if self.timer.snapshot() != times:
             self.timer.restore(times)
 
-    def _hand_over(self, target: str, chunk: Sequence[Arrival]) -> None:
-        for receiver in self._behind[target]:
-            if len(chunk) == 1:
-                receiver.one(*chunk[0])
-            else:
-                receiver.many(chunk)
-
     def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Take the events of one chunk with the clock where it is."""
         assert self._running is not None
@@ -243,12 +225,12 @@ class Programmed:
             self.retire(self._running.refused)
             self._home.junction(stream).many(arrivals)
             return
-        for _, query in self._running.failures:
-            self._lost(query, arrivals)
+        for _, number in self._running.failures:
+            lose(self._home, self._elements, self._shape, number, arrivals)
         forget_texts(self._running)
         self._set_timer()
         for target, chunk in chunks:
-            self._hand_over(target, chunk)
+            _hand_over(self._behind[target], chunk)
         error = self._running.taken_failure() if isinstance(self._running, MixedRunning) else None
         if error is not None:
             raise error
@@ -258,16 +240,7 @@ class Programmed:
         if isinstance(self._running, MixedRunning) and self._running.within:
             self._running.put_out(stream, chunk)
         else:
-            self._hand_over(stream, chunk)
-
-    def _lost(self, number: int, arrivals: Sequence[Arrival]) -> None:
-        """Count the events of a chunk that a query of the program has failed on, with the error of its operators."""
-        read = next(query for query in self._shape.queries if query.number == number)
-        (stream,) = read.streams
-        try:
-            self._elements.query(read.checked.name).receivers[stream][1](arrivals)
-        except Exception as error:
-            self._home.junction(stream).failed(arrivals, error)
+            _hand_over(self._behind[stream], chunk)
 
     # Who runs the app.
 
@@ -352,6 +325,14 @@ class Programmed:
     def texts(self) -> int:
         """How many texts the program knows."""
         return 0 if self._running is None else len(self._running.texts)
+
+
+def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:
+    for receiver in receivers:
+        if len(chunk) == 1:
+            receiver.one(*chunk[0])
+        else:
+            receiver.many(chunk)
 
 
 def _as_chunks(
