@@ -16,7 +16,8 @@ from spdist.config.allowed import NotAllowed, allowed_of
 from spdist.config.alone import load_alone
 from spdist.config.binding import environment_name, keys
 from spdist.config.ignored import IGNORED
-from spdist.config.sections import BUILT_IN_ROLES, SECTIONS
+from spdist.config.sections import SECTIONS
+from spdist.config.users import BUILT_IN_ROLES
 from spdist.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]

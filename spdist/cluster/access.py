@@ -42,7 +42,7 @@ class Permission(Enum):
     HEARTBEAT = "resource.heartbeat"
 
 
-#: What the roles of `spdist.config.sections.BUILT_IN_ROLES` may do; the configured admin role may do everything.
+#: What the roles of `spdist.config.users.BUILT_IN_ROLES` may do; the configured admin role may do everything.
 ROLES = MappingProxyType(
     {
         "developer": frozenset({Permission.VIEW, Permission.MANAGE}),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spdist.cluster.private_files import read_private, write_private
 from spdist.config import Config, Secret
-from spdist.config.sections import User
+from spdist.config.users import User
 from spdist.errors import ConfigError
 
 __all__ = ["FIRST_USER", "with_first_user"]

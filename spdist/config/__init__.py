@@ -19,7 +19,6 @@ from spdist.config.datasources import Datasource, by_name
 from spdist.config.external import check_external
 from spdist.config.kinds import HA, SERVERS, Secret
 from spdist.config.sections import (
-    BUILT_IN_ROLES,
     SECTIONS,
     Accepted,
     Artifacts,
@@ -40,9 +39,9 @@ from spdist.config.sections import (
     Spark,
     StatePersistence,
     Transports,
-    User,
 )
 from spdist.config.sorting import Sections, settings_file
+from spdist.config.users import BUILT_IN_ROLES, User
 from spdist.config.wso2 import EVERYWHERE, SHIPPED_ID
 from spdist.errors import ConfigError
 

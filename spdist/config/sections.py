@@ -28,16 +28,14 @@ from spdist.config.kinds import (
     memory_bytes,
     path,
     persistence_store,
-    roles,
     secret,
     text,
-    user_password,
     whole,
     word,
 )
+from spdist.config.users import Role, User
 
 __all__ = [
-    "BUILT_IN_ROLES",
     "SECTIONS",
     "Accepted",
     "Artifacts",
@@ -55,14 +53,12 @@ __all__ = [
     "Logging",
     "Nats",
     "ResourceManager",
-    "Role",
     "Script",
     "Secrets",
     "SiddhiProperties",
     "Spark",
     "StatePersistence",
     "Transports",
-    "User",
 ]
 
 _PORT = whole(0, 65535)
@@ -269,27 +265,6 @@ class StatePersistence:
     def in_database(self) -> bool:
         """Whether revisions are kept in a database."""
         return "DB" in self.persistence_store
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """One user of ``auth.configs``: `roles` are role ids, or display names."""
-
-    username: str = setting("username", text)
-    password: Secret = setting("password", user_password)
-    roles: tuple[str, ...] = setting("roles", roles)
-
-
-#: Roles that every node knows besides the admin role, whether ``auth.configs`` lists them or not.
-BUILT_IN_ROLES = ("developer", "viewer", "worker")
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """One role of ``auth.configs``; `BUILT_IN_ROLES` need not be listed."""
-
-    id: str = setting("id", text)
-    display_name: str = setting("displayName", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport
 from spdist.cluster.wire import HeartbeatRequest
 from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
-from spdist.config.sections import BUILT_IN_ROLES
+from spdist.config.users import BUILT_IN_ROLES
 from spdist.errors import ConfigError, NotLeaderError, SpdistError, error_codes
 from tests.cluster.shells import (
     APP,

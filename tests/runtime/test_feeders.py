@@ -14,7 +14,8 @@ import pytest
 
 from spdist.config import Secret
 from spdist.config.allowed import Allowed
-from spdist.config.sections import Auth, User
+from spdist.config.sections import Auth
+from spdist.config.users import User
 from spdist.connectors import receiving as module
 from spdist.connectors.file.source import FileSource
 from spdist.connectors.http.source import HttpSource
