@@ -97,12 +97,25 @@ from S[ok] select sym, total insert into A;
 from every e1=A -> e2=A[total > e1.total]<1:2> -> e3=S within 60 milliseconds
 select e1.total, e3.sym, count() as n insert into Out3;
 """
-
+#: Functions of numbers and of texts, events that are lost, keys that are real, computed, or ranges.
+FUNCTIONS = f"""{STREAM}
+from S[not (sym is null) and str:length(sym) > 0]
+select str:upper(sym) as u, math:power(price, 2) as p, convert(rate, 'int') as i, maximum(volume, 3) as m,
+time:extract(total, 'WEEK') as w, ifThenElse(ok, str:lower(kind), 'x') as k insert into Out1;
+from S#window.length(3) select price, max(price) as hi, min(rate) as lo, distinctCount(price) as d group by price
+insert into Out2;
+partition with (price > 0.5 as 'a' or volume > 0 as 'b' of S) begin
+from S select sum(volume) as v, currentTimeMillis() as t insert into Out3;
+end;
+partition with (math:abs(rate) of S) begin
+from S select count() as n insert into Out4;
+end;
+"""
 
 APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, ABSENT, COUNTED]
 
 
-@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK])
+@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK, FUNCTIONS])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     checked, whole = checked_app(app), app in (SORTED, EXTERNAL)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole) for seed in range(6)) > 300
