@@ -125,6 +125,8 @@ class Extension:
         Whether the implementation gives source text to be written into generated code, instead of being called.
     typed : str or callable
         Of a function: its source in compiled programs.
+    refuses_null : bool
+        Whether null fails the event there.
     """
 
     kind: Kind
@@ -133,6 +135,7 @@ class Extension:
     implementation: Any
     inline: bool = False
     typed: str | TypedMaker = ""
+    refuses_null: bool = False
 
 
 _REGISTERED: dict[tuple[Kind, str], Extension] = {}
@@ -185,18 +188,21 @@ def _register(extension: Extension) -> None:
     _signatures.cache_clear()
 
 
-def _decorator(
-    kind: Kind, id: str, resolve: Callable[..., Any], inline: bool = False, typed: str | TypedMaker = ""
-) -> Callable[[Decorated], Decorated]:
+def _decorator(kind: Kind, id: str, resolve: Callable[..., Any], *of_function: Any) -> Callable[[Decorated], Decorated]:
     def register(implementation: Decorated) -> Decorated:
-        _register(Extension(kind, id, resolve, implementation, inline, typed))
+        _register(Extension(kind, id, resolve, implementation, *of_function))
         return implementation
 
     return register
 
 
 def function(
-    id: str, resolve: Resolver, *, inline: bool = False, typed: str | TypedMaker = ""
+    id: str,
+    resolve: Resolver,
+    *,
+    inline: bool = False,
+    typed: str | TypedMaker = "",
+    refuses_null: bool = False,
 ) -> Callable[[Decorated], Decorated]:
     """Register a scalar function.
 
@@ -216,6 +222,8 @@ def function(
         the numbers that stand for texts are int64, reals float64; it may call `spdist.program.arithmetic`, and must not
         fail. A callable gets the arguments (`Given`) and returns the text, empty where there is
         none.
+    refuses_null : bool
+        Whether null makes no null but fails the event, as the function itself does.
 
     Examples
     --------
@@ -232,7 +240,7 @@ def function(
     >>> run("define stream S (v int, s string);" + query, {"S": [(1000, (2, "x"))]})
     {'Out': [(1000, (4, 'xxx'))]}
     """
-    return _decorator("function", id, resolve, inline, typed)
+    return _decorator("function", id, resolve, inline, typed, refuses_null)
 
 
 def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:

@@ -69,7 +69,7 @@ _NARROW = {"t": frozenset({Type.INT, Type.DOUBLE})}
 
 
 def _conversion(id: str, factor: float, takes: frozenset[Type]) -> None:
-    @function(id, signature(id, ((takes,), Type.DOUBLE)))
+    @function(id, signature(id, ((takes,), Type.DOUBLE)), typed=f"{{0}} * {factor!r}", refuses_null=True)
     def converted(value: float | None) -> float:
         if value is None:
             raise ValueError(f"'{id}' takes no null")

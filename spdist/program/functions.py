@@ -13,7 +13,7 @@ from spdist.language.types import Type
 from spdist.operators.selector import is_aggregator
 from spdist.program.expressions import NotTyped, TypedWriter, Value, either
 
-__all__ = ["CLOCKS", "called", "is_looked_up"]
+__all__ = ["CLOCKS", "called", "may_fail"]
 
 #: Functions that look at the clock.
 CLOCKS = ("currentTimeMillis", "time:timestampInMilliseconds")
@@ -33,12 +33,12 @@ def called(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     return value
 
 
-def is_looked_up(node: ast.Node) -> bool:
-    """Tell whether a node is a call that may be looked up by the number of a text, and so may fail."""
+def may_fail(node: ast.Node) -> bool:
+    """Tell whether a node is a call that may fail, or may be looked up by the number of a text, which may fail."""
     if not isinstance(node, ast.FunctionCall) or node.id in _FORMS or is_aggregator(node):
         return False
     extension = lookup("function", node.id)
-    return extension is None or not isinstance(extension.typed, str) or not extension.typed
+    return extension is None or not isinstance(extension.typed, str) or not extension.typed or extension.refuses_null
 
 
 def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
@@ -56,6 +56,11 @@ def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
         return writer.kept(found)
     type = extension.resolve(tuple(value.type for value in values), node.args)
     null = either(*(value.null for value in values))
+    if null and extension.refuses_null:
+        if not writer.failing:
+            raise NotTyped(f"the function {node.id}(), which may fail here", node.span)
+        writer.fails(null)
+        null = ""
     return writer.computed(text.format(*(value.text for value in values)), null, type)
 
 

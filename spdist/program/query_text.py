@@ -47,7 +47,6 @@ class QueryWriter:
         self._key = key
         self._event = whole.name()
         self._failed = whole.name()
-        self._fails = False
         query.failed = ""
         self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
         self._window: WindowWriter | None = None
@@ -178,7 +177,6 @@ class QueryWriter:
         found = self._whole.text_function(call, self._read.checked.scope, origin, not self._can_lose)
         text = self._attribute(place)
         known = f"{found.name}_s[0 if {text.null} else {text.text} + 1]"
-        self._fails |= self._can_lose
         fails = f"{known} == {FAILED}" if self._can_lose else ""
         return Value(known.replace("_s[", "_v[", 1), f"{known} == {NULL}", found.type, fails=fails)
 
@@ -192,9 +190,10 @@ class QueryWriter:
 
     def _loses(self, count: str, loop: list[str]) -> list[str]:
         """Return the loop over events with what is done where it has lost them."""
-        if not self._fails:
+        failed = self._failed
+        if not any(line.strip() == f"{failed} = True" for line in loop):
             return loop
-        self._query.failed = failed = self._failed
+        self._query.failed = failed
         self._whole.count(f"lost {FAILURES}", self._block.most)
         counted = self._whole.arrays.declare(FAILURES, NUMBER, "1")
         stored = {"cause": self._whole.cause, "query": str(self._read.number)}

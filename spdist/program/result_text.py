@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from spdist.language import ast
 from spdist.program.chunk_text import Arrangement, Buffers
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
-from spdist.program.functions import is_looked_up
+from spdist.program.functions import may_fail
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
 from spdist.program.rate_text import RateWriter
@@ -66,7 +66,7 @@ class ResultWriter:
         self.wanted = bool(self._readers) or (query.ticks and not silent)
         items = enumerate(() if silent else self._select.items)
         #: The items that may fail: whether they do does not depend on who reads them.
-        self._fallible = [place for place, one in items if any(map(is_looked_up, one.expression.walk()))]
+        self._fallible = [place for place, one in items if any(map(may_fail, one.expression.walk()))]
 
     @property
     def late(self) -> bool:

@@ -164,6 +164,7 @@ def test_a_function_gives_what_the_operators_give(calls: tuple[str, ...]) -> Non
     [
         ("str:concat(s, a)", "the function str:concat()"),
         ("str:upper('a')", "the function str:upper()"),
+        ("sum(unitconversion:mTocm(d))", "the function unitconversion:mTocm(), which may fail here"),
         ("math:log(d, x)", "the function math:log()"),
         ("convert(d, 'string')", "the function convert()"),
         ("convert(math:rand(), 'int')", "the function math:rand()"),
@@ -208,6 +209,7 @@ def test_texts_are_computed_once_and_again_when_they_are_numbered_anew(monkeypat
 LOSING = f"""{STREAM}
 from S select str:upper(s) as r insert into Nowhere;
 from S[str:length(s) > 1] select s, a insert into Out1;
+from S[e or unitconversion:kmTom(b) > 1.0] select unitconversion:mTocm(d) as l, a insert into Out5;
 from S[s is null or str:contains(s, 'x')] select a, ifThenElse(s is null, 'none', str:upper(s)) as u insert into Out2;
 from S[not (s is null) and str:charAt(s, 1) == 'x'] select str:reverse(s) as t insert into Mid;
 from Mid[t != 'xx']#window.length(2) select t, count() as n group by t insert into Out3;
@@ -219,13 +221,16 @@ from S select a insert into Out4;
 @given(st.data())
 def test_an_event_that_a_function_fails_on_is_lost_as_with_operators(data: st.DataObject) -> None:
     queries = LOSING.split("\n")
-    kept = data.draw(st.lists(st.sampled_from(queries[1:4]), unique=True))
-    text = "\n".join([queries[0], *kept, *queries[4:]])
+    kept = data.draw(st.lists(st.sampled_from(queries[1:5]), unique=True))
+    text = "\n".join([queries[0], *kept, *queries[5:]])
     plain, typed = started(text, False), started(text, True)
     texts = st.sampled_from(("", "x", "ax", "xx", "b", None))
     for time, many in enumerate(data.draw(st.lists(st.booleans(), min_size=1, max_size=5))):
-        drawn = data.draw(st.lists(st.tuples(texts, st.integers(0, 2)), min_size=1, max_size=5))
-        events = [(START_MS + time, (number, 2, 0.0, 0.0, None, None, one, None)) for one, number in drawn]
+        rows = st.tuples(
+            st.integers(0, 2), st.sampled_from((None, 2)), st.sampled_from((None, 0.1)), st.booleans(), texts
+        )
+        drawn = data.draw(st.lists(rows, min_size=1, max_size=5))
+        events = [(START_MS + time, (a, b, 0.0, d, e, None, s, None)) for a, b, d, e, s in drawn]
         for app in (plain, typed):
             if many:
                 app.chunk(events, START_MS + time)
