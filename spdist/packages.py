@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib import metadata
 
-__all__ = ["CONNECTORS", "EXTENSIONS", "Brought", "brought", "failures", "named_packages", "use_packages"]
+__all__ = ["CONNECTORS", "EXTENSIONS", "Brought", "brought", "failures", "named_packages", "use_packages", "variables"]
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,11 @@ def use_packages(names: Iterable[str]) -> None:
 def named_packages() -> tuple[str, ...]:
     """Return the names of the distributions that this process may load, in the order of the alphabet."""
     return tuple(name for name in os.environ.get(_NAMED, "").split(",") if name)
+
+
+def variables() -> dict[str, str]:
+    """Return the variables with which a process that this one does not start itself loads the same packages."""
+    return {_NAMED: os.environ[_NAMED]} if named_packages() else {}
 
 
 def brought(group: str) -> tuple[Brought, ...]:

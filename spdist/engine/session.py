@@ -32,7 +32,7 @@ from spdist.engine.places import Place, place_of
 from spdist.engine.source import LogDataSource
 from spdist.engine.spark_home import class_archive, spark_home
 from spdist.errors import EngineError
-from spdist.packages import use_packages
+from spdist.packages import use_packages, variables
 from spdist.services.class_archive import ClassArchive
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
 from spdist.services.process import runs
@@ -347,6 +347,7 @@ class SparkHost:
         if known or packages:
             settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, (*known, *packages)))
         settings |= package_settings(config.packages)
+        settings |= {f"spark.executorEnv.{name}": value for name, value in variables().items()}
         master = config.master or f"local[{config.cores}]"
         if packages and not master.startswith("local["):
             settings["spark.jars"] = ",".join(map(str, packages))  # for executors
@@ -463,7 +464,7 @@ def _exit_code_of_jvm() -> int | None:
     return None if process is None else process.poll()
 
 
-def _end_jvm(timeout_s: float) -> bool:
+def _end_jvm(timeout_s: float = _STOP_TIMEOUT_S) -> bool:
     """End the JVM that pyspark keeps for the next session of this process, and wait: tells whether it ends in order."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:

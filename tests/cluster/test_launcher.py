@@ -24,7 +24,8 @@ QUICK = RestartPolicy(max_restarts=2, first_delay_ms=1, max_delay_ms=1, forgive_
 class MortalHost:
     """A Spark that is up until the test says why it has ended."""
 
-    def __init__(self, _config: object) -> None:
+    def __init__(self, _config: object, *, archives: bool) -> None:
+        self.has_run = False
         self.starts = 0
         self.why = ""
         self.problem: EngineError | None = None

@@ -31,6 +31,7 @@ SOURCE = "@source(type='bell', text='ding', interval='1', @map(type='csv'))"
 STREAM = "define stream S (a string);"
 SINK = "@sink(type='bell', text='dong', @map(type='text')) define stream T (a string);"
 APP = f"{SOURCE} {STREAM} {SINK} from S select a insert into T;"
+LISTENS = f"{SOURCE} {STREAM} from S select a insert into T;"
 TWICE = """
 from spdist.extension import function, signature
 from spdist.language.types import Type
@@ -59,7 +60,7 @@ def bell(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bell")
 def test_what_is_installed_and_not_named_is_not_loaded() -> None:
     with pytest.raises(UnknownExtensionError, match="There is no source 'bell'"):
-        spdist.check(APP)
+        spdist.check(LISTENS)
     assert "acme_bell" not in sys.modules
 
 
@@ -110,7 +111,7 @@ def test_a_broken_package_is_told_and_stops_nothing_else(tmp_path: Path, caplog:
     assert any(told in one.getMessage() for one in caplog.records)
     assert any("acme-gone is named" in one.getMessage() for one in caplog.records)
     with pytest.raises(UnknownExtensionError, match="There is no source 'drum'") as error:
-        spdist.check(APP.replace("bell", "drum"))
+        spdist.check(LISTENS.replace("bell", "drum"))
     assert told in (error.value.hint or "")
 
 
