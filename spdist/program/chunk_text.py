@@ -162,6 +162,7 @@ class Arrangement:
         sorts = []
         for values, nulls, type, descending in reversed(self._keys()):
             text = 1 + descending if type is Type.STRING else 0
+            self._whole.sorts_texts |= bool(text)
             if not text and (descending or type in (Type.FLOAT, Type.DOUBLE)):
                 words = arrays.declare(f"{name}_words", NUMBER, self._results.room)
                 # 0.0 is -0.0 here.

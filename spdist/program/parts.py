@@ -261,6 +261,8 @@ class Whole(Protocol):
 
     arrays: Arrays
     needed: frozenset[tuple[str, int]]
+    #: Whether something is sorted by texts, which the loop has as they were at its beginning.
+    sorts_texts: bool
 
     def name(self) -> str:
         """Return a name of the text's own."""

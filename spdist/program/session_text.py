@@ -42,6 +42,7 @@ class SessionWriter(WindowWriter):
         arrays.declare(f"{prefix}_ends", NUMBER, f"ends {prefix}", width=3)
         arrays.declare("text_starts", NUMBER, "1")
         arrays.declare("text_bytes", FLAG, "1")
+        self._whole.sorts_texts = True
 
     @property
     def left_at(self) -> str:

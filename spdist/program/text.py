@@ -93,6 +93,7 @@ class Writer:
         computed: frozenset[tuple[str, int]],
     ) -> None:
         self.needed = needed
+        self.sorts_texts = False
         self.needs: _Attributes = set()
         self.arrays = Arrays()
         self._shape = shape
@@ -130,7 +131,7 @@ class Writer:
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
             raise NotTyped("streams that meet again too often")
-        if self._shape.is_mixed and self._shape.returned and "text_bytes" in self.arrays.declared:
+        if self._shape.is_mixed and self._shape.returned and self.sorts_texts:
             # The loop has the texts of its beginning, and operators may bring others while it runs.
             raise NotTyped("an order by texts, beside elements that are called")
         queries = tuple(self._queries[number] for number in sorted(self._queries))

@@ -221,3 +221,12 @@ def test_an_app_without_a_typed_query_stays_with_its_operators() -> None:
     assert own is not None
     assert own.compile() is None
     assert own.reason == "a join"
+
+
+def test_what_comes_back_is_sorted_by_numbers_in_the_loop_and_by_texts_by_operators() -> None:
+    app = """define stream S (sym string, price double);
+    define table T (sym string, price double);
+    from S join T on S.sym == T.sym select S.sym as sym, T.price as price insert into M;
+    from M#window.lengthBatch(3) select sym, price order by {} limit 2 insert into Out;"""
+    assert explain(app.format("price desc")).compiled.endswith("query_2 is compiled")
+    assert explain(app.format("sym")).compiled.startswith("no: ")
