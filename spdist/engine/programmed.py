@@ -83,6 +83,9 @@ class Programmed:
                 self._compiling = Compiling(self.program)
             except NotTyped as found:
                 self.reason = found.reason
+            except Exception as defect:  # of the writer: the operators run every app
+                log.warning("the app is not compiled, as its program could not be written: %r", defect)
+                self.reason = f"its program could not be written: {defect!r}"
         return self._compiling
 
     def _written(self) -> Program:

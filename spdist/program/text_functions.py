@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.functions.forms import Code
 from spdist.language import ast
@@ -103,7 +104,11 @@ def argument_of(call: ast.FunctionCall) -> ast.Variable | None:
 def text_function(name: str, call: ast.FunctionCall, scope: Scope) -> TextFunction:
     """Return the function that a call is of its attribute; raises NotTyped where it also is one of something else."""
     known, frame, bindings = catalog(False), Frame(), Bindings()
-    code = _Writer(_TextReader(scope, known, frame), frame, bindings).write(call)
+    try:
+        code = _Writer(_TextReader(scope, known, frame), frame, bindings).write(call)
+        type = type_of(call, scope, known)
+    except SiddhiAppError:  # it calls a function that the app defines
+        raise NotTyped(f"the function {call.id}()", call.span) from None
     body = ["def compute(text):", *indent([*frame.assignments(), f"return {code.text}"])]
     compute = build(f"{call.id} of a text", body, bindings.names)["compute"]
-    return TextFunction(name, call.id, compute, type_of(call, scope, known), set(), set())
+    return TextFunction(name, call.id, compute, type, set(), set())

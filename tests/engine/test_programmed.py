@@ -211,3 +211,14 @@ def test_without_numba_the_operators_run_the_app(monkeypatch: pytest.MonkeyPatch
     own = app.app.programmed
     assert own is not None
     assert (own.active, own.reason) == (False, "numba is not installed")
+
+
+def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr("spdist.engine.programmed.written", broken)
+    app = Watched(checked_app(f"{STREAM} from S select sym insert into Out;"), interpreted)
+    assert app.app.programmed is not None
+    assert app.app.programmed.compile() is None
+    assert "could not be written: KeyError('a defect')" in app.app.programmed.reason

@@ -226,8 +226,6 @@ def test_what_only_programs_take_at_once(text: str) -> None:
     "text",
     [
         query("timeBatch(20)", SELECTIONS[0]) + " from O select k insert into P;",
-        query("length(3)", OTHERS[1]),
-        query("length(3)", OTHERS[-1]),
         query("length(0)", SELECTIONS[0]),
         query("lengthBatch(0)", SELECTIONS[0]),
         query("lengthBatch(3)", OTHERS[1]),

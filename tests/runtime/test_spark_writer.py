@@ -148,19 +148,19 @@ def test_what_may_have_been_written_is_written_again_as_it_was(tmp_path: Path, e
     def writer(sink: Failing) -> SparkWriter:
         return SparkWriter("Out", topic, SCHEMA, sink, log, tmp_path / "position.json")  # type: ignore[arg-type]
 
-    sink = Failing(2)
-    first = writer(sink)
+    target = Failing(2)
+    first = writer(target)
     first.start()
     eventually(lambda: first.problem is not None, "it fails")
     first.stop()
     sink.send([delivery(1), delivery(2)])  # the first of them is a repeat
-    second = writer(sink)
+    second = writer(target)
     second.start()
-    third = writer(sink)
+    third = writer(target)
     third.start()
     eventually(lambda: third.problem is not None, "another one may not write meanwhile")
     assert "another process still writes" in (third.problem or "")
-    eventually(lambda: len(sink.written) == 2, "both batches")
+    eventually(lambda: len(target.written) == 2, "both batches")
     for one in (second, third):
         one.stop()
-    assert [row[1] for batch in sink.written.values() for row in batch.rows] == [0, 1, 2]
+    assert [row[1] for batch in target.written.values() for row in batch.rows] == [0, 1, 2]
