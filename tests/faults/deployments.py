@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.local_servers import LocalServers
@@ -193,13 +194,15 @@ def killed(servers: LocalServers, name: str) -> None:
 
 
 def still(servers: LocalServers, name: str) -> None:
+    def each(number: signal.Signals) -> None:
+        for one in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):  # some end by themselves, such as one that compiles
+                one.send_signal(number)
+
     processes = servers.node(name).processes()
-    for one in processes:
-        one.send_signal(signal.SIGSTOP)
+    each(signal.SIGSTOP)
     threading.Event().wait(STILL_S)
-    for one in processes:
-        with contextlib.suppress(ProcessLookupError):
-            one.send_signal(signal.SIGCONT)
+    each(signal.SIGCONT)
 
 
 FAULTS = {"killed": killed, f"still for {STILL_S:g} s": still}
