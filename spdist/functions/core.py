@@ -18,6 +18,7 @@ from spdist.extension import ANY, NUMERIC, Given, function, signature
 from spdist.functions import numbers, objects
 from spdist.functions.failures import ClassCastError
 from spdist.functions.forms import Code, Site
+from spdist.functions.json_text import text_of_object
 from spdist.language import ast
 from spdist.language.types import Type
 
@@ -203,7 +204,7 @@ _FROM_NUMBER = {
 def _converter(source: Type, target: Type) -> Any:
     if target is Type.STRING:
         if source is Type.OBJECT:
-            return _unless_null(objects.text_of_object)
+            return _unless_null(text_of_object)
         return _unless_null(numbers.text_of_float32 if source is Type.FLOAT else numbers.text_of)
     table: dict[Type, Any] = _FROM_NUMBER
     if source is Type.STRING:

@@ -12,8 +12,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from spdist.functions.json_parse import parse_smart
-from spdist.functions.json_path import InvalidPathError, Path, PathError, PathNotFoundError
-from spdist.functions.objects import same, text_of_object
+from spdist.functions.json_path import InvalidPathError, Path, PathError, PathNotFoundError, closing, unescaped
+from spdist.functions.json_text import text_of_object
+from spdist.functions.objects import same
 
 __all__ = ["compile_filter"]
 
@@ -278,8 +279,6 @@ class _Reader:
         return _value_of(self._path()) if self.skip() in ("$", "@") else self._literal()
 
     def _path(self) -> Path:
-        from spdist.functions.json_path_text import closing
-
         start = self.at
         self.at += 1
         while self.at < len(self.text):
@@ -296,8 +295,6 @@ class _Reader:
         return before.endswith("(") and "." in before[start + 1 :]
 
     def _literal(self) -> Operand:
-        from spdist.functions.json_path_text import closing, unescaped
-
         first = self.skip()
         if (found := _QUOTED.match(self.text, self.at)) is not None:
             return self._constant(unescaped(found.group()[1:-1]), found.end())

@@ -17,11 +17,11 @@ from spdist.functions.forms import AggregatorForm
 from spdist.functions.json_parse import parse_simple, parse_smart, parse_smart_objects
 from spdist.functions.json_path import Path, PathNotFoundError
 from spdist.functions.json_path_text import compile_path
-from spdist.functions.json_text import gson_text, smart_text
+from spdist.functions.json_text import gson_text, smart_text, text_of_object
 from spdist.functions.json_update import set_element
 from spdist.functions.lists import register
 from spdist.functions.numbers import float32
-from spdist.functions.objects import JSONArray, JSONObject, text_of_object
+from spdist.functions.objects import JSONArray, JSONObject
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 

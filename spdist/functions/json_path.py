@@ -10,11 +10,13 @@ Source: com.jayway.jsonpath 2.4, which the extension uses; its oddities are kept
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spdist.functions.objects import JSONArray, text_of_object
+from spdist.functions.json_text import text_of_object
+from spdist.functions.objects import JSONArray
 
 __all__ = [
     "Found",
@@ -32,8 +34,10 @@ __all__ = [
     "Token",
     "Where",
     "Wildcard",
+    "closing",
     "entries_of",
     "member",
+    "unescaped",
 ]
 
 
@@ -417,3 +421,45 @@ class Path:
         if not found.values:
             raise PathNotFoundError("the path names nothing")
         return found.values[-1]
+
+
+# --- texts of paths -----------------------------------------------------------------------------------------------
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+def unescaped(text: str) -> str:
+    """Return a text of a path with its escapes resolved."""
+    if "\\" not in text:
+        return text
+
+    def plain(match: re.Match[str]) -> str:
+        escaped = match.group(1)
+        return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _ESCAPED.get(escaped, escaped)
+
+    return _ESCAPE.sub(plain, text)
+
+
+def closing(text: str, start: int, pair: str, regular: bool) -> int:
+    """Return where the bracket at `start` is closed, passing over texts and, if `regular`, regular expressions.
+
+    Raises
+    ------
+    InvalidPathError
+        It is not closed.
+    """
+    depth, at = 0, start
+    while at < len(text):
+        character = text[at]
+        if character in "'\"" or (regular and character == "/"):
+            end = re.compile(rf"{character}(?:[^\\{character}]|\\.)*{character}", re.DOTALL).match(text, at)
+            if end is None:
+                raise InvalidPathError(f"{character} is not closed in '{text}'")
+            at = end.end()
+            continue
+        depth += (character == pair[0]) - (character == pair[1])
+        if not depth:
+            return at
+        at += 1
+    raise InvalidPathError(f"'{text}' has a bracket that is not closed")

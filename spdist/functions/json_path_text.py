@@ -20,9 +20,11 @@ from spdist.functions.json_path import (
     Token,
     Where,
     Wildcard,
+    closing,
+    unescaped,
 )
 
-__all__ = ["compile_path", "unescaped"]
+__all__ = ["compile_path"]
 
 _NAMES = re.compile(
     r"""\[ *(?P<q>['"])(?:(?!(?P=q))[^\\]|\\.)*(?P=q)(?: *, *(?P=q)(?:(?!(?P=q))[^\\]|\\.)*(?P=q))* *\]"""
@@ -31,20 +33,6 @@ _NAME = {quote: re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*){quote}", re.DOTALL)
 _STAR = re.compile(r"\[ *\* *\]")
 _NUMBERS = re.compile(r"\[( *[-:0-9][-:,0-9 ]*)\]")
 _QUESTION = re.compile(r"\[ *\? *\(")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-
-
-def unescaped(text: str) -> str:
-    """Return a text of a path with its escapes resolved."""
-    if "\\" not in text:
-        return text
-
-    def plain(match: re.Match[str]) -> str:
-        escaped = match.group(1)
-        return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _ESCAPED.get(escaped, escaped)
-
-    return _ESCAPE.sub(plain, text)
 
 
 @lru_cache(maxsize=1024)
@@ -181,30 +169,6 @@ def _parameter(text: str) -> Callable[[Any], Any] | None:
         return lambda root: path.read(root, root)
     value = parse_smart(written)
     return lambda _root: value
-
-
-def closing(text: str, start: int, pair: str, regular: bool) -> int:
-    """Return where the bracket at `start` is closed, passing over texts and, if `regular`, regular expressions.
-
-    Raises
-    ------
-    InvalidPathError
-        It is not closed.
-    """
-    depth, at = 0, start
-    while at < len(text):
-        character = text[at]
-        if character in "'\"" or (regular and character == "/"):
-            end = re.compile(rf"{character}(?:[^\\{character}]|\\.)*{character}", re.DOTALL).match(text, at)
-            if end is None:
-                raise InvalidPathError(f"{character} is not closed in '{text}'")
-            at = end.end()
-            continue
-        depth += (character == pair[0]) - (character == pair[1])
-        if not depth:
-            return at
-        at += 1
-    raise InvalidPathError(f"'{text}' has a bracket that is not closed")
 
 
 def _elements(text: str) -> Token:

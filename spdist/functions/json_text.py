@@ -1,4 +1,4 @@
-"""JSON as the libraries of Siddhi's extensions write it: json-smart, Gson and org.json, each with its own escapes."""
+"""Java's objects as text: ``String.valueOf``, and JSON as json-smart, Gson and org.json write it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from spdist.functions.bounds import Room
 from spdist.functions.numbers import text_of
-from spdist.functions.objects import Float, HashMap, Opaque, entries, text_of_object
+from spdist.functions.objects import Float, HashMap, JSONArray, JSONObject, Opaque, entries
 
-__all__ = ["gson_text", "org_text", "smart_text"]
+__all__ = ["gson_text", "org_text", "smart_text", "text_of_object"]
 
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -94,6 +94,21 @@ _ORG = _Writer(_org_quoted, _org_fraction, str)
 def smart_text(value: Any, room: Room | None = None) -> str:
     """Return JSON as json-smart writes it: slashes escaped, infinite numbers as null."""
     return _SMART.write(value, room)
+
+
+def text_of_object(value: Any, room: Room | None = None) -> str:
+    """Return ``String.valueOf(value)`` of any object; raises OverflowError where there is no `room` for it."""
+    if isinstance(value, JSONObject | JSONArray):
+        return smart_text(value, room)
+    if isinstance(value, list | tuple | set | frozenset | Mapping):
+        room = room or Room()
+        room.enter()
+        if isinstance(value, Mapping):
+            pairs = [f"{text_of_object(key, room)}={text_of_object(part, room)}" for key, part in entries(value)]
+            return f"{{{', '.join(pairs)}}}"
+        return f"[{', '.join([text_of_object(part, room) for part in value])}]"
+    text = str(value) if isinstance(value, Decimal | Float) else text_of(value)
+    return text if room is None else room.fill(text)
 
 
 def gson_text(value: Any) -> str:

@@ -16,7 +16,7 @@ from spdist.functions.json_path import (
     Place,
 )
 from spdist.functions.json_path_text import compile_path
-from spdist.functions.objects import text_of_object
+from spdist.functions.json_text import text_of_object
 
 __all__ = ["set_element"]
 

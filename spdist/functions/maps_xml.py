@@ -7,8 +7,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from spdist.functions.bounds import Room
+from spdist.functions.json_text import text_of_object
 from spdist.functions.numbers import LONG_MAX, LONG_MIN
-from spdist.functions.objects import HashMap, box_long, entries, text_of_object
+from spdist.functions.objects import HashMap, box_long, entries
 
 __all__ = ["map_of_xml", "xml_of_map"]
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from spdist.functions.bounds import Room
-from spdist.functions.numbers import INT_MAX, INT_MIN, float32, text_of, text_of_float32
+from spdist.functions.numbers import INT_MAX, INT_MIN, float32, text_of_float32
 
 __all__ = [
     "Float",
@@ -35,7 +33,6 @@ __all__ = [
     "is_integer",
     "is_long",
     "same",
-    "text_of_object",
     "unbox",
 ]
 
@@ -227,7 +224,7 @@ class _Key:
         return hash_of(self.value)
 
     def __repr__(self) -> str:
-        return text_of_object(self.value)
+        return repr(self.value)
 
 
 def _key_of(value: Any) -> Any:
@@ -376,23 +373,3 @@ def entries(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
 
 def _keyed(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
     return [(_key_of(key), value) for key, value in mapping.items()]
-
-
-# --- texts -------------------------------------------------------------------------------------------------------
-
-
-def text_of_object(value: Any, room: Room | None = None) -> str:
-    """Return ``String.valueOf(value)`` of any object; raises OverflowError where there is no `room` for it."""
-    if isinstance(value, JSONObject | JSONArray):
-        from spdist.functions.json_text import smart_text
-
-        return smart_text(value, room)
-    if isinstance(value, list | tuple | set | frozenset | Mapping):
-        room = room or Room()
-        room.enter()
-        if isinstance(value, Mapping):
-            pairs = [f"{text_of_object(key, room)}={text_of_object(part, room)}" for key, part in entries(value)]
-            return f"{{{', '.join(pairs)}}}"
-        return f"[{', '.join([text_of_object(part, room) for part in value])}]"
-    text = str(value) if isinstance(value, Decimal | Float) else text_of(value)
-    return text if room is None else room.fill(text)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spdist.functions.json_text import text_of_object
 from spdist.functions.objects import (
     Float,
     HashMap,
@@ -22,7 +23,6 @@ from spdist.functions.objects import (
     is_integer,
     is_long,
     same,
-    text_of_object,
     unbox,
 )
 from spdist.operators.codec import decode, encode
