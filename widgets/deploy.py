@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spdist.errors import NotFoundError, SiddhiAppError, SpdistError
 from spdist.look import details_html, headline_html, note_html, problem_html, table_html, table_text
 from spdist.panels.deploy_controls import DeployControls
-from spdist.panels.drafts import Debounced, Draft, annotated_html, difference, draft_of
+from spdist.panels.drafts import Application, Debounced, Draft, annotated_html, difference, draft_of
 from spdist.panels.panel import ClusterPanel
 from spdist.panels.poller import Awaited
 from spdist.panels.watch import Cluster
@@ -21,45 +20,12 @@ if TYPE_CHECKING:
     from spdist.cluster.overview import AppStatus
     from spdist.planning.change import TopologyChange
 
-__all__ = ["Application", "DeployPanel"]
+__all__ = ["DeployPanel"]
 
 T = TypeVar("T")
 
 #: How long nobody types before a text is checked.
 _STILL_S = 0.4
-
-
-@dataclass(frozen=True, slots=True)
-class Application:
-    """A draft, and how the app of that name is doing.
-
-    Parameters
-    ----------
-    draft : Draft
-        The text with what it would become.
-    transport : str
-        What carries the topics of the cluster; empty where that is not known.
-    status : AppStatus, optional
-        How it is doing; None where it is not deployed.
-    change : TopologyChange, optional
-        What deploying the draft would change of what runs.
-    apps : tuple of str
-        The apps of the cluster.
-    away : str
-        Why nothing is known of the cluster; empty where something is.
-    """
-
-    draft: Draft
-    transport: str = ""
-    status: AppStatus | None = None
-    change: TopologyChange | None = None
-    apps: tuple[str, ...] = ()
-    away: str = ""
-
-    @property
-    def name(self) -> str:
-        """The app's name; empty where the draft has none."""
-        return "" if self.draft.topology is None else self.draft.topology.app
 
 
 class DeployPanel(ClusterPanel[Application]):

@@ -4,19 +4,59 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import ipywidgets
 
 from spdist.errors import SpdistError
 
 if TYPE_CHECKING:
-    from spdist.panels.deploy import Application, DeployPanel
+    from spdist.panels.drafts import Application
 
-__all__ = ["DeployControls"]
+__all__ = ["DeployControls", "Deploying"]
+
+T = TypeVar("T")
 
 _NEW = "a new app"
 _NO_REVISION = "no revision"
+
+
+class Deploying(Protocol):
+    """Whom the controls ask; `spdist.panels.deploy.DeployPanel` says what its methods do."""
+
+    text: str
+
+    def deploy(self) -> Any:
+        """Hand the text to the cluster."""
+        ...
+
+    def undeploy(self) -> None:
+        """Remove the app."""
+        ...
+
+    def backup(self) -> str:
+        """Keep the state, and return the revision."""
+        ...
+
+    def restore(self, revision: str) -> None:
+        """Go back to a revision."""
+        ...
+
+    def revisions(self) -> list[str]:
+        """Return the revisions, oldest first."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Check another text."""
+        ...
+
+    def load(self, app: str) -> None:
+        """Edit the text of an app of the cluster."""
+        ...
+
+    def act(self, doing: str, action: Callable[[], T], told: Callable[[T], str]) -> None:
+        """Run an action in a thread of its own."""
+        ...
 
 
 class DeployControls:
@@ -24,7 +64,7 @@ class DeployControls:
 
     Parameters
     ----------
-    panel : DeployPanel
+    panel : Deploying
         Whose they are.
 
     State
@@ -32,7 +72,7 @@ class DeployControls:
     The widgets.
     """
 
-    def __init__(self, panel: DeployPanel) -> None:
+    def __init__(self, panel: Deploying) -> None:
         self._panel = panel
         self._name = ""
         self._listed: tuple[str, int] | None = None

@@ -16,12 +16,14 @@ import spdist
 from spdist.errors import SiddhiAppError
 from spdist.language.lexer import coloured_lines
 from spdist.look import state_style
-from spdist.planning.change import TopologyChange, compare
+from spdist.planning.change import TopologyChange
+from spdist.planning.comparison import compare
 
 if TYPE_CHECKING:
+    from spdist.cluster.overview import AppStatus
     from spdist.planning.topology import Topology
 
-__all__ = ["Debounced", "Draft", "annotated_html", "difference", "draft_of"]
+__all__ = ["Application", "Debounced", "Draft", "annotated_html", "difference", "draft_of"]
 
 #: Lines of a text that are shown whole; of a longer one, those around each error.
 _WHOLE, _AROUND = 40, 3
@@ -49,6 +51,39 @@ class Draft:
     def errors(self) -> Sequence[SiddhiAppError]:
         """All that is wrong with it."""
         return () if self.problem is None else self.problem.errors
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A draft, and how the app of that name is doing.
+
+    Parameters
+    ----------
+    draft : Draft
+        The text with what it would become.
+    transport : str
+        What carries the topics of the cluster; empty where that is not known.
+    status : AppStatus, optional
+        How it is doing; None where it is not deployed.
+    change : TopologyChange, optional
+        What deploying the draft would change of what runs.
+    apps : tuple of str
+        The apps of the cluster.
+    away : str
+        Why nothing is known of the cluster; empty where something is.
+    """
+
+    draft: Draft
+    transport: str = ""
+    status: AppStatus | None = None
+    change: TopologyChange | None = None
+    apps: tuple[str, ...] = ()
+    away: str = ""
+
+    @property
+    def name(self) -> str:
+        """The app's name; empty where the draft has none."""
+        return "" if self.draft.topology is None else self.draft.topology.app
 
 
 @lru_cache(8)

@@ -60,7 +60,7 @@ from spdist.config.key_stores import with_pem_files
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, StoreUnavailableError
 from spdist.packages import use_packages
 from spdist.planning.limits import AppLimits
-from spdist.planning.origin import newly_read
+from spdist.planning.succession import newly_read
 from spdist.planning.topology import Topology
 from spdist.transports.listening import Peer
 from spdist.transports.opening import transport_settings

@@ -14,7 +14,7 @@ from spdist.cluster.messages import Deployment, Desired
 from spdist.errors import SiddhiAppError, SpdistError
 from spdist.planning.change import TopologyChange
 from spdist.planning.limits import AppLimits
-from spdist.planning.origin import restored_origins
+from spdist.planning.succession import restored_origins
 from spdist.planning.topology import Topology
 
 __all__ = ["Plans", "checked_name", "flow_text", "free_name", "plan_text"]

@@ -11,7 +11,8 @@ from typing import Any
 
 from spdist.language.checked import CheckedApp
 from spdist.operators.codec import decode, encode, seal, unseal
-from spdist.planning.fingerprints import ElementChange, compare_fingerprints, fingerprints
+from spdist.planning.change import ElementChange
+from spdist.planning.fingerprints import compare_fingerprints, fingerprints
 
 __all__ = ["carry_over", "read_state", "write_state"]
 

@@ -18,7 +18,8 @@ from spdist.engine.state import Positions
 from spdist.errors import StateError
 from spdist.language.checked import CheckedApp
 from spdist.operators.codec import decode, encode
-from spdist.planning.fingerprints import ElementChange, compare_fingerprints, fingerprints
+from spdist.planning.change import ElementChange
+from spdist.planning.fingerprints import compare_fingerprints, fingerprints
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 

@@ -20,7 +20,6 @@ __all__ = [
     "consumer_group",
     "payload_of",
     "shares_keyed",
-    "subjects",
     "topic_name",
 ]
 
@@ -33,13 +32,6 @@ CREATION = "app:transportChannelCreationEnabled"
 def topic_name(transport: str, app: str, stream: str, key: str | None = None) -> str:
     """Return ``<App>.<Stream>`` or ``<App>.<Stream>.<key>``; on NATS, which keeps dots for itself, with ``_``."""
     return ("_" if transport == "nats" else ".").join([app, stream, *([key] if key is not None else [])])
-
-
-def subjects(transport: str, topic: str, strategy: Strategy, partitions: int) -> tuple[str, ...]:
-    """Return the names that the partitions of a topic have on the wire: on NATS a keyed one has a subject for each."""
-    if transport == "nats" and strategy is Strategy.FIELD_GROUPING:
-        return tuple(f"{topic}_{number}" for number in range(partitions))
-    return (topic,)
 
 
 def shares_keyed(transport: str) -> bool:

@@ -18,17 +18,17 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.format import format_node
 from spdist.language.types import Schema
+from spdist.planning.change import ElementChange, ElementKind, Outcome
 from spdist.planning.receivers import without
 
 __all__ = [
     "AppElement",
-    "ElementChange",
     "app_elements",
     "compare_elements",
     "compare_fingerprints",
@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 _N = TypeVar("_N", ast.Query, ast.Partition)
-ElementKind = Literal["query", "partition", "table", "window", "aggregation", "trigger", "sink", "source"]
-Outcome = Literal["keeps", "starts empty", "new", "removed"]
 
 #: Annotations of queries and partitions that change neither what they compute nor what they keep.
 _SILENT = ("info", "dist")
@@ -86,42 +84,6 @@ class AppElement:
         return any(what == _STORE and text for what, text in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class ElementChange:
-    """What becomes of one element when another version of its app follows.
-
-    Parameters
-    ----------
-    id, kind, label : str
-        See `AppElement`.
-    outcome : str
-        ``keeps`` its state; ``starts empty`` where the old one ended; ``new``: was not there; ``removed``, with its
-        state.
-    reason : str
-        Why it starts empty, in a few words; may be empty otherwise.
-    """
-
-    id: str
-    kind: ElementKind
-    label: str
-    outcome: Outcome
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.label} {self.becomes}{f': {self.reason}' if self.reason else ''}"
-
-    @property
-    def becomes(self) -> str:
-        """The outcome in words."""
-        return _SAID[self.outcome]
-
-
-_SAID: Mapping[Outcome, str] = {
-    "keeps": "keeps its state",
-    "starts empty": "starts empty",
-    "new": "is new",
-    "removed": "goes, with its state",
-}
 _OWN, _STORE, _CLOCK = "its text", "its store", "@app:playback"
 #: The type of ``@store`` that keeps an aggregation in the state of its app.
 _IN_MEMORY = "in-memory"

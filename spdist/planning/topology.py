@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from spdist.look import Shown, number_of
 from spdist.planning.origin import FIRST, Origin
@@ -29,6 +29,13 @@ class Strategy(Enum):
     ROUND_ROBIN = "ROUND_ROBIN"
     #: events with equal key always go to the same instance
     FIELD_GROUPING = "FIELD_GROUPING"
+
+
+def subjects(transport: str, topic: str, strategy: Strategy, partitions: int) -> tuple[str, ...]:
+    """Return the names that the partitions of a topic have on the wire: on NATS a keyed one has a subject for each."""
+    if transport == "nats" and strategy is Strategy.FIELD_GROUPING:
+        return tuple(f"{topic}_{number}" for number in range(partitions))
+    return (topic,)
 
 
 class Kind(Enum):
@@ -214,6 +221,26 @@ class Topic:
     payload: str = "arrow"
 
 
+class TopologyViews(Protocol):
+    """What is made of topologies."""
+
+    def text(self, topology: Topology, /) -> str:
+        """Return it for a terminal."""
+        ...
+
+    def html(self, topology: Topology, /) -> str:
+        """Return it for a notebook."""
+        ...
+
+    def listed(self, topology: Topology, /) -> dict[str, Any]:
+        """Return it as JSON values."""
+        ...
+
+    def compared(self, before: Topology, after: Topology, /) -> TopologyChange:
+        """Return what becomes of groups and topics."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Topology(Shown):
     """All groups of an app in their order, and all topics they need.
@@ -235,6 +262,9 @@ class Topology(Shown):
     idle_ms : int
         ``idle.time`` of ``@app:playback``: after so long without an event the clock goes on by itself; 0 for never.
     """
+
+    #: How topologies are shown and compared; `spdist.planning` says it, so that the value does not know.
+    views: ClassVar[TopologyViews]
 
     app: str
     playback: bool
@@ -290,8 +320,6 @@ class Topology(Shown):
         return tuple(read)
 
     def _subjects(self, one: GroupInput) -> tuple[str, ...]:
-        from spdist.planning.channels import subjects
-
         if self.transport != "nats" or one.producers or one.user_source:
             return ()
         return subjects(self.transport, one.topic, one.strategy, one.partitions)
@@ -307,20 +335,14 @@ class Topology(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of ``spdist plan --json``."""
-        from spdist.planning.listing import listed
-
-        return listed(self)
+        return self.views.listed(self)
 
     def diff(self, other: Topology) -> TopologyChange:
         """Return what becomes of groups and topics where `other` replaces this."""
-        from spdist.planning.change import compare
-
-        return compare(self, other)
+        return self.views.compared(self, other)
 
     def __str__(self) -> str:
-        from spdist.planning.drawing import to_text
-
-        return to_text(self)
+        return self.views.text(self)
 
     def __repr__(self) -> str:
         instances = number_of(sum(len(group.instances) for group in self.groups), "instance")
@@ -328,9 +350,7 @@ class Topology(Shown):
         return f"Topology({self.app}: {groups}, {instances}, {topics})"
 
     def _repr_html_(self) -> str:
-        from spdist.planning.drawing import to_html
-
-        return to_html(self)
+        return self.views.html(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from spdist.connectors.registry import sink_types, source_types
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
-from spdist.planning.channels import subjects, topic_name
+from spdist.planning.channels import topic_name
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import (
     AssignedInput,
@@ -22,6 +22,7 @@ from spdist.planning.topology import (
     Strategy,
     Topic,
     Topology,
+    subjects,
 )
 
 __all__ = ["whole", "whole_topology"]

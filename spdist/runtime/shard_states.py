@@ -15,9 +15,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spdist.engine.layout import (
     Layout,
@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from spdist.engine.query import QuerySettings
     from spdist.engine.shards import ShardSettings
     from spdist.engine.updating import Version
-    from spdist.planning.fingerprints import ElementChange
-    from spdist.runtime.kafka_inputs import KafkaReads
+    from spdist.planning.change import ElementChange
     from spdist.transports.base import Record
 
     #: Returns some records of a topic partition from an offset on.
     Read = Callable[[str, int, int], list[Record]]
 
-__all__ = ["InstanceState"]
+__all__ = ["InstanceReads", "InstanceState"]
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +57,19 @@ _NUMBERS = 1 << 40
 _ANY_BATCH = 1 << 62
 #: How often an instance that another one follows is fenced.
 _ATTEMPTS = 100
+
+
+class InstanceReads(Protocol):
+    """What instances read (`spdist.runtime.kafka_inputs.KafkaReads`), as far as a state needs it."""
+
+    @property
+    def first(self) -> Mapping[str, Positions]:
+        """By instance where reading begins in partitions that its state does not know."""
+        ...
+
+    def assignment(self, name: str) -> Assignment:
+        """Return an instance by its name, with all topics that it reads."""
+        ...
 
 
 class InstanceState:
@@ -103,9 +115,9 @@ class InstanceState:
         return later(found, self.read_by_columns)
 
     def begun(self) -> Positions:
-        """Return where the instance goes on, and where it begins that an update has brought (`spdist.planning.origin`).
+        """Return where the instance goes on, and where one begins that an update has brought.
 
-        Whoever it follows in a partition adds nothing to its state any more.
+        See `spdist.planning.succession`.         Whoever it follows in a partition adds nothing to its state any more.
 
         Raises
         ------
@@ -175,14 +187,14 @@ class InstanceState:
         """
         return keep_assignment(self._state_now()[0], self.assignment)
 
-    def open(self, owner: str, reads: KafkaReads) -> tuple[ShardSettings, ...]:
+    def open(self, owner: str, reads: InstanceReads) -> tuple[ShardSettings, ...]:
         """Become the owner of the shards that are there, however many they are.
 
         Parameters
         ----------
         owner : str
             A new one.
-        reads : KafkaReads
+        reads : InstanceReads
             What the instance reads from Kafka, and where it begins; of `made_by`.
 
         Raises
@@ -230,14 +242,14 @@ class InstanceState:
     def _is_other(self, made_by: Assignment) -> bool:
         return assignment_hash(made_by) != assignment_hash(self.assignment)
 
-    def move(self, settings: QuerySettings, reads: KafkaReads, read: Read) -> None:
+    def move(self, settings: QuerySettings, reads: InstanceReads, read: Read) -> None:
         """Lay the state out anew, for what the instance is to run, in as many shards; it must be opened again after it.
 
         Parameters
         ----------
         settings : QuerySettings
             A query of the shards that `open` has returned, all on one partition, which nobody has run.
-        reads : KafkaReads
+        reads : InstanceReads
             What the instance is to read from now on.
         read : callable
             Returns records of the instance's topics, see `Transport.read`.

@@ -21,7 +21,8 @@ from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.messages import Deployment, Desired
 from spdist.cluster.store import CoordinationStore
 from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
-from spdist.planning.origin import FIRST, Begin, Origin, restored_origins
+from spdist.planning.origin import FIRST, Begin, Origin
+from spdist.planning.succession import restored_origins
 from spdist.planning.topology import Assignment
 from tests.cluster.databases import KINDS, SERVERS
 

@@ -8,9 +8,9 @@ import pytest
 
 from spdist.errors import ChannelError, PlanningError
 from spdist.language.parser import parse
-from spdist.planning.channels import check_channels, consumer_group, payload_of, subjects, topic_name
+from spdist.planning.channels import check_channels, consumer_group, payload_of, topic_name
 from spdist.planning.groups import plan
-from spdist.planning.topology import Assignment, Strategy, Topology
+from spdist.planning.topology import Assignment, Strategy, Topology, subjects
 
 Planned = Callable[[str], Topology]
 KEYED = "@dist(execGroup='g', parallel='2') partition with (k of S) begin from S select k insert into A; end;"

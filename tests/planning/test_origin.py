@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spdist.planning.origin import Begin, newly_read, restored_origins, stored_origins, with_origins
+from spdist.planning.origin import Begin
+from spdist.planning.succession import newly_read, restored_origins, stored_origins, with_origins
 from spdist.planning.topology import Assignment, Topology
 
 Planned = Callable[[str], Topology]
