@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import ipywidgets
 
@@ -28,6 +28,7 @@ from spdist.planning.topology import (
 )
 
 if TYPE_CHECKING:
+    from spdist.cluster.client import ClusterClient
     from spdist.cluster.handle import Deployment
 
 __all__ = ["DrawnApp", "PlacedTopology", "TopologyPanel", "read_topology"]
@@ -97,7 +98,7 @@ class TopologyPanel(ClusterPanel[DrawnApp]):
     """
 
     def __init__(self, deployment: Deployment) -> None:
-        super().__init__(deployment.client)
+        super().__init__(cast("ClusterClient", deployment.client))
         self._name = deployment.name
         #: The group whose details are open; empty for none.
         self.selected = ""

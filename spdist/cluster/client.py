@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from spdist.cluster import requests
 from spdist.cluster.asking import Reply, UnreachableNode, may_follow
-from spdist.cluster.calling import Caller, LeaderClient
+from spdist.cluster.calling import Caller
+from spdist.cluster.handle import AppClient, Deployment
 from spdist.cluster.requests import EventPage
 from spdist.errors import SiddhiAppError
 
 if TYPE_CHECKING:
     from spdist.cluster.feeding import RemoteFeed
-    from spdist.cluster.handle import Deployment
     from spdist.cluster.overview import ClusterStatus
     from spdist.language.ast import SiddhiApp
     from spdist.transports.reading import ReadEvent
@@ -29,7 +29,7 @@ FOLLOW_S = 10.0
 LOOK_S = 0.2
 
 
-class ClusterClient(LeaderClient):
+class ClusterClient(AppClient):
     """A cluster as its users see it: apps go in, states come out. Finds the leader, also after a failover.
 
     Parameters
@@ -73,8 +73,6 @@ class ClusterClient(LeaderClient):
         ClusterError
             No manager leads, or the cluster cannot do it.
         """
-        from spdist.cluster.handle import Deployment
-
         text = requests.text_of(app)
         try:
             done = self.do(requests.deploy(text, replace))
@@ -84,8 +82,6 @@ class ClusterClient(LeaderClient):
 
     def deployment(self, name: str) -> Deployment:
         """Return the handle of an app, deployed or not; it is only a name and this client."""
-        from spdist.cluster.handle import Deployment
-
         return Deployment(self, name)
 
     def apps(self) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spdist.cluster import requests
 from spdist.cluster.asking import Request
+from spdist.cluster.calling import LeaderClient
 from spdist.cluster.explaining_columns import ColumnsGroup
 from spdist.engine.causes import BUDGET, Budget
 from spdist.engine.columns_log import MessageLog, ResultId
@@ -32,7 +33,6 @@ from spdist.runtime.kept_inputs import KeptInputs, stored
 from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
     from spdist.engine.evidence import Evidence
 
 __all__ = ["explain"]
@@ -45,7 +45,7 @@ _NAMES = 8000
 
 
 def explain(
-    client: ClusterClient,
+    client: LeaderClient,
     app: str,
     stream: str,
     which: Which = -1,
@@ -76,7 +76,7 @@ def _checked(text: str, scripts: bool | None) -> CheckedApp:
 class _ClusterLogs:
     """The logs of an app's groups, from the workers that have them; see `spdist.engine.tracing.Logs`."""
 
-    def __init__(self, client: ClusterClient, app: str, text: str, scripts: bool | None) -> None:
+    def __init__(self, client: LeaderClient, app: str, text: str, scripts: bool | None) -> None:
         self._client = client
         self._scripts = scripts
         self._texts: dict[str, str]
@@ -87,7 +87,7 @@ class _ClusterLogs:
         except NotFoundError:  # it is there: this is a server, on which an app is one group
             self._texts, self._places = {app: text}, None
             return
-        nodes = client.nodes()
+        nodes = client.do(requests.nodes())
         instances = [one for group in view["groups"] for one in group["instances"]]
         self._texts = {one["name"]: one["text"] for one in instances}
         self._places = {

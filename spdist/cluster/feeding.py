@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spdist.cluster import requests
 from spdist.cluster.rows import to_json_row
@@ -15,8 +15,6 @@ from spdist.look import Shown, number_of, table_html
 
 if TYPE_CHECKING:
     from spdist.cluster.asking import Request
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.client_async import AsyncClusterClient
 
 __all__ = ["AsyncRemoteFeed", "FeedState", "RemoteFeed"]
 
@@ -27,6 +25,22 @@ _TOLD = 20
 
 Json = dict[str, Any]
 Rows = list[tuple[int, tuple[Any, ...]]]
+
+
+class FeedingClient(Protocol):
+    """Who sends what a feed asks for, and waits for the answer: `spdist.cluster.client.ClusterClient`."""
+
+    def do(self, request: Request[Json], /) -> Json:
+        """Ask the leader."""
+        ...
+
+
+class AsyncFeedingClient(Protocol):
+    """The same for ``await``: `spdist.cluster.client_async.AsyncClusterClient`."""
+
+    async def do(self, request: Request[Json], /) -> Json:
+        """Ask the leader."""
+        ...
 
 
 class FeedState:
@@ -148,7 +162,7 @@ class RemoteFeed(_Feed):
 
     Parameters
     ----------
-    client : ClusterClient
+    client : FeedingClient
         Whom to ask.
     state : FeedState
         App, stream and producer.
@@ -158,7 +172,7 @@ class RemoteFeed(_Feed):
     That of `FeedState`.
     """
 
-    def __init__(self, client: ClusterClient, state: FeedState) -> None:
+    def __init__(self, client: FeedingClient, state: FeedState) -> None:
         super().__init__(state)
         self._client = client
 
@@ -191,7 +205,7 @@ class RemoteFeed(_Feed):
 class AsyncRemoteFeed(_Feed):
     """`RemoteFeed` for ``await``."""
 
-    def __init__(self, client: AsyncClusterClient, state: FeedState) -> None:
+    def __init__(self, client: AsyncFeedingClient, state: FeedState) -> None:
         super().__init__(state)
         self._client = client
 

@@ -4,27 +4,56 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster import requests
+from spdist.cluster.calling import LeaderClient
 from spdist.cluster.overview import AppStatus
 from spdist.errors import DeploymentTimeoutError, QueryFailedError, SpdistError
 from spdist.line import Line
 from spdist.look import Shown, headline_html, note_html
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
     from spdist.cluster.feeding import RemoteFeed
     from spdist.engine.evidence import Evidence
     from spdist.planning.change import TopologyChange
     from spdist.transports.reading import ReadEvent
 
-__all__ = ["Deployment", "gone", "reached"]
+__all__ = ["AppClient", "Deployment", "gone", "reached"]
 
 _LOOK_S = 0.2
 #: Who waits for less is told nothing.
 _SILENT_S = 1.0
+
+
+class AppClient(LeaderClient, ABC):
+    """What a handle asks; `spdist.cluster.client.ClusterClient` says what the methods do."""
+
+    @abstractmethod
+    def nodes(self) -> dict[str, Any]:
+        """Return leader, term, managers and workers."""
+
+    @abstractmethod
+    def feed(self, app: str | Deployment, stream: str, producer: str | None = None) -> RemoteFeed:
+        """Return a feed that puts events into a stream."""
+
+    @abstractmethod
+    def read(self, app: str | Deployment, stream: str) -> list[ReadEvent]:
+        """Return all events of a published stream so far."""
+
+    @abstractmethod
+    def tail(self, app: str | Deployment, stream: str, after: str = "", *, follow: bool = False) -> Iterator[ReadEvent]:
+        """Yield the events of a published stream."""
+
+    @abstractmethod
+    def query(self, app: str | Deployment, text: str) -> list[tuple[Any, ...]]:
+        """Put a query on demand and return its rows."""
+
+    @abstractmethod
+    def clear_revisions(self, app: str | Deployment | None = None) -> list[str]:
+        """Delete the revisions of an app, or of all apps."""
 
 
 class Deployment(Shown):
@@ -32,7 +61,7 @@ class Deployment(Shown):
 
     Parameters
     ----------
-    client : ClusterClient
+    client : AppClient
         Whom to ask.
     name : str
         The app's name.
@@ -44,14 +73,14 @@ class Deployment(Shown):
     The status that was seen last.
     """
 
-    def __init__(self, client: ClusterClient, name: str, change: TopologyChange | None = None) -> None:
+    def __init__(self, client: AppClient, name: str, change: TopologyChange | None = None) -> None:
         self.name = name
         self.change = change
         self._client = client
         self._seen: AppStatus | None = None
 
     @property
-    def client(self) -> ClusterClient:
+    def client(self) -> AppClient:
         """Whom it asks."""
         return self._client
 

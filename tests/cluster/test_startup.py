@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spdist import workspace
 from spdist.cluster import local_nodes, nodes
 from spdist.cluster.local import LocalCluster
 from spdist.cluster.nodes import cause_in
@@ -50,9 +51,7 @@ def of_papermill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> 
 
 
 def test_without_notebooks_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import spdist
-
-    monkeypatch.setattr(spdist, "__file__", str(tmp_path / "site-packages" / "spdist" / "__init__.py"))
+    monkeypatch.setattr(workspace, "_PACKAGE", tmp_path / "site-packages" / "spdist")
     with pytest.raises(NotebookError, match=r"notebooks/manager\.ipynb") as caught:
         LocalCluster(quiet=True).start()
     assert "pip install" in str(caught.value)

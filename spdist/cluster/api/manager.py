@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import app_routes
-from spdist.cluster.api.cluster import cluster_routes
-from spdist.cluster.api.deploying import deploy_routes, revision_routes
+from spdist.cluster.api.cluster import Overseer, cluster_routes
+from spdist.cluster.api.deploying import Apps, deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.gate import Gate, json_body, new_app
 from spdist.cluster.api.login import login_routes
@@ -27,25 +27,77 @@ from spdist.cluster.api.models import (
     takes,
 )
 from spdist.cluster.api.monitoring import journal_routes, log_routes, metrics_routes
-from spdist.cluster.api.node import node_routes
-from spdist.cluster.api.placement import placement_routes
-from spdist.cluster.api.streams import stream_routes
+from spdist.cluster.api.node import AnsweringNode, node_routes
+from spdist.cluster.api.placement import PlacingNode, placement_routes
+from spdist.cluster.api.streams import StreamNode, stream_routes
+from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.election import LeaderRow
-from spdist.cluster.messages import AnswerHeartbeat
-from spdist.cluster.wire import SAME_VERSION, HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim
+from spdist.cluster.journal_rows import JournalRows
+from spdist.cluster.messages import AnswerHeartbeat, RedirectHeartbeat, WorkerReport
+from spdist.cluster.wire import (
+    SAME_VERSION,
+    Address,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    Leader,
+    LeaderClaim,
+    OrderMessage,
+    OutcomeMessage,
+)
+from spdist.config import Config
 from spdist.errors import NotFoundError
+from spdist.transports.listening import Peer
 
-if TYPE_CHECKING:
-    from spdist.cluster.manager import Manager
-
-__all__ = ["manager_app"]
+__all__ = ["ManagerNode", "manager_app"]
 
 Json = dict[str, Any]
+
+
+class ManagerNode(AnsweringNode, Apps, Overseer, StreamNode, PlacingNode, Protocol):
+    """A manager as its interface sees it: `spdist.cluster.manager.Manager` says what its methods do."""
+
+    config: Config
+    group_id: str
+    journal: JournalRows
+
+    @property
+    def desk(self) -> AppDesk:
+        """Who answers what is asked about apps."""
+        ...
+
+    @property
+    def me(self) -> Leader:
+        """What others are told of this manager."""
+        ...
+
+    def leads(self) -> bool:
+        """Tell whether it leads."""
+        ...
+
+    def who_leads(self) -> tuple[int | None, LeaderRow | None]:
+        """Return the term in which it leads, or who else leads."""
+        ...
+
+    def known_managers(self) -> list[Address]:
+        """Return where all managers are reached."""
+        ...
+
+    def node_details(self) -> list[Json]:
+        """Return WSO2's list of workers."""
+        ...
+
+    def heartbeat(
+        self, report: WorkerReport, outcomes: list[OutcomeMessage], peer: Peer | None = None
+    ) -> tuple[AnswerHeartbeat | RedirectHeartbeat, list[OrderMessage]]:
+        """Answer a worker's heartbeat."""
+        ...
+
+
 _Suffix = Annotated[str, Query(alias="permissionSuffix", max_length=200)]
 _HEARTBEAT = json_body(HeartbeatRequest, SAME_VERSION)
 
 
-def manager_app(manager: Manager) -> FastAPI:
+def manager_app(manager: ManagerNode) -> FastAPI:
     """Return the interface of `manager`.
 
     Notes
@@ -76,7 +128,7 @@ def manager_app(manager: Manager) -> FastAPI:
     return app
 
 
-def _this_manager(manager: Manager, gate: Gate) -> APIRouter:
+def _this_manager(manager: ManagerNode, gate: Gate) -> APIRouter:
     router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("", **answers(ThisManager))
@@ -99,7 +151,7 @@ def _this_manager(manager: Manager, gate: Gate) -> APIRouter:
     return router
 
 
-def _dashboard(manager: Manager, gate: Gate) -> APIRouter:
+def _dashboard(manager: ManagerNode, gate: Gate) -> APIRouter:
     """Return what WSO2's dashboard asks a manager about the group instances of apps."""
     router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
 
@@ -126,7 +178,7 @@ def _dashboard(manager: Manager, gate: Gate) -> APIRouter:
     return router
 
 
-def _workers(manager: Manager, gate: Gate) -> APIRouter:
+def _workers(manager: ManagerNode, gate: Gate) -> APIRouter:
     router = APIRouter(dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("/resourceClusterWorkers", **answers(int))
@@ -142,7 +194,7 @@ def _workers(manager: Manager, gate: Gate) -> APIRouter:
     return router
 
 
-def _heartbeats(manager: Manager, gate: Gate) -> APIRouter:
+def _heartbeats(manager: ManagerNode, gate: Gate) -> APIRouter:
     router = APIRouter(prefix="/resourceManager", dependencies=[gate.asks(Permission.HEARTBEAT)], tags=["workers"])
     elsewhere: Responses = {
         301: {"model": LeaderNamed, "description": REASONS[301]},

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from spdist.cluster.access import Permission
-from spdist.cluster.api.apps import SETTING, Setting, measured
+from spdist.cluster.access import Permission, Users
+from spdist.cluster.api.apps import SETTING, AppRequests, Setting, measured
 from spdist.cluster.api.gate import Gate
 from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, Unhealthy, answers
 from spdist.cluster.node_facts import system_details
+from spdist.logs import RecordRing
 
-__all__ = ["node_routes"]
+__all__ = ["AnsweringNode", "node_routes"]
 
 Json = dict[str, Any]
+
+
+class AnsweringNode(Protocol):
+    """A node as its interface sees it; the node itself is not imported here, since it makes the interface."""
+
+    users: Users
+    log: RecordRing
+
+    @property
+    def desk(self) -> AppRequests:
+        """Who answers what is asked about apps."""
+        ...
+
+    def app_text(self, name: str) -> str:
+        """Return the SiddhiQL of what runs here; raises NotFoundError where there is none of that name."""
+        ...
+
+    def statistics(self) -> Json:
+        """Return the load of the node."""
+        ...
+
+    def metrics(self) -> str:
+        """Return its figures as Prometheus text."""
+        ...
 
 
 def node_routes(

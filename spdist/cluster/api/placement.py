@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Gate, json_body
 from spdist.cluster.api.models import Cordon, Done, Moves, answers, takes
+from spdist.cluster.upkeep import Upkeep
 
-if TYPE_CHECKING:
-    from spdist.cluster.manager import Manager
-
-__all__ = ["placement_routes"]
+__all__ = ["PlacingNode", "placement_routes"]
 
 Json = dict[str, Any]
 
 
-def placement_routes(manager: Manager, gate: Gate) -> APIRouter:
+class PlacingNode(Protocol):
+    """Who decides where groups run: `spdist.cluster.manager.Manager`."""
+
+    upkeep: Upkeep
+
+
+def placement_routes(manager: PlacingNode, gate: Gate) -> APIRouter:
     """Return the routes by which operators of `manager` empty workers and even out the load."""
     router = APIRouter(tags=["cluster"], dependencies=[gate.asks(Permission.MANAGE)])
 

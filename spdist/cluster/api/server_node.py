@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastapi import FastAPI
 
 from spdist.cluster.api.apps import app_routes
-from spdist.cluster.api.cluster import cluster_routes
-from spdist.cluster.api.deploying import deploy_routes, revision_routes
+from spdist.cluster.api.cluster import Overseer, cluster_routes
+from spdist.cluster.api.deploying import Apps, Revisions, deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.evidence import evidence_routes
 from spdist.cluster.api.gate import Gate, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
-from spdist.cluster.api.node import node_routes
-from spdist.cluster.api.streams import stream_routes
+from spdist.cluster.api.node import AnsweringNode, node_routes
+from spdist.cluster.api.streams import StreamNode, stream_routes
+from spdist.config import Config
 
 if TYPE_CHECKING:
-    from spdist.cluster.server_node import ServerNode
+    from spdist.cluster.evidence_desk import EvidenceDesk
 
-__all__ = ["server_app"]
+__all__ = ["ServingNode", "server_app"]
 
 
-def server_app(node: ServerNode) -> FastAPI:
+class ServingNode(AnsweringNode, Apps, Overseer, Revisions, StreamNode, Protocol):
+    """A server as its interface sees it: `spdist.cluster.server_node.ServerNode` says what its methods do."""
+
+    config: Config
+    evidence: EvidenceDesk
+
+    @property
+    def passive(self) -> str:
+        """Why it does not run its apps; empty where it does."""
+        ...
+
+
+def server_app(node: ServingNode) -> FastAPI:
     """Return the interface of `node`."""
     app = new_app("spdist server")
     gate = Gate(node.users)

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastapi import APIRouter, FastAPI
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive, app_routes
-from spdist.cluster.api.deploying import revision_routes
+from spdist.cluster.api.deploying import Revisions, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.evidence import evidence_routes
 from spdist.cluster.api.gate import Gate, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import AppState, Content, answers
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
-from spdist.cluster.api.node import node_routes
+from spdist.cluster.api.node import AnsweringNode, node_routes
 
 if TYPE_CHECKING:
-    from spdist.cluster.worker import Worker
+    from spdist.cluster.evidence_desk import EvidenceDesk
 
-__all__ = ["worker_app"]
+__all__ = ["WorkerNode", "worker_app"]
 
 Json = dict[str, Any]
 
 
-def worker_app(worker: Worker) -> FastAPI:
+class WorkerNode(AnsweringNode, Revisions, Protocol):
+    """A worker as its interface sees it: `spdist.cluster.worker.Worker` says what its methods do."""
+
+    evidence: EvidenceDesk
+
+    def apps(self) -> list[Json]:
+        """Return the group instances that are here."""
+        ...
+
+    def app_status(self, name: str) -> Json:
+        """Return how a group instance is doing."""
+        ...
+
+
+def worker_app(worker: WorkerNode) -> FastAPI:
     """Return the interface of `worker`; apps here are group instances (WSO2: partial apps)."""
     app = new_app("spdist worker")
     gate = Gate(worker.users)
@@ -41,7 +55,7 @@ def worker_app(worker: Worker) -> FastAPI:
     return app
 
 
-def _apps(worker: Worker, gate: Gate) -> APIRouter:
+def _apps(worker: WorkerNode, gate: Gate) -> APIRouter:
     router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
     view = gate.asks(Permission.VIEW)
 
