@@ -12,6 +12,8 @@ __all__ = ["copy_workspace", "is_installed", "workspace"]
 
 #: What a wheel brings along, see ``force-include`` in pyproject.toml.
 _INSTALLED = "_workspace"
+#: Where spdist is installed.
+_PACKAGE = Path(__file__).resolve().parent
 _FOLDERS = ("notebooks", "conf")
 _NEEDED = ("notebooks/manager.ipynb", "notebooks/worker.ipynb", "conf/local")
 
@@ -24,9 +26,7 @@ def workspace() -> Path:
     NotebookError
         spdist was installed without them.
     """
-    import spdist
-
-    package = Path(str(spdist.__file__)).resolve().parent
+    package = _PACKAGE
     for root in (package.parent, package / _INSTALLED):
         if all((root / part).exists() for part in _NEEDED):
             return root

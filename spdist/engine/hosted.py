@@ -12,6 +12,7 @@ from spdist.engine.jumps import Jumps
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.engine.programmed import Programmed
+from spdist.engine.scripted import ScriptedIsland
 from spdist.engine.seen import answer_of, error_of
 from spdist.engine.straight import Around
 from spdist.errors import MappingError
@@ -59,9 +60,7 @@ def build_island(
     """
     checked = checked_app(assignment, scripts)
     if any(assigned.stream == SCRIPT for assigned in assignment.inputs):
-        from spdist.engine.scripted import ScriptedIsland
-
-        return ScriptedIsland(assignment, checked)
+        return ScriptedIsland(assignment, checked, lambda zone: HostedApp(checked, time_zone=zone, delivers=False))
     outside = outside_stores(checked, allowed or Allowed())
     app = HostedApp(checked, assignment.name, stores=outside, live=not assignment.playback)
     schemas = {**checked.streams, **SCHEMAS}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from spdist.engine.local import LocalApp
-    from spdist.language.checked import CheckedApp
+from spdist.language.checked import CheckedApp
 
-__all__ = ["Recording", "collected", "play", "written_streams"]
+__all__ = ["PlayedApp", "Recording", "collected", "play", "written_streams"]
 
 Row = tuple[Any, ...]
 
@@ -37,13 +35,35 @@ class Recording:
     rows: Sequence[Row]
 
 
+class PlayedApp(Protocol):
+    """An app that recorded events are sent to; see `spdist.engine.local.LocalApp` for what its methods do."""
+
+    checked: CheckedApp
+
+    def subscribe(self, stream: str, receive: Callable[[int, Row], None], /) -> None:
+        """Have each event of a stream told."""
+        ...
+
+    def send(self, stream: str, timestamp: int, row: Row, /) -> None:
+        """Process one event."""
+        ...
+
+    def send_batch(self, stream: str, times: Sequence[int], rows: Sequence[Row], /) -> None:
+        """Process events of one stream."""
+        ...
+
+    def advance(self, timestamp: int, /) -> None:
+        """Let time pass."""
+        ...
+
+
 def written_streams(checked: CheckedApp) -> list[str]:
     """Return the streams that queries of an app write, without the inner ones of partitions."""
     queries = checked.queries + tuple(query for part in checked.partitions for query in part.queries)
     return list(dict.fromkeys(query.target for query in queries if query.target in checked.streams))
 
 
-def collected(app: LocalApp) -> dict[str, Recording]:
+def collected(app: PlayedApp) -> dict[str, Recording]:
     """Return, for each stream that queries of an app write, what grows by each event that they put out from now on."""
     out: dict[str, Recording] = {}
     for stream in written_streams(app.checked):
@@ -65,7 +85,7 @@ def _collector(times: list[int], rows: list[Row]) -> Callable[[int, Row], None]:
 
 
 def play(
-    app: LocalApp,
+    app: PlayedApp,
     events: Mapping[str, Recording],
     until: int | None = None,
     tell: Callable[[int], None] = lambda sent: None,
@@ -74,7 +94,7 @@ def play(
 
     Parameters
     ----------
-    app : LocalApp
+    app : PlayedApp
         The app.
     events : mapping of str to Recording
         What is sent, by stream.

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from spdist.engine.hosted import HostedApp
 from spdist.engine.island import Island
 from spdist.engine.local import LocalApp
 from spdist.engine.script import Script
@@ -47,13 +46,24 @@ _LIMIT_S = 60.0
 FIRST_ORDER = 0
 
 
+#: Returns the app, between topics (`spdist.engine.hosted.HostedApp`), with the clock of a time zone.
+MakeApp = Callable[[str], LocalApp]
+
+
+class _Hosted(Protocol):
+    """What an app between topics has besides what a local one has."""
+
+    def deliver(self, stream: str, arrivals: Sequence[Arrival], /) -> None:
+        """Process a chunk."""
+        ...
+
+
 class _HostedScript(Script):
     """A script whose events come through topics."""
 
     def _send(self, app: LocalApp, stream: str, arrivals: Sequence[Arrival], together: bool) -> None:
-        hosted = cast(HostedApp, app)
-        hosted.advance(arrivals[-1][0])
-        hosted.deliver(stream, arrivals)
+        app.advance(arrivals[-1][0])
+        cast(_Hosted, app).deliver(stream, arrivals)
 
 
 class ScriptedApp:
@@ -61,17 +71,17 @@ class ScriptedApp:
 
     Parameters
     ----------
-    checked : CheckedApp
-        The app.
+    make : callable
+        From a time zone to the app, not yet started.
 
     State
     -----
     That of the script, the command that began it, and its clock.
     """
 
-    def __init__(self, checked: CheckedApp) -> None:
+    def __init__(self, make: MakeApp) -> None:
         self.clock = NO_CLOCK
-        self._checked = checked
+        self._make = make
         self._began: dict[str, Any] | None = None
         self._script: Script | None = None
         self._over = False
@@ -176,10 +186,7 @@ class ScriptedApp:
         self._script.start(command["start"])
 
     def _made(self, command: dict[str, Any]) -> Script:
-        def make() -> HostedApp:
-            return HostedApp(self._checked, time_zone=command["timeZone"], delivers=False)
-
-        return _HostedScript(make, command["observe"], self._put)
+        return _HostedScript(lambda: self._make(command["timeZone"]), command["observe"], self._put)
 
     def _fail(self, kind: str, error: dict[str, Any]) -> None:
         self._over = True
@@ -198,10 +205,12 @@ class ScriptedIsland(Island):
         Reads `SCRIPT` and streams, publishes `ANSWERS`.
     checked : CheckedApp
         The app.
+    make : callable
+        As for `ScriptedApp`.
     """
 
-    def __init__(self, assignment: Assignment, checked: CheckedApp) -> None:
-        self._scripted = ScriptedApp(checked)
+    def __init__(self, assignment: Assignment, checked: CheckedApp, make: MakeApp) -> None:
+        self._scripted = ScriptedApp(make)
         super().__init__(assignment, self._scripted, {**checked.streams, **SCHEMAS}, merge_wait_ms=0)
 
     def _deliver(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spdist.errors import SpdistError
+from spdist.language.ast.queries import SiddhiApp
 from spdist.look import bold_ansi
 
 
@@ -22,5 +23,13 @@ def _html(line: str) -> str:
     return styled_line(line)
 
 
+def _text(app: SiddhiApp) -> str:
+    from spdist.language.format import format_app
+
+    return format_app(app)
+
+
 # Errors show lines of an app; Pygments is loaded only where somebody sees them.
 SpdistError.paints = (_ansi, _carets, _html)
+# So do apps, and a tree does not know how it is written.
+SiddhiApp.writes = _text

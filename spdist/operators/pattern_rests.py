@@ -9,15 +9,12 @@ something out, or partials become more, each period counts and is gone through.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from spdist.operators.base import ALWAYS, NOT_NOW
 from spdist.operators.pattern_absence import ABSENT, AbsentLogicalState, AbsentState
-from spdist.operators.pattern_states import Partial
-
-if TYPE_CHECKING:
-    from spdist.operators.pattern import Automaton
+from spdist.operators.pattern_states import Partial, State
 
 __all__ = ["MOST_PARTIALS", "PatternRests"]
 
@@ -32,8 +29,30 @@ _WORTH_WHILE = 8
 _TRIES = 64
 _FEW = 16
 
-#: What `Automaton.snapshot` returns.
+#: What `spdist.operators.pattern.Automaton.snapshot` returns.
 _State = Any
+
+
+class RestingAutomaton(Protocol):
+    """The states of a pattern: `spdist.operators.pattern.Automaton`."""
+
+    @property
+    def states(self) -> Sequence[State]:
+        """All of them, in the order of the text."""
+        ...
+
+    @property
+    def waiting(self) -> Sequence[AbsentState | AbsentLogicalState]:
+        """Those that wait for absence."""
+        ...
+
+    def snapshot(self) -> Any:
+        """Return the state of all."""
+        ...
+
+    def restore(self, data: Any, /) -> None:
+        """Bring it back."""
+        ...
 
 
 class PatternRests:
@@ -41,7 +60,7 @@ class PatternRests:
 
     Parameters
     ----------
-    automaton : Automaton
+    automaton : RestingAutomaton
         The pattern's states, some of which wait for absence.
 
     State
@@ -50,7 +69,7 @@ class PatternRests:
     partials.
     """
 
-    def __init__(self, automaton: Automaton) -> None:
+    def __init__(self, automaton: RestingAutomaton) -> None:
         self.automaton = automaton
         self._waiting = automaton.waiting
         self._positions = [automaton.states.index(state) for state in self._waiting]

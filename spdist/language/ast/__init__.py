@@ -34,13 +34,11 @@ from spdist.language.ast.expressions import (
 )
 from spdist.language.ast.inputs import (
     AbsentState,
-    AnonymousInput,
     ChainState,
     CountState,
     EveryState,
     Filter,
     Handler,
-    Input,
     JoinInput,
     JoinSide,
     LogicalState,
@@ -70,7 +68,9 @@ from spdist.language.ast.outputs import (
     Update,
 )
 from spdist.language.ast.queries import (
+    AnonymousInput,
     ExecutionElement,
+    Input,
     OnDemandQuery,
     Partition,
     PartitionKey,

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from typing import Literal as Choice
 
 from spdist.language.ast.expressions import Expression, FunctionCall, StreamRef, TimeLiteral
 from spdist.language.ast.nodes import Node
 
-if TYPE_CHECKING:
-    from spdist.language.ast.queries import Query
-
 __all__ = [
     "AbsentState",
-    "AnonymousInput",
     "ChainState",
     "CountState",
     "EveryState",
     "Filter",
     "Handler",
-    "Input",
     "JoinInput",
     "JoinSide",
     "LogicalState",
@@ -140,13 +134,3 @@ class PatternInput(Node):
     kind: Choice["pattern", "sequence"]
     element: StateElement
     within: TimeLiteral | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AnonymousInput(Node):
-    """``from (from … return)``: parsed, never run (the engine refuses it too)."""
-
-    query: Query
-
-
-Input = SingleInput | JoinInput | PatternInput | AnonymousInput

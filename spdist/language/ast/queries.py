@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
+from typing import ClassVar
 
 from spdist.errors import SiddhiAppError
 from spdist.language.ast.definitions import Definition
 from spdist.language.ast.expressions import Expression, StreamRef
-from spdist.language.ast.inputs import Input
+from spdist.language.ast.inputs import JoinInput, PatternInput, SingleInput
 from spdist.language.ast.nodes import Annotation, Node, find_annotations
 from spdist.language.ast.outputs import Output, OutputRate, Selection
 from spdist.look import Shown, number_of
 
 __all__ = [
+    "AnonymousInput",
     "ExecutionElement",
+    "Input",
     "OnDemandQuery",
     "Partition",
     "PartitionKey",
@@ -40,6 +44,16 @@ class Query(Node):
         for info in find_annotations(self.annotations, "info"):
             return info.get("name")
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class AnonymousInput(Node):
+    """``from (from … return)``: parsed, never run (the engine refuses it too)."""
+
+    query: Query
+
+
+Input = SingleInput | JoinInput | PatternInput | AnonymousInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,9 @@ class SiddhiApp(Node, Shown):
     Shows itself as its text, as `spdist.language.format` writes it.
     """
 
+    #: Returns the text of an app; raises SiddhiAppError where SiddhiQL has no way to write a part of it.
+    writes: ClassVar[Callable[[SiddhiApp], str]] = repr
+
     annotations: tuple[Annotation, ...] = ()
     definitions: tuple[Definition, ...] = ()
     elements: tuple[ExecutionElement, ...] = ()
@@ -95,10 +112,8 @@ class SiddhiApp(Node, Shown):
         return bool(find_annotations(self.annotations, "app:playback"))
 
     def __str__(self) -> str:
-        from spdist.language.format import format_app
-
         try:
-            return format_app(self)
+            return type(self).writes(self)
         except SiddhiAppError:  # SiddhiQL has no way to write a part of it
             return repr(self)
 
