@@ -129,9 +129,7 @@ def test_a_checkout_is_its_own_workspace() -> None:
 
 
 def test_a_package_without_notebooks_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import spdist
-
-    monkeypatch.setattr(spdist, "__file__", str(tmp_path / "spdist" / "__init__.py"))
+    monkeypatch.setattr(workspace, "_PACKAGE", tmp_path / "spdist")
     with pytest.raises(NotebookError, match="came without notebooks and settings"):
         list(copy_workspace(tmp_path / "copy"))
     assert not (tmp_path / "copy").exists()
