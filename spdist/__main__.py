@@ -42,8 +42,8 @@ from spdist.look import bytes_text
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
-    from spdist.runtime.alone import Progress
-    from spdist.runtime.group_status import GroupStatus
+    from spdist.runtime.alone import AppProgress
+    from spdist.runtime.group_status import InstanceStatus
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
 app.callback()(version)
@@ -449,7 +449,7 @@ def run(
             _metrics(metrics_port, assignment) as count,
         ):
 
-            def tell(progress: Progress) -> None:
+            def tell(progress: AppProgress) -> None:
                 line.update(_told(progress))
                 count(progress.status)
 
@@ -459,7 +459,7 @@ def run(
 
 
 @contextmanager
-def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[GroupStatus], None]]:
+def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[InstanceStatus], None]]:
     """Tell Prometheus, where there is a port, what the function that is given was called with last."""
     if port is None:
         yield lambda _: None
@@ -470,7 +470,7 @@ def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[Gro
 
     known = GroupReport(assignment.name, assignment.app, GroupPhase.STARTING, "")
 
-    def count(status: GroupStatus) -> None:
+    def count(status: InstanceStatus) -> None:
         nonlocal known
         known = replace(known, state=GroupPhase(status.state), metrics=metrics_of(status))
 
@@ -481,7 +481,7 @@ def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[Gro
         end()
 
 
-def _told(progress: Progress) -> str:
+def _told(progress: AppProgress) -> str:
     status = progress.status
     told = (
         f"{status.name}: {status.state.lower()}, {progress.rate:.0f} events/s, {status.events_in} in, "

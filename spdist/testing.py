@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from spdist.engine.causes import BUDGET, explain
 from spdist.engine.evidence import Evidence
-from spdist.engine.input_log import InputLog, Recorder
+from spdist.engine.input_log import InputLog, InputRecorder
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.engine.same import same_values
@@ -77,12 +77,12 @@ class VirtualApp(Shown):
         #: Rows that were sent and that the observers have not seen yet: they are in the history already.
         self._sent: list[tuple[str, Row]] = []
         #: None before the app has started.
-        self._recorder: Recorder | None = None
+        self._recorder: InputRecorder | None = None
         self._scripts = scripts
         self._closed = False
         self._app = self._made(self.checked)
         if start is not None or not self.checked.playback:
-            self._recorder = Recorder(self.checked, start or 0)
+            self._recorder = InputRecorder(self.checked, start or 0)
             self._app.start(start or 0)
 
     def _made(self, checked: CheckedApp) -> LocalApp:
@@ -177,7 +177,7 @@ class VirtualApp(Shown):
         assert to is not None
         app = self._live
         if self._recorder is None:
-            self._recorder = Recorder(self.checked, to)
+            self._recorder = InputRecorder(self.checked, to)
         app.advance(to)
 
     def snapshot(self) -> bytes:
@@ -187,7 +187,7 @@ class VirtualApp(Shown):
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
         self._live.restore(state)
-        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
+        self._recorder = InputRecorder(self.checked, self._app.clock, self._app.snapshot())
 
     def update(self, text: str) -> ElementChanges:
         """Go on with another text from where the app is, as an update of a deployed app does; the history stays.
@@ -214,7 +214,7 @@ class VirtualApp(Shown):
         self._app.stop()
         self.checked, self._app = checked, self._made(checked)
         changes = self._app.carry_over(state)
-        self._recorder = Recorder(self.checked, self._app.clock, self._app.snapshot())
+        self._recorder = InputRecorder(self.checked, self._app.clock, self._app.snapshot())
         return ElementChanges(changes)
 
     def close(self) -> None:

@@ -270,6 +270,31 @@ def test_no_imports_in_functions_or_for_types_close_a_circle() -> None:
     assert [known for known in KNOWN_CIRCLES if not any(circle & known for circle in circles)] == [], "gone: not known"
 
 
+# -------------------------------------------------------------------------------------------------------------- names
+#: Class names that stand in several modules; the list only becomes shorter.
+KNOWN_TWICE = {
+    # bodies of the REST API, which shows their names
+    *("Batch", "Events", "OnDemandQuery", "Topology"),
+    # a node of the syntax tree, and the operator that it becomes
+    *("AbsentState", "CountState", "IsNull", "LogicalState", "Selection"),
+    # what those implement who write connectors
+    *("Read", "Sink", "Source"),
+    # operators and programs
+    *("Bound", "Condition", "Held", "Site", "Table", "_Writer"),
+}
+
+
+def test_a_class_name_is_defined_in_one_module() -> None:
+    places: dict[str, set[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, set()).add(name(path))
+    several = {one: sorted(modules) for one, modules in places.items() if len(modules) > 1}
+    assert {one: modules for one, modules in several.items() if one not in KNOWN_TWICE} == {}
+    assert sorted(KNOWN_TWICE - set(several)) == [], "defined once: not known any more"
+
+
 # -------------------------------------------------------------------------------------------------------------- sizes
 @pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=name)
 def test_no_file_is_longer_than_500_lines(path: Path) -> None:

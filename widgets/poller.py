@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from spdist.errors import NotFoundError, SpdistError
 
-__all__ = ["Awaited", "Follower", "Inquiry", "Known", "Poller", "next_due"]
+__all__ = ["Awaited", "Follower", "Inquiry", "PolledValue", "Poller", "next_due"]
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Inquiry(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PolledValue:
     """What was answered, or why not, and when it was asked (monotonic clock, s)."""
 
     asked_s: float
@@ -72,7 +72,9 @@ class Follower(Protocol):
         ...
 
 
-def next_due(wanted: Iterable[Inquiry[Any]], answers: Mapping[Hashable, Known]) -> tuple[Inquiry[Any], float] | None:
+def next_due(
+    wanted: Iterable[Inquiry[Any]], answers: Mapping[Hashable, PolledValue]
+) -> tuple[Inquiry[Any], float] | None:
     """Return the question whose turn it is, and when (s); those that were never asked come first, in their order."""
 
     def due_s(inquiry: Inquiry[Any]) -> float:
@@ -99,7 +101,7 @@ class Poller:
         self._followers: WeakSet[Follower] = WeakSet()
         self._thread: threading.Thread | None = None
         self._wanted: dict[Hashable, Inquiry[Any]] = {}
-        self._answers: dict[Hashable, Known] = {}
+        self._answers: dict[Hashable, PolledValue] = {}
         self._asked_s = -math.inf
         self._failures = 0
 
@@ -193,12 +195,12 @@ class Poller:
                 _log.exception("a panel cannot be shown any more; this is a defect")
                 self.leave(panel)
 
-    def _ask(self, inquiry: Inquiry[Any]) -> Known:
+    def _ask(self, inquiry: Inquiry[Any]) -> PolledValue:
         asked_s = time.monotonic()
         try:
-            answer = Known(asked_s, inquiry.ask())
+            answer = PolledValue(asked_s, inquiry.ask())
         except SpdistError as error:
-            answer = Known(asked_s, error=copy.copy(error))
+            answer = PolledValue(asked_s, error=copy.copy(error))
         answered = answer.error is None or isinstance(answer.error, NotFoundError)
         self._failures = 0 if answered else self._failures + 1
         with self._lock:

@@ -19,14 +19,14 @@ from spdist.panels.panel import Line, Panel
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pace", "Progress", "ReplayPanel", "Target", "due_events"]
+__all__ = ["Pace", "ReplayPanel", "ReplayProgress", "ReplayTarget", "due_events"]
 
 #: Between two slices of events at most, s.
 _SLICE_S = 0.2
 _LINE_S = 1.0
 
 
-class Target(Protocol):
+class ReplayTarget(Protocol):
     """A `spdist.transports.feed.Feed`."""
 
     schema: Schema
@@ -41,7 +41,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReplayProgress:
     """How far a replay is.
 
     Parameters
@@ -109,7 +109,7 @@ class Pace:
         return Pace(at, self.speed if speed is None else speed, since_s)
 
 
-class ReplayPanel(Panel[Progress]):
+class ReplayPanel(Panel[ReplayProgress]):
     """Sends the rows of a frame as events, in a thread of its own, so that the notebook goes on meanwhile.
 
     It can pause, go on step by step, be sped up, and skip ahead: what lies between is sent without delay. What was sent
@@ -137,7 +137,7 @@ class ReplayPanel(Panel[Progress]):
     def __init__(
         self,
         frame: pd.DataFrame,
-        feed: Target,
+        feed: ReplayTarget,
         speed: float = 3600.0,
         time_column: str = "timestamp",
         until_ms: int | None = None,
@@ -240,7 +240,7 @@ class ReplayPanel(Panel[Progress]):
     def _wanted_or_sent(self) -> int:
         return max(self._wanted, self._sent)
 
-    def wait(self, share: float = 1.0, timeout_s: float = 600.0) -> Progress:
+    def wait(self, share: float = 1.0, timeout_s: float = 600.0) -> ReplayProgress:
         """Return when `share` of the events has been sent, and show the progress on one line meanwhile.
 
         Parameters
@@ -309,10 +309,10 @@ class ReplayPanel(Panel[Progress]):
         return max(passed, self._wanted)
 
     # --- what it shows
-    def look(self) -> Progress:
+    def look(self) -> ReplayProgress:
         """Return how far it is; asks nobody."""
         ended_s = self._ended_s or time.monotonic()
-        return Progress(
+        return ReplayProgress(
             self._state,
             self._sent,
             len(self._events),
@@ -321,11 +321,11 @@ class ReplayPanel(Panel[Progress]):
             self._problem,
         )
 
-    def text_of(self, view: Progress) -> str:
+    def text_of(self, view: ReplayProgress) -> str:
         """Return one line."""
         return f"replay {view}"
 
-    def html_of(self, view: Progress) -> str:
+    def html_of(self, view: ReplayProgress) -> str:
         """Return a progress bar with its line."""
         return f'<progress value="{view.sent}" max="{max(view.total, 1)}"></progress> {escape(f"replay {view}")}'
 
@@ -357,7 +357,7 @@ class ReplayPanel(Panel[Progress]):
         if self._adapting != threading.get_ident() and event > self._wanted_or_sent():
             self.seek(event)
 
-    def adapt(self, view: Progress) -> None:
+    def adapt(self, view: ReplayProgress) -> None:
         """Have slider and button say what is."""
         if self._slider is not None:
             self._adapting = threading.get_ident()

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from spdist.cluster.sessions import Session, Sessions, Tokens
+from spdist.cluster.sessions import Session, Tokens, TokenSessions
 from spdist.cluster.user_file import UserFile, read_users
 from spdist.config import Config
 from spdist.errors import ConfigError, TransportError
@@ -68,14 +68,14 @@ class Users:
 
     Attributes
     ----------
-    sessions : Sessions
+    sessions : TokenSessions
         Of those who have logged in.
     identity : Identity or None
         Further users, whom an identity provider knows.
 
     State
     -----
-    That of `Logins` and `Sessions`: O(users); and that of `Identity`.
+    That of `Logins` and `TokenSessions`: O(users); and that of `Identity`.
     """
 
     def __init__(self, config: Config) -> None:
@@ -93,7 +93,7 @@ class Users:
                 hint="name one under auth.configs.userManager.userStore.users, with a password such as ${env:NAME}; "
                 "or set usersFile there, and run `spdist user add`",
             )
-        self.sessions = Sessions(config.auth.session_timeout_s, config.auth.refresh_timeout_s)
+        self.sessions = TokenSessions(config.auth.session_timeout_s, config.auth.refresh_timeout_s)
 
     def recall(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of a user who showed this password before; None says nothing. Takes microseconds."""

@@ -9,9 +9,9 @@ from typing import Any
 from spdist.clock import Clock
 from spdist.cluster import views
 from spdist.cluster.plans import Plans
-from spdist.cluster.questions import Answer, Question, Questions, holders_of
+from spdist.cluster.questions import QueryAnswer, Question, Questions, holders_of
 from spdist.cluster.revisions import AppRevisions, Hosts, revision_hosts
-from spdist.cluster.slots import Slots
+from spdist.cluster.slots import CallerSlots
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import DeploymentState, deployment_status, deployment_statuses
 from spdist.errors import NotFoundError
@@ -61,7 +61,7 @@ class AppDesk:
         self._questions = questions
         self._clock = clock
         self._written_ms = written_ms
-        self._drawing = Slots(4, "requests for elements")
+        self._drawing = CallerSlots(4, "requests for elements")
         self._flow = lru_cache(16)(plans.flow)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class AppDesk:
         return found
 
     # ----------------------------------------------------------------------------------------------- queries on demand
-    def query(self, app: str, question: Question) -> Answer:
+    def query(self, app: str, question: Question) -> QueryAnswer:
         """Put a query on demand to the group of an app that keeps what it names.
 
         Parameters

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["AppDirectory", "Changes", "Stamp", "changes"]
+__all__ = ["AppDirectory", "FileChanges", "Stamp", "changes"]
 
 #: What the name of an app's file ends with.
 SUFFIX = ".siddhi"
@@ -30,7 +30,7 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FileChanges:
     """What has become of the files since they were read.
 
     Parameters
@@ -48,7 +48,7 @@ class Changes:
     unsettled: bool = False
 
 
-def changes(known: Mapping[str, Stamp], before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> Changes:
+def changes(known: Mapping[str, Stamp], before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> FileChanges:
     """Return what is to be read, and what is gone.
 
     Parameters
@@ -60,7 +60,7 @@ def changes(known: Mapping[str, Stamp], before: Mapping[str, Stamp], now: Mappin
     """
     different = [name for name in sorted({*known, *now}) if now.get(name) != known.get(name)]
     settled = [name for name in different if now.get(name) == before.get(name)]
-    return Changes(
+    return FileChanges(
         written=tuple(name for name in settled if name in now),
         removed=tuple(name for name in settled if name not in now),
         unsettled=len(settled) < len(different),

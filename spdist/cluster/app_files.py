@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from spdist.cluster.app_directory import AppDirectory, Stamp, changes
-from spdist.cluster.deployed import Deployed
+from spdist.cluster.deployed import DeployOutcome
 from spdist.cluster.own_leader import OwnLeader
 from spdist.errors import ClusterError, ConflictError, SiddhiAppError, SpdistError
 from spdist.planning.topology import Assignment
@@ -118,7 +118,7 @@ class AppFiles:
                 self._leader.deploy(text, assignment)
         self._known[name] = stamp
 
-    def write(self, text: str, *, replace: bool) -> Deployed:
+    def write(self, text: str, *, replace: bool) -> DeployOutcome:
         """Check an app, keep it as a file of the directory, and let it run.
 
         Parameters
@@ -130,7 +130,7 @@ class AppFiles:
 
         Returns
         -------
-        Deployed
+        DeployOutcome
             With what becomes of the elements, where an app of that name was running.
 
         Raises
@@ -159,7 +159,7 @@ class AppFiles:
                 raise ClusterError(f"app {name} cannot be kept in {self._directory.path}: {error.strerror}") from error
             with self._lock:
                 self._leader.deploy(text, assignment)
-        return Deployed(name, created=not there, change=change)
+        return DeployOutcome(name, created=not there, change=change)
 
     def _is_there(self, name: str) -> bool:
         """Tell whether there is an app, or a file of one that has not been read yet."""

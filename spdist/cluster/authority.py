@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from spdist.cluster.private_files import read_private, write_private
 from spdist.errors import ConfigError
 
-__all__ = ["AUTHORITY", "Authority", "Issued", "Kind", "Subject", "check_free", "issued_in"]
+__all__ = ["AUTHORITY", "Authority", "CertificateKind", "Issued", "Subject", "check_free", "issued_in"]
 
 #: The authority's name among the files of a directory.
 AUTHORITY = "ca"
@@ -36,7 +36,7 @@ _BACK = timedelta(minutes=10)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class Kind(Enum):
+class CertificateKind(Enum):
     """Whom a certificate is of."""
 
     AUTHORITY = "authority"
@@ -85,9 +85,9 @@ class Subject:
         return cls(written)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CertificateKind:
         """Whether it is a node or a user."""
-        return Kind.NODE if self.hosts else Kind.USER
+        return CertificateKind.NODE if self.hosts else CertificateKind.USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Issued:
     ----------
     file : Path
         The certificate.
-    kind : Kind
+    kind : CertificateKind
         Whom it is of.
     subject : str
         The name that it certifies.
@@ -111,7 +111,7 @@ class Issued:
     """
 
     file: Path
-    kind: Kind
+    kind: CertificateKind
     subject: str
     hosts: tuple[str, ...]
     not_after: datetime
@@ -213,7 +213,7 @@ class Authority:
         until = min(now + timedelta(days=days), self._certificate.not_valid_after_utc)
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject.name)])
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
-        if subject.kind is Kind.NODE:
+        if subject.kind is CertificateKind.NODE:
             purposes.insert(0, ExtendedKeyUsageOID.SERVER_AUTH)
         own_key = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         builder = (
@@ -307,7 +307,9 @@ def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
 
 def _issued(file: Path, certificate: x509.Certificate, authority: x509.Certificate | None) -> Issued:
     hosts = _hosts(certificate)
-    kind = Kind.AUTHORITY if file.stem == AUTHORITY else Kind.NODE if hosts else Kind.USER
+    kind = (
+        CertificateKind.AUTHORITY if file.stem == AUTHORITY else CertificateKind.NODE if hosts else CertificateKind.USER
+    )
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Issued(
         file,

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from spdist.clock import Clock
 from spdist.cluster.election import Ballot, ElectionTiming, LeaderStore, Lease, hold_election
-from spdist.cluster.messages import Deployment, Elected, LeaderSeen, LeaseRenewed
+from spdist.cluster.messages import AppVersion, Elected, LeaderSeen, LeaseRenewed
 from spdist.errors import ClusterError, StoreUnavailableError
 
 __all__ = ["Candidate", "ElectionStore", "Holder"]
@@ -81,7 +81,7 @@ class Candidate:
         url: str,
         clock: Clock,
         timing: ElectionTiming,
-        load: Callable[[int], tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]],
+        load: Callable[[int], tuple[tuple[AppVersion, ...], Mapping[str, str] | None, Mapping[str, bool]]],
     ) -> None:
         self._store = store
         self._holder = holder

@@ -31,7 +31,7 @@ from spdist.services.java import OLDEST_JAVA, find_java, java_version
 from spdist.transports.opening import open_transport, transport_settings
 from spdist.transports.tls import certificate_of, server_context
 
-__all__ = ["Finding", "Level", "check_machine", "check_node"]
+__all__ = ["Finding", "FindingLevel", "check_machine", "check_node"]
 
 #: How long a server may take to answer, ms.
 _PATIENCE_MS = 5_000
@@ -49,7 +49,7 @@ _SQLITE = "sqlite:///"
 _NO_TOPIC = "spdist.doctor"
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """What a finding means for the node."""
 
     OK = "ok"
@@ -65,7 +65,7 @@ class Finding:
     ----------
     what : str
         What was looked at.
-    level : Level
+    level : FindingLevel
         `FAILED`: the node does not start, or will not work; `WARNING`: it will, but somebody should look.
     found : str
         What is there.
@@ -74,7 +74,7 @@ class Finding:
     """
 
     what: str
-    level: Level
+    level: FindingLevel
     found: str
     hint: str = ""
 
@@ -124,7 +124,7 @@ def _guarded(checks: Iterable[tuple[str, Callable[[], Iterable[Finding]]]]) -> I
         try:
             yield from check()
         except SpdistError as error:
-            yield Finding(what, Level.FAILED, error.message, error.hint or "")
+            yield Finding(what, FindingLevel.FAILED, error.message, error.hint or "")
 
 
 # -------------------------------------------------------------------------------------------------------------- machine
@@ -143,9 +143,11 @@ def _packages() -> Iterator[Finding]:
         if not wanted.specifier.contains(there, prereleases=True):
             wrong.append(f"{wanted.name} is {there}, not {wanted.specifier}")
     if wrong:
-        yield Finding("packages", Level.FAILED, "; ".join(wrong), "install spdist anew: pip install --upgrade spdist")
+        yield Finding(
+            "packages", FindingLevel.FAILED, "; ".join(wrong), "install spdist anew: pip install --upgrade spdist"
+        )
     else:
-        yield Finding("packages", Level.OK, f"spdist {version('spdist')} with pyspark {version('pyspark')}")
+        yield Finding("packages", FindingLevel.OK, f"spdist {version('spdist')} with pyspark {version('pyspark')}")
 
 
 def _compiler() -> Iterator[Finding]:
@@ -158,17 +160,17 @@ def _compiler() -> Iterator[Finding]:
         try:
             there = version(wanted.name)
         except PackageNotFoundError:
-            yield Finding("compiler", Level.OK, "numba is not installed: queries are interpreted", install)
+            yield Finding("compiler", FindingLevel.OK, "numba is not installed: queries are interpreted", install)
             continue
         if wanted.specifier.contains(there, prereleases=True):
-            yield Finding("compiler", Level.OK, f"numba {there}")
+            yield Finding("compiler", FindingLevel.OK, f"numba {there}")
         else:
-            yield Finding("compiler", Level.WARNING, f"numba is {there}, not {wanted.specifier}", install)
+            yield Finding("compiler", FindingLevel.WARNING, f"numba is {there}, not {wanted.specifier}", install)
 
 
 def _java() -> Iterator[Finding]:
     java = find_java("Spark")
-    yield Finding("java", Level.OK, f"Java {java_version(java)} at {java} (needed: {OLDEST_JAVA} or newer)")
+    yield Finding("java", FindingLevel.OK, f"Java {java_version(java)} at {java} (needed: {OLDEST_JAVA} or newer)")
 
 
 # ----------------------------------------------------------------------------------------------------------------- node
@@ -182,25 +184,25 @@ def _listener(config: Config) -> Iterator[Finding]:
             taken.bind((host.strip("[]"), port))
         except OSError as error:
             hint = "if a node runs here already, this is as it should be; else choose another port"
-            yield Finding("listener", Level.WARNING, f"{host}:{port} cannot be taken: {error.strerror}", hint)
+            yield Finding("listener", FindingLevel.WARNING, f"{host}:{port} cannot be taken: {error.strerror}", hint)
             return
-    yield Finding("listener", Level.OK, f"{config.listener.scheme}://{host}:{port} is free")
+    yield Finding("listener", FindingLevel.OK, f"{config.listener.scheme}://{host}:{port} is free")
 
 
 def _certificate(config: Config, now: datetime) -> Iterator[Finding]:
     own = certificate_of(config.listener)
     if own is None:
         if config.listener.scheme == "https":
-            yield Finding("certificate", Level.OK, f"of the key store {config.listener.key_store_file}")
+            yield Finding("certificate", FindingLevel.OK, f"of the key store {config.listener.key_store_file}")
         return
     server_context(own, config.http.trust_file)
     for one in issued_in(own.file.parent):
         if one.file.name != own.file.name:
             continue
         days = one.days_left(now)
-        level = Level.FAILED if days < 0 else Level.WARNING if days < _OLD_DAYS else Level.OK
+        level = FindingLevel.FAILED if days < 0 else FindingLevel.WARNING if days < _OLD_DAYS else FindingLevel.OK
         told = f"{one.file} of {', '.join(one.hosts) or one.subject} is valid for {days} days"
-        hint = "" if level is Level.OK else "python -m spdist tls renew"
+        hint = "" if level is FindingLevel.OK else "python -m spdist tls renew"
         yield Finding("certificate", level, told if days >= 0 else f"{one.file} has expired", hint)
 
 
@@ -216,16 +218,16 @@ def _provider(config: Config) -> Iterator[Finding]:
                 provider.user(config.auth.client_id)  # whether it is one: that it can be asked is what counts
         except ProviderAway as away:
             hint = "until it answers, only users of this node's settings are let in"
-            yield Finding("identity provider", Level.WARNING, str(away), hint)
+            yield Finding("identity provider", FindingLevel.WARNING, str(away), hint)
             return
     told = f"{config.auth.issued_by} has {keys} key{'s' * (keys != 1)}"
     if config.auth.scim_url:
         told += f", and {config.auth.scim_url} lists users"
     if not asked and config.auth.introspection == "always":
         hint = "set auth.configs.properties.introspection: opaque, or introspectionUrl"
-        yield Finding("identity provider", Level.FAILED, f"{told}, and cannot be asked about tokens", hint)
+        yield Finding("identity provider", FindingLevel.FAILED, f"{told}, and cannot be asked about tokens", hint)
     else:
-        yield Finding("identity provider", Level.OK, told)
+        yield Finding("identity provider", FindingLevel.OK, told)
 
 
 def _topics(config: Config) -> Iterator[Finding]:
@@ -238,7 +240,7 @@ def _topics(config: Config) -> Iterator[Finding]:
         transport.partitions(_NO_TOPIC)
     finally:
         transport.close()
-    yield Finding("topics", Level.OK, f"{settings.kind} answers")
+    yield Finding("topics", FindingLevel.OK, f"{settings.kind} answers")
 
 
 def _database(config: Config, clock: Clock) -> Iterator[Finding]:
@@ -255,13 +257,13 @@ def _database(config: Config, clock: Clock) -> Iterator[Finding]:
     finally:
         database.close()
     told = "its tables are made at the first start" if missing else "its tables are those of this version"
-    yield Finding("database", Level.OK, f"{source.name} answers; {told}")
+    yield Finding("database", FindingLevel.OK, f"{source.name} answers; {told}")
     apart = abs(theirs - clock.now_ms())
     if apart > _CLOCK_DOUBT_MS:
         hint = "who leads is decided by the database's clock alone; let this machine follow a time server nevertheless"
-        yield Finding("clock", Level.WARNING, f"{duration_text(apart)} from the database's", hint)
+        yield Finding("clock", FindingLevel.WARNING, f"{duration_text(apart)} from the database's", hint)
     else:
-        yield Finding("clock", Level.OK, f"{apart} ms from the database's")
+        yield Finding("clock", FindingLevel.OK, f"{apart} ms from the database's")
 
 
 def _memory(config: Config) -> Iterator[Finding]:
@@ -271,9 +273,9 @@ def _memory(config: Config) -> Iterator[Finding]:
     told = f"{bytes_text(whole)}, of which Spark's JVM may have {config.spark.driver_memory}"
     if whole < java + _PYTHON_BYTES:
         hint = f"a worker needs {bytes_text(_PYTHON_BYTES)} besides its JVM: give it more, or lower spark.driverMemory"
-        yield Finding("memory", Level.FAILED, told, hint)
+        yield Finding("memory", FindingLevel.FAILED, told, hint)
     else:
-        yield Finding("memory", Level.OK, told)
+        yield Finding("memory", FindingLevel.OK, told)
 
 
 def _directory(what: str, directory: Path) -> Iterator[Finding]:
@@ -283,9 +285,9 @@ def _directory(what: str, directory: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(there).free
     told = f"{directory} can be used, {bytes_text(free)} are free"
     if free < _LITTLE_SPACE:
-        yield Finding(what, Level.WARNING, told, "make room, or name another directory")
+        yield Finding(what, FindingLevel.WARNING, told, "make room, or name another directory")
     else:
-        yield Finding(what, Level.OK, told)
+        yield Finding(what, FindingLevel.OK, told)
 
 
 def _state(config: Config) -> Iterator[Finding]:
@@ -294,7 +296,7 @@ def _state(config: Config) -> Iterator[Finding]:
         yield from _directory("state", place)
     else:
         check_fence(place)
-        yield Finding("state", Level.OK, f"{place} can be used")
+        yield Finding("state", FindingLevel.OK, f"{place} can be used")
 
 
 def _managers(config: Config) -> Iterator[Finding]:
@@ -304,11 +306,11 @@ def _managers(config: Config) -> Iterator[Finding]:
     silent = [f"{name}: {why}" for name, why in answers.items() if why]
     if not reached:
         hint = "a worker goes on trying; start a manager, or see to the addresses in resourceManagers"
-        yield Finding("managers", Level.WARNING, "; ".join(silent) or "none is named", hint)
+        yield Finding("managers", FindingLevel.WARNING, "; ".join(silent) or "none is named", hint)
     elif silent:
-        yield Finding("managers", Level.OK, f"{', '.join(reached)} can be reached; {'; '.join(silent)}")
+        yield Finding("managers", FindingLevel.OK, f"{', '.join(reached)} can be reached; {'; '.join(silent)}")
     else:
-        yield Finding("managers", Level.OK, f"{', '.join(reached)} can be reached")
+        yield Finding("managers", FindingLevel.OK, f"{', '.join(reached)} can be reached")
 
 
 def _connects(host: str, port: int) -> str:

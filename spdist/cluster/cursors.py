@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spdist.errors import ClusterError
-from spdist.transports.reading import Heard, PartitionPosition, Position
+from spdist.transports.reading import PartitionPosition, Position, ProducerState
 
 __all__ = ["read_cursor", "write_cursor"]
 
@@ -36,7 +36,7 @@ class _Producer(_Message):
     path: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$", max_length=1000)]
 
 
-class _Partition(_Message):
+class _PartitionCursor(_Message):
     number: _Count
     offset: _Count
     skip: _Count
@@ -45,7 +45,7 @@ class _Partition(_Message):
 
 class _Cursor(_Message):
     topic: str
-    partitions: list[_Partition]
+    partitions: list[_PartitionCursor]
 
 
 def write_cursor(topic: str, position: Position) -> str:
@@ -64,7 +64,7 @@ def write_cursor(topic: str, position: Position) -> str:
         So many producers have written to it that the text would be too long.
     """
     partitions = [
-        _Partition(
+        _PartitionCursor(
             number=number,
             offset=one.offset,
             skip=one.skip,
@@ -114,7 +114,7 @@ def read_cursor(topic: str, cursor: str) -> Position:
         one.number: PartitionPosition(
             one.offset,
             one.skip,
-            {p.name: Heard(p.next, (p.at, p.order, bytes.fromhex(p.path))) for p in one.heard},
+            {p.name: ProducerState(p.next, (p.at, p.order, bytes.fromhex(p.path))) for p in one.heard},
         )
         for one in found.partitions
     }

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from spdist.planning.change import TopologyChange
 
-__all__ = ["Deployed"]
+__all__ = ["DeployOutcome"]
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
+class DeployOutcome:
     """What has come of a request to deploy.
 
     Parameters

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from spdist.cluster.instances import Instance, RestartPolicy
-from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.messages import AppVersion, Desired
 from spdist.errors import ClusterError, ConflictError, NotFoundError
 from spdist.planning.succession import Ends, with_origins
 
@@ -31,19 +31,19 @@ class Deployments:
     """
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Deployment] = {}
+        self.by_name: dict[str, AppVersion] = {}
         self.instances: dict[str, Instance] = {}
         self.held_until_ms: dict[str, int] = {}
-        self._pending: dict[str, Deployment] = {}
+        self._pending: dict[str, AppVersion] = {}
 
-    def load(self, stored: Iterable[Deployment], held_until_ms: int) -> None:
+    def load(self, stored: Iterable[AppVersion], held_until_ms: int) -> None:
         """Install what was deployed before this leadership; of two apps that claim one instance the later fails."""
         for deployment in sorted(stored, key=lambda d: d.name):
             clash = self._clash(deployment)
             self._install(replace(deployment, assignments=(), error=clash) if clash else deployment)
             self.held_until_ms[deployment.name] = held_until_ms
 
-    def propose(self, deployment: Deployment, update: str = "", ends: Ends = _NO_ENDS) -> Deployment | ClusterError:
+    def propose(self, deployment: AppVersion, update: str = "", ends: Ends = _NO_ENDS) -> AppVersion | ClusterError:
         """Return the version to be written so that an app runs as requested, or why it cannot be.
 
         Where it updates a running app its instances get their origins; for `update` and `ends` see `DeployRequested`.
@@ -57,19 +57,19 @@ class Deployments:
             deployment = replace(deployment, assignments=made)
         return self._propose(deployment)
 
-    def running(self, name: str) -> Deployment | None:
+    def running(self, name: str) -> AppVersion | None:
         """Return the deployment of an app that is to run; None where there is none."""
         known = self.by_name.get(name)
         return None if known is None or known.desired is Desired.REMOVED else known
 
-    def propose_removal(self, name: str) -> Deployment | ClusterError:
+    def propose_removal(self, name: str) -> AppVersion | ClusterError:
         """Return the version to be written so that an app is gone, or why it cannot be."""
         known = self.running(name)
         if known is None:
             return NotFoundError(f"no app {name} is deployed")
-        return self._propose(Deployment(name, known.text, desired=Desired.REMOVED))
+        return self._propose(AppVersion(name, known.text, desired=Desired.REMOVED))
 
-    def _propose(self, deployment: Deployment) -> Deployment | ClusterError:
+    def _propose(self, deployment: AppVersion) -> AppVersion | ClusterError:
         if deployment.name in self._pending:
             return ConflictError(f"app {deployment.name} is being changed by another request", hint="try again")
         known = self.by_name.get(deployment.name)
@@ -77,7 +77,7 @@ class Deployments:
         self._pending[deployment.name] = pending
         return pending
 
-    def settle(self, name: str, version: int, *, written: bool) -> Deployment | None:
+    def settle(self, name: str, version: int, *, written: bool) -> AppVersion | None:
         """Install a proposed version if it was written, drop it if not; None if it was not awaited."""
         pending = self._pending.get(name)
         if pending is None or pending.version != version:
@@ -102,7 +102,7 @@ class Deployments:
                 instance.begins_anew(anew)
             instance.revive(now_ms, policy)
 
-    def removable(self, now_ms: int, runs: Callable[[str], bool]) -> list[Deployment]:
+    def removable(self, now_ms: int, runs: Callable[[str], bool]) -> list[AppVersion]:
         """Return the undeployed apps of which nothing can be running; `runs` tells whether a worker may run an app."""
         return [
             d
@@ -119,7 +119,7 @@ class Deployments:
         if known is not None and known.desired is Desired.REMOVED and known.version == version:
             del self.by_name[name]
 
-    def _install(self, deployment: Deployment) -> None:
+    def _install(self, deployment: AppVersion) -> None:
         """Make a version the desired one: an instance that did not change runs on, a changed one keeps its worker."""
         before = {n: i for n, i in self.instances.items() if i.assignment.app == deployment.name}
         for name in before:
@@ -133,7 +133,7 @@ class Deployments:
                 self.instances[assignment.name] = Instance(assignment, worker=old.worker if old else None)
         self.by_name[deployment.name] = deployment
 
-    def _clash(self, deployment: Deployment) -> str:
+    def _clash(self, deployment: AppVersion) -> str:
         """Return why the instances of an app cannot be told from others by name; empty if they can."""
         taken = {name: i.assignment.app for name, i in self.instances.items()}
         taken |= {a.name: p.name for p in self._pending.values() for a in p.assignments}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster.keeper import Keeper
-from spdist.cluster.slots import Slots
+from spdist.cluster.slots import CallerSlots
 from spdist.config import Config
 from spdist.config.allowed import Allowed, allowed_of
 
@@ -40,7 +40,7 @@ class EvidenceDesk:
     def __init__(self, keeper: Callable[[], Keeper], config: Config) -> None:
         self._keeper = keeper
         self._config = config
-        self._slots = Slots(8, "requests for the inputs of groups")
+        self._slots = CallerSlots(8, "requests for the inputs of groups")
 
     def inputs(self, name: str) -> Json:
         """Return which inputs of a group instance are kept: files by shard, and what has processed them.

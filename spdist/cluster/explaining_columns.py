@@ -10,7 +10,7 @@ from typing import Any
 
 from spdist.cluster import requests
 from spdist.cluster.asking import Request
-from spdist.engine.columns_log import Message, MessageLog, ResultId, columns_log
+from spdist.engine.columns_log import MessageLog, ResultId, TopicMessage, columns_log
 from spdist.engine.shard_log import ShardLog
 from spdist.errors import NotFoundError
 from spdist.history import clock_text
@@ -58,7 +58,7 @@ class ColumnsGroup:
             for number, held in partitions.items()
         }
         each = max(1, _MOST // max(1, len(places)))
-        found: list[Message] = []
+        found: list[TopicMessage] = []
         cut = False
         for (topic, number), held in places.items():
             begin = max(held.oldest, held.end - each)
@@ -91,11 +91,11 @@ class ColumnsGroup:
             )
         return MessageLog(self._name, self._plan, found[0])
 
-    def _messages(self, topic: str, partition: int, begin: int, end: int) -> list[Message]:
-        found: list[Message] = []
+    def _messages(self, topic: str, partition: int, begin: int, end: int) -> list[TopicMessage]:
+        found: list[TopicMessage] = []
         while begin < end:
             answer = self._ask(requests.held_messages(self._name, topic, partition, begin))
-            more = [Message(topic, partition, *one) for one in answer]
+            more = [TopicMessage(topic, partition, *one) for one in answer]
             if not more:
                 break
             found += [one for one in more if one.offset < end]
@@ -121,7 +121,7 @@ def _absent(id: ResultId, where: str, held: HeldPartition) -> NotFoundError | No
     return NotFoundError(told, hint=hint)
 
 
-def _limit(name: str, found: list[Message], places: Mapping[tuple[str, int], HeldPartition], cut: bool) -> str:
+def _limit(name: str, found: list[TopicMessage], places: Mapping[tuple[str, int], HeldPartition], cut: bool) -> str:
     """Return what is said of messages before those that were looked at."""
     since = f" since {clock_text(min(one.sent for one in found))}" if found else ""
     if cut:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import Protocol
 
-from spdist.cluster.messages import Deployment
+from spdist.cluster.messages import AppVersion
 from spdist.cluster.plans import Plans
 from spdist.cluster.store import StoredDeployment
 from spdist.errors import ClusterError
@@ -56,7 +56,7 @@ class Foresight:
         self._store = store
         self._plans = plans
         self._polling_ms = polling_ms
-        self._known: dict[str, tuple[StoredDeployment, Deployment]] = {}
+        self._known: dict[str, tuple[StoredDeployment, AppVersion]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spdist-foresight", daemon=True)
 
@@ -70,7 +70,7 @@ class Foresight:
         if self._thread.is_alive():
             self._thread.join(10)
 
-    def deployments(self) -> tuple[Deployment, ...]:
+    def deployments(self) -> tuple[AppVersion, ...]:
         """Read all stored apps and return them planned; only what is new since the last look takes time."""
         known = {row.name: (row, self._planned(row)) for row in self._store.deployments()}
         self._known = known
@@ -80,7 +80,7 @@ class Foresight:
         """Return when each app was last deployed or updated, as of the last look: ms since epoch."""
         return {name: row.updated_ms for name, (row, _) in self._known.items()}
 
-    def _planned(self, row: StoredDeployment) -> Deployment:
+    def _planned(self, row: StoredDeployment) -> AppVersion:
         before, planned = self._known.get(row.name, (None, None))
         if planned is not None and before == row:
             return planned

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from spdist.cluster.messages import fingerprint
-from spdist.cluster.reports import LONGEST_ERROR, Changes, GroupReport, WorkerReport
+from spdist.cluster.reports import LONGEST_ERROR, ChangedGroups, GroupReport, WorkerReport
 from spdist.planning.topology import Assignment
 
 __all__ = ["KnownAssignments", "ToldGroups", "assignments_digest", "whole_groups"]
@@ -63,7 +63,7 @@ class ToldGroups:
             return report
         changed = tuple(group for group in report.groups if before.get(group.name) != group)
         gone = tuple(name for name in before if name not in self._sent)
-        return replace(report, groups=changed, changes=Changes(gone, _groups_digest(report.groups)))
+        return replace(report, groups=changed, changes=ChangedGroups(gone, _groups_digest(report.groups)))
 
     def answered(self) -> None:
         """Note that the leader has taken in the heartbeat that `next` has returned last."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spdist.cluster.messages import Announce, Deployment, Desired, Level, WorkerReport
+from spdist.cluster.messages import Announce, AppVersion, Desired, Level, WorkerReport
 
 __all__ = ["JournalEntry", "Rejections", "changed", "deposed", "elected", "gone", "joined", "ready", "restarted"]
 
@@ -58,7 +58,7 @@ def deposed(node_id: str, term: int, reason: str) -> Announce:
     return Announce("deposed", node_id, text, Level.WARNING, reason=reason)
 
 
-def changed(saved: Deployment, before: Deployment | None, user: str) -> Announce:
+def changed(saved: AppVersion, before: AppVersion | None, user: str) -> Announce:
     """Return that a user has deployed, updated or undeployed an app; `before` is what was running of it."""
     what = "undeployed" if saved.desired is Desired.REMOVED else "updated" if before else "deployed"
     text = f"{saved.name} is {what} (version {saved.version}, {len(saved.assignments)} groups)"

@@ -15,7 +15,7 @@ from spdist.logs import about
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["READY", "GroupStatus", "HostedGroup", "Launcher", "Readiness", "Runtime", "metrics_of"]
+__all__ = ["READY", "HostedGroup", "Launcher", "Readiness", "Runtime", "RuntimeStatus", "metrics_of"]
 
 _log = logging.getLogger("spdist.cluster.worker")
 #: How long a group may take to finish its batch before it is killed.
@@ -24,7 +24,7 @@ _STOP_S = 30.0
 _MOST_STREAMS = 50
 
 
-class GroupStatus(Protocol):
+class RuntimeStatus(Protocol):
     """What a runtime tells of itself; `spdist.runtime.group.GroupStatus` has it."""
 
     @property
@@ -105,7 +105,7 @@ class Runtime(Protocol):
         """Begin; returns at once."""
         ...
 
-    def status(self) -> GroupStatus:
+    def status(self) -> RuntimeStatus:
         """Return how it is doing; quick."""
         ...
 
@@ -315,7 +315,7 @@ class HostedGroup:
         self._changed()
 
 
-def metrics_of(status: GroupStatus) -> dict[str, float]:
+def metrics_of(status: RuntimeStatus) -> dict[str, float]:
     """Return the figures that are known, under the names that the REST interface shows."""
     figures = {
         "batches": status.batches,

@@ -46,7 +46,7 @@ def jittered(value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _CallOutcome:
     """What came of one call: ``ticket`` is 0 for a question, else the number of the heartbeat."""
 
     url: str
@@ -119,7 +119,7 @@ class LeaderLink:
         self._refused: dict[str, UnauthorizedError] = {}
         self._asking: set[str] = set()
         self._ticket = 0
-        self._heard: queue.SimpleQueue[_Heard] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[_CallOutcome] = queue.SimpleQueue()
         self._closed = False
 
     def close(self) -> None:
@@ -207,15 +207,15 @@ class LeaderLink:
             try:
                 headers = {"Content-Type": "application/json"} if content is not None else None
                 reply = caller.call(method, url + path, content=content, headers=headers, timeout_s=timeout_s)
-                self._heard.put(_Heard(url, ticket, reply))
+                self._heard.put(_CallOutcome(url, ticket, reply))
             except UnreachableNode as error:
-                self._heard.put(_Heard(url, ticket, None, str(error)))
+                self._heard.put(_CallOutcome(url, ticket, None, str(error)))
             except UnauthorizedError as error:  # no token
-                self._heard.put(_Heard(url, ticket, None, f"{url}, which is not asked: {error.message}"))
+                self._heard.put(_CallOutcome(url, ticket, None, f"{url}, which is not asked: {error.message}"))
             except Exception as error:  # closed meanwhile, or a defect: either way nobody has answered
                 if not self._closed:
                     _log.exception("a call of manager %s failed; this is a defect", url)
-                self._heard.put(_Heard(url, ticket, None, repr(error)))
+                self._heard.put(_CallOutcome(url, ticket, None, repr(error)))
 
         threading.Thread(target=call, name="spdist-link", daemon=True).start()
 
@@ -233,7 +233,7 @@ class LeaderLink:
 
     # ---------------------------------------------------------------------------------------------------------- answers
     def _take_in(
-        self, heard: _Heard, this: _Round, beat: Callable[[], HeartbeatRequest]
+        self, heard: _CallOutcome, this: _Round, beat: Callable[[], HeartbeatRequest]
     ) -> tuple[AnswerHeartbeat, list[OrderMessage]] | None:
         """Take in what came of a call; return the leader's answer if it is that."""
         url, reply = heard.url, heard.reply
@@ -268,7 +268,7 @@ class LeaderLink:
         if claim.term >= self._term and later and url not in this.tried:
             self._send_to(url, claim.term, this, beat)
 
-    def _note_contact(self, heard: _Heard) -> None:
+    def _note_contact(self, heard: _CallOutcome) -> None:
         """Log that a manager does not answer or refuses us, once until that changes."""
         url, reply = heard.url, heard.reply
         if reply is None:

@@ -13,7 +13,7 @@ from spdist.cluster.handle import Deployment
 from spdist.cluster.local_nodes import LocalNodes
 from spdist.cluster.nodes import NodeProcess, Role
 from spdist.cluster.overview import ClusterStatus
-from spdist.cluster.streams import Streams
+from spdist.cluster.streams import StreamAccess
 from spdist.config import load_config
 from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
 from spdist.look import headline_html, note_html
@@ -90,7 +90,7 @@ class LocalCluster(LocalNodes):
         settings = load_config(
             workspace() / "conf/local/worker.yaml", environment={**os.environ, **environment, **node}
         )
-        self._streams = Streams(transport_settings(settings.transports))
+        self._streams = StreamAccess(transport_settings(settings.transports))
         return nodes
 
     def _close(self) -> None:
@@ -179,7 +179,7 @@ class LocalCluster(LocalNodes):
         return self._streams.read(self._text(app), stream)
 
     def query(self, app: str | Deployment, text: str, timeout_s: float = 30.0) -> list[tuple[Any, ...]]:
-        """Put a query on demand to a running app, such as ``from T select *``: its rows, see `Streams.query`."""
+        """Put a query on demand to a running app, such as ``from T select *``: its rows, see `StreamAccess.query`."""
         return self._streams.query(self._text(app), text, timeout_s)
 
     def read_topic(self, topic: str, schema: Schema) -> list[ReadEvent]:

@@ -20,7 +20,7 @@ from spdist.cluster.access import CALLER, Users
 from spdist.cluster.api import Server, manager_app
 from spdist.cluster.app_desk import AppDesk
 from spdist.cluster.candidate import Candidate
-from spdist.cluster.deployed import Deployed
+from spdist.cluster.deployed import DeployOutcome
 from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.exposition import manager_text
 from spdist.cluster.figures import cluster_figures
@@ -30,7 +30,7 @@ from spdist.cluster.journal import Journal
 from spdist.cluster.messages import (
     Announce,
     AnswerHeartbeat,
-    Deployment,
+    AppVersion,
     DeployRequested,
     RedirectHeartbeat,
     UndeployRequested,
@@ -51,7 +51,7 @@ from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status
 from spdist.cluster.store import CoordinationStore, ManagerRow, open_store
-from spdist.cluster.streams import Streams
+from spdist.cluster.streams import StreamAccess
 from spdist.cluster.topics import check_topics, topic_ends
 from spdist.cluster.upkeep import Upkeep
 from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
@@ -65,7 +65,7 @@ from spdist.planning.topology import Topology
 from spdist.transports.listening import Peer
 from spdist.transports.opening import transport_settings
 
-__all__ = ["Deployed", "Manager"]
+__all__ = ["DeployOutcome", "Manager"]
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Manager:
         self._plans = Plans(planner) if planner else _plans(self._planner)
         self.stopping = threading.Event()  # who waits here for events must not any longer
         self._topics = transport_settings(config.transports).with_patience(_PATIENCE_MS)
-        self.streams = Streams(self._topics, self._plans, self._planner.streams)
+        self.streams = StreamAccess(self._topics, self._plans, self._planner.streams)
         self._timing = ElectionTiming(config.cluster.heartbeat_interval_ms, config.cluster.heartbeat_max_retry)
         deployment = config.deployment
         workers = WorkerTiming.from_config(deployment.heartbeat_interval_ms, deployment.heartbeat_max_retry)
@@ -214,12 +214,12 @@ class Manager:
         """Return why this manager cannot go on, None while it can."""
         return self._mind.failure or (self._candidate.failure if self._candidate else None)
 
-    def _stored(self, term: int) -> tuple[tuple[Deployment, ...], Mapping[str, str] | None, Mapping[str, bool]]:
+    def _stored(self, term: int) -> tuple[tuple[AppVersion, ...], Mapping[str, str] | None, Mapping[str, bool]]:
         """Return what the leader of `term` finds: the deployments, planned, the list of workers, and the cordons."""
         return self._foresight.deployments(), self._store.workers(term), self._store.cordons()
 
     # ------------------------------------------------------------------------------------------------------------- apps
-    def deploy(self, text: str, *, replace: bool) -> Deployed:
+    def deploy(self, text: str, *, replace: bool) -> DeployOutcome:
         """Plan an app and have it stored; workers are told with their next heartbeats.
 
         Parameters
@@ -259,10 +259,10 @@ class Manager:
                 return ConflictError(f"app {name} was changed by another request meanwhile", hint="try again")
             return None
 
-        request = DeployRequested(Deployment(name, text, assignments=assignments), uuid.uuid4().hex, ends, CALLER.get())
+        request = DeployRequested(AppVersion(name, text, assignments=assignments), uuid.uuid4().hex, ends, CALLER.get())
         self._mind.request(request, changed)
         change = None if before is None or before.error else self._plans.change(before.text, text)
-        return Deployed(name, created=before is None, change=change)
+        return DeployOutcome(name, created=before is None, change=change)
 
     def undeploy(self, name: str) -> None:
         """Have an app removed; workers stop its groups with their next heartbeats.

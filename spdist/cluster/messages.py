@@ -43,10 +43,10 @@ __all__ = [
     "Announce",
     "AnswerHeartbeat",
     "AnswerRebalance",
+    "AppVersion",
     "CordonRequested",
     "CordonSaved",
     "DeployRequested",
-    "Deployment",
     "DeploymentForgotten",
     "DeploymentSaved",
     "Deposed",
@@ -102,7 +102,7 @@ class Desired(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class AppVersion:
     """A version of an app that the cluster has accepted.
 
     Parameters
@@ -139,7 +139,7 @@ class Elected:
     """
 
     lease: Lease
-    deployments: tuple[Deployment, ...]
+    deployments: tuple[AppVersion, ...]
     workers: Mapping[str, str] | None = None
     cordons: Mapping[str, bool] = field(default_factory=dict)
 
@@ -198,7 +198,7 @@ class DeployRequested:
     that an instance newly reads: topic → partition → offset. See `spdist.planning.succession`. `user` is who sent it.
     """
 
-    deployment: Deployment
+    deployment: AppVersion
     update: str = ""
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     user: str = ""
@@ -386,7 +386,7 @@ class SaveDeployment:
     """Write `deployment` under `term`, then send `DeploymentSaved`; if refused, `Deposed` or `SaveFailed`."""
 
     term: int
-    deployment: Deployment
+    deployment: AppVersion
     user: str = ""
 
 

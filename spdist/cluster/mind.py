@@ -20,8 +20,8 @@ from spdist.cluster.messages import (
     Announce,
     AnswerHeartbeat,
     AnswerRebalance,
+    AppVersion,
     CordonSaved,
-    Deployment,
     DeploymentForgotten,
     DeploymentSaved,
     Deposed,
@@ -63,7 +63,7 @@ _PATIENCE_S = 10.0
 class DeploymentStore(Protocol):
     """What the mind writes to; `spdist.cluster.store.CoordinationStore` has it."""
 
-    def save_deployment(self, term: int, node_id: str, deployment: Deployment) -> None:
+    def save_deployment(self, term: int, node_id: str, deployment: AppVersion) -> None:
         """Write a version of an app under `term`."""
         ...
 

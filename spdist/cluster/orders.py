@@ -29,7 +29,7 @@ Kind = Literal["backup", "restore", "revisions", "clear", "clear-stopped", "dele
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _GivenOrder:
     order: OrderMessage
     outcome: Future[OutcomeMessage]
 
@@ -44,14 +44,14 @@ class OrderBook:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._given: dict[str, dict[str, _Given]] = {}
+        self._given: dict[str, dict[str, _GivenOrder]] = {}
 
     def give(
         self, worker: str, kind: Kind, instance: str, revision: str = "", undone: Sequence[Undone] = ()
     ) -> Future[OutcomeMessage]:
         """Give an order to a worker; the future has what the worker reports, or the error."""
         order = OrderMessage(id=uuid.uuid4().hex, kind=kind, instance=instance, revision=revision, undone=list(undone))
-        given = _Given(order, Future())
+        given = _GivenOrder(order, Future())
         with self._lock:
             self._given.setdefault(worker, {})[order.id] = given
         return given.outcome

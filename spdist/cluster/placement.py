@@ -31,8 +31,8 @@ from spdist.errors import ConfigError
 __all__ = [
     "PlacedGroup",
     "PlacementAlgorithm",
+    "PlacementRequest",
     "PlacementWorker",
-    "Request",
     "allocation_algorithm",
     "decide_placement",
     "decide_placement_by_load",
@@ -62,7 +62,7 @@ class PlacedGroup:
     interrupted : bool
         It has run, and nobody runs it now: it must start soon, or is starting.
     waits : bool
-        The worker it is on has no memory to start it: it moves, even without `Request.rebalance`, where there is room.
+        Its worker has no memory to start it: it moves, even without `PlacementRequest.rebalance`, where there is room.
     load : int, optional
         What it takes, in thousandths of a core, or of a worker's memory if that is more; None where nobody knows.
     steady : bool
@@ -114,7 +114,7 @@ class PlacementWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlacementRequest:
     """What a `PlacementAlgorithm` is asked.
 
     Parameters
@@ -135,10 +135,10 @@ class Request:
     rebalance: bool = True
 
 
-PlacementAlgorithm = Callable[[Request], dict[str, str]]
+PlacementAlgorithm = Callable[[PlacementRequest], dict[str, str]]
 
 
-def decide_placement(request: Request) -> dict[str, str]:
+def decide_placement(request: PlacementRequest) -> dict[str, str]:
     """Return the worker of every instance that can be placed (round robin; the default algorithm).
 
     Instances that are missing from the result must wait: there is no worker of their kind, none has room, all are
@@ -148,7 +148,7 @@ def decide_placement(request: Request) -> dict[str, str]:
     return _decide(request, _Board)
 
 
-def decide_placement_by_load(request: Request) -> dict[str, str]:
+def decide_placement_by_load(request: PlacementRequest) -> dict[str, str]:
     """Return the worker of every instance that can be placed, so that workers carry about the same load.
 
     Otherwise as `decide_placement`. An instance whose load is not known counts like the average of the others. Where
@@ -157,7 +157,7 @@ def decide_placement_by_load(request: Request) -> dict[str, str]:
     return _decide(request, _LoadBoard)
 
 
-def _decide(request: Request, kind: type[_Board]) -> dict[str, str]:
+def _decide(request: PlacementRequest, kind: type[_Board]) -> dict[str, str]:
     out: dict[str, str] = {}
     for receiver in (False, True):
         workers = sorted((w for w in request.workers if w.receiver is receiver), key=lambda w: w.id)

@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.messages import AppVersion, Desired
 from spdist.errors import SiddhiAppError, SpdistError
 from spdist.planning.change import TopologyChange
 from spdist.planning.limits import AppLimits
@@ -143,14 +143,14 @@ class Plans:
 
     def restored(
         self, name: str, text: str, version: int, desired: Desired, origins: Mapping[str, Any] = _NO_ORIGINS
-    ) -> Deployment:
+    ) -> AppVersion:
         """Return a stored deployment with its plan; one that this version of spdist cannot plan says why."""
         if desired is Desired.REMOVED:
-            return Deployment(name, text, version, desired=desired)
+            return AppVersion(name, text, version, desired=desired)
         try:
-            return Deployment(
+            return AppVersion(
                 name, text, version, restored_origins(self.topology(text).assignments(), origins), desired
             )
         except Exception as error:  # one app, and be it a defect of ours, must not keep the others from running
             reason = str(error) if isinstance(error, SpdistError) else f"spdist failed to plan it: {error!r}"
-            return Deployment(name, text, version, desired=desired, error=reason)
+            return AppVersion(name, text, version, desired=desired, error=reason)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from spdist.cluster.slots import Slots
+from spdist.cluster.slots import CallerSlots
 from spdist.errors import NotFoundError, OnDemandQueryError, QueryFailedError, SpdistError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spdist.transports.base import Transport
     from spdist.transports.opening import TransportSettings
 
-__all__ = ["Answer", "Question", "Questions", "holders_of", "kept_elements"]
+__all__ = ["QueryAnswer", "Question", "Questions", "holders_of", "kept_elements"]
 
 #: Characters of a query that the node's own process may read.
 _LONGEST = 20_000
@@ -28,7 +28,7 @@ _PATIENCE_MS = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """What a group has answered: rows, and name and type of each attribute."""
 
     records: list[list[Any]]
@@ -114,11 +114,11 @@ class Questions:
     def __init__(self, settings: TransportSettings, timeout_s: float = 20.0, most: int = 8) -> None:
         self._settings = settings.with_patience(_PATIENCE_MS)
         self._timeout_s = timeout_s
-        self._slots = Slots(most, "queries on demand")
+        self._slots = CallerSlots(most, "queries on demand")
         self._lock = threading.Lock()
         self._transport: Transport | None = None
 
-    def ask(self, instance: str, query: str) -> Answer:
+    def ask(self, instance: str, query: str) -> QueryAnswer:
         """Return what a running group instance answers to `query`.
 
         Raises
@@ -140,7 +140,7 @@ class Questions:
             told = ask(self._topics(), instance, query, self._timeout_s)
         if "error" in told:
             raise _failure(instance, told["error"])
-        return Answer(told["rows"], told["schema"])
+        return QueryAnswer(told["rows"], told["schema"])
 
     def close(self) -> None:
         """Let go of files and connections; what is under way fails. May be called twice."""

@@ -15,7 +15,7 @@ from spdist.cluster.instances import Instance
 from spdist.cluster.loads import Loads
 from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import Announce, Move
-from spdist.cluster.placement import PlacedGroup, PlacementAlgorithm, PlacementWorker, Request
+from spdist.cluster.placement import PlacedGroup, PlacementAlgorithm, PlacementRequest, PlacementWorker
 
 __all__ = ["Situation", "check_placed", "plan_moves", "reconcile"]
 
@@ -101,7 +101,7 @@ def _moves(situation: Situation, algorithm: PlacementAlgorithm, *, paced: bool) 
         return not held and (instance.assignment.receiver or enough)
 
     instances = [i for i in deployments.instances.values() if placeable(i)]
-    request = Request(
+    request = PlacementRequest(
         groups=[_placed(i, situation) for i in instances],
         workers=_workers(situation, paced=paced),
         current={i.assignment.name: i.worker for i in instances if i.worker is not None},

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["LONGEST_ERROR", "Changes", "GroupPhase", "GroupReport", "JoinedState", "MemoryReport", "WorkerReport"]
+__all__ = ["LONGEST_ERROR", "ChangedGroups", "GroupPhase", "GroupReport", "JoinedState", "MemoryReport", "WorkerReport"]
 
 
 #: Characters of an error that a heartbeat tells; what is longer is cut.
@@ -95,7 +95,7 @@ class MemoryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangedGroups:
     """Says that a heartbeat leaves out the groups that are as they were in the one before.
 
     Parameters
@@ -144,7 +144,7 @@ class WorkerReport:
         A group starts there as fast as it can: its Spark has loaded what groups need.
     memory : MemoryReport, optional
         None where it does not measure it: it takes any number of groups.
-    changes : Changes, optional
+    changes : ChangedGroups, optional
         Where `groups` are only some; never in what a leader has taken in.
     """
 
@@ -162,7 +162,7 @@ class WorkerReport:
     ready_epoch: int = 1
     warm: bool = True
     memory: MemoryReport | None = None
-    changes: Changes | None = None
+    changes: ChangedGroups | None = None
 
 
 class JoinedState(Enum):

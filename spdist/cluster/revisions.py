@@ -15,7 +15,7 @@ from concurrent.futures import wait
 from spdist.cluster.access import CALLER
 from spdist.cluster.messages import Announce
 from spdist.cluster.orders import Kind, OrderBook
-from spdist.cluster.slots import Slots
+from spdist.cluster.slots import CallerSlots
 from spdist.cluster.state import ManagerState
 from spdist.cluster.status import deployment_status, deployment_statuses
 from spdist.cluster.wire import OutcomeMessage
@@ -88,7 +88,7 @@ class AppRevisions:
         self._note = note
         self._book = book
         self._timeout_s = timeout_s
-        self._slots = Slots(most, "requests about revisions")
+        self._slots = CallerSlots(most, "requests about revisions")
 
     def backup(self, app: str, hosts: Hosts, at_ms: int) -> str:
         """Have the state of all groups of `app` kept as of one moment, and return the name of the revision.

@@ -21,7 +21,7 @@ from spdist.cluster.acceptance import accepted
 from spdist.cluster.api import Server, server_app
 from spdist.cluster.app_directory import AppDirectory
 from spdist.cluster.app_files import AppFiles
-from spdist.cluster.deployed import Deployed
+from spdist.cluster.deployed import DeployOutcome
 from spdist.cluster.election import Lease
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore
@@ -36,7 +36,7 @@ from spdist.cluster.plans import Plans
 from spdist.cluster.server_group import ServerGroup
 from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_view
 from spdist.cluster.source_ports import SourcePorts, SourceRole
-from spdist.cluster.streams import Streams
+from spdist.cluster.streams import StreamAccess
 from spdist.cluster.views import placed_topology
 from spdist.cluster.warm_states import WarmStates
 from spdist.config import Config
@@ -108,7 +108,7 @@ class ServerNode(HostNode):
         self._states = WarmStates(self.config)
         self._told: int | None = None  #: the term in which this server was active when that was logged last
         self.stopping = self._leaving
-        self.streams = Streams(
+        self.streams = StreamAccess(
             transport_settings(config.transports), Plans(lambda text: whole_topology(self._accept(text)))
         )
 
@@ -230,7 +230,7 @@ class ServerNode(HostNode):
             raise ClusterError(self._files.problem, hint="all servers of a group must see the directory of its apps")
 
     # ------------------------------------------------------------------------------------------------ for the interface
-    def deploy(self, text: str, *, replace: bool) -> Deployed:
+    def deploy(self, text: str, *, replace: bool) -> DeployOutcome:
         """Keep an app as a file, and let it run: see `AppFiles.write`; NotLeaderError on a passive server."""
         self._asked_keeper()
         done = self._files.write(text, replace=replace)

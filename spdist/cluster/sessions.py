@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["TOKEN_LENGTH", "Session", "Sessions", "Tokens"]
+__all__ = ["TOKEN_LENGTH", "Session", "TokenSessions", "Tokens"]
 
 #: Random bytes of a token: a browser's script knows one half, its cookies the other; neither can be guessed.
 _TOKEN_BYTES = 48
@@ -67,7 +67,7 @@ class _Open:
     refresh_ends_s: float
 
 
-class Sessions:
+class TokenSessions:
     """Tokens of a node: given at a login, renewed, ended. For one thread, the event loop of the node.
 
     Parameters

@@ -6,10 +6,10 @@ import threading
 
 from spdist.errors import BusyError
 
-__all__ = ["Slots"]
+__all__ = ["CallerSlots"]
 
 
-class Slots:
+class CallerSlots:
     """Lets so many callers in at a time, ``with slots:``; the next one is told to come back. Thread-safe.
 
     Parameters

@@ -25,9 +25,9 @@ from spdist.cluster.members import Member, Members
 from spdist.cluster.messages import (
     AnswerHeartbeat,
     AnswerRebalance,
+    AppVersion,
     CordonRequested,
     CordonSaved,
-    Deployment,
     DeploymentForgotten,
     DeploymentSaved,
     DeployRequested,
@@ -198,7 +198,7 @@ class ManagerState:
         return [happenings.deposed(self.node_id, term, reason)]
 
     # ------------------------------------------------------------------------------------------------------ deployments
-    def _save(self, propose: Callable[[], Deployment | ClusterError], user: str) -> list[Instruction]:
+    def _save(self, propose: Callable[[], AppVersion | ClusterError], user: str) -> list[Instruction]:
         """Have a deployment written first: what is not durable must not run."""
         if self.lease is None:
             return [self._not_leader()]

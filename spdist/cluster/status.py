@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from spdist.cluster.instances import Instance
 from spdist.cluster.members import Member
-from spdist.cluster.messages import Deployment, Desired, GroupPhase
+from spdist.cluster.messages import AppVersion, Desired, GroupPhase
 from spdist.cluster.state import ManagerState
 from spdist.errors import NotFoundError
 
-__all__ = ["DeploymentState", "DeploymentStatus", "GroupRecord", "deployment_status", "deployment_statuses"]
+__all__ = ["DeploymentState", "DeploymentStatus", "GroupListing", "deployment_status", "deployment_statuses"]
 
 
 class DeploymentState(Enum):
@@ -34,7 +34,7 @@ class DeploymentState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRecord:
+class GroupListing:
     """One group instance, for people and for ``GET /managers/siddhi-apps``.
 
     Parameters
@@ -102,7 +102,7 @@ class DeploymentStatus:
     version: int
     state: DeploymentState
     reason: str
-    groups: tuple[GroupRecord, ...]
+    groups: tuple[GroupListing, ...]
 
 
 def deployment_statuses(state: ManagerState, now_ms: int) -> tuple[DeploymentStatus, ...]:
@@ -146,7 +146,7 @@ _WORST_FIRST = (
 )
 
 
-def _status(state: ManagerState, deployment: Deployment, now_ms: int) -> DeploymentStatus:
+def _status(state: ManagerState, deployment: AppVersion, now_ms: int) -> DeploymentStatus:
     groups = tuple(_record(state, state.deployments.instances[a.name], now_ms) for a in deployment.assignments)
     if deployment.error:
         overall, reason = DeploymentState.FAILED, deployment.error
@@ -158,7 +158,7 @@ def _status(state: ManagerState, deployment: Deployment, now_ms: int) -> Deploym
     return DeploymentStatus(deployment.name, deployment.text, deployment.version, overall, reason, groups)
 
 
-def _record(state: ManagerState, instance: Instance, now_ms: int) -> GroupRecord:
+def _record(state: ManagerState, instance: Instance, now_ms: int) -> GroupListing:
     member = None if instance.worker is None else state.members.get(instance.worker)
     if instance.gave_up:
         phase, reason = DeploymentState.FAILED, f"failed {instance.failures} times, lastly: {instance.error}"
@@ -169,7 +169,7 @@ def _record(state: ManagerState, instance: Instance, now_ms: int) -> GroupRecord
     else:
         phase, reason = _on_worker(state, instance, member, now_ms)
     silent_ms = 0 if member is None else member.silent_ms(now_ms)
-    return GroupRecord(
+    return GroupListing(
         parent_app_name=instance.assignment.app,
         group_name=instance.assignment.group,
         app_name=instance.assignment.name,

@@ -32,7 +32,7 @@ from spdist.cluster.database import (
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.journal_rows import JournalRows
 from spdist.cluster.members import LONGEST_ID
-from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.messages import AppVersion, Desired
 from spdist.config.datasources import DEFAULT_POOL, Datasource, Pool
 from spdist.errors import ClusterError, StaleTermError
 from spdist.planning.succession import stored_origins
@@ -59,7 +59,7 @@ class StoredDeployment:
     Parameters
     ----------
     name, text, version, desired
-        As in `spdist.cluster.messages.Deployment`.
+        As in `spdist.cluster.messages.AppVersion`.
     term : int
         Of the leader that wrote it.
     created_ms, updated_ms : int
@@ -307,7 +307,7 @@ class CoordinationStore:
         query = select(DEPLOYMENT.c.name, DEPLOYMENT.c.version).where(DEPLOYMENT.c.group_id == self.group_id)
         return self._database.read(lambda connection: {row.name: row.version for row in connection.execute(query)})
 
-    def save_deployment(self, term: int, node_id: str, deployment: Deployment) -> None:
+    def save_deployment(self, term: int, node_id: str, deployment: AppVersion) -> None:
         """Write a version of an app: its name, text, version, origins and what is desired. Durable on return.
 
         Raises

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from spdist.transports.base import Record, Transport
     from spdist.transports.feed import Feed, FeedPosition
     from spdist.transports.opening import TransportSettings
-    from spdist.transports.reading import Entry, ReadEvent
+    from spdist.transports.reading import OrderedEvent, ReadEvent
 
-__all__ = ["END", "Page", "Streams"]
+__all__ = ["END", "Page", "StreamAccess"]
 
 _log = logging.getLogger(__name__)
 #: Instead of a cursor: what comes from now on.
@@ -41,7 +41,7 @@ class Page:
     ----------
     schema : Schema
         The stream's attributes.
-    entries : list of Entry
+    entries : list of OrderedEvent
         In order.
     next : str
         The cursor behind them.
@@ -50,12 +50,12 @@ class Page:
     """
 
     schema: Schema
-    entries: list[Entry]
+    entries: list[OrderedEvent]
     next: str
     ended: bool
 
 
-class Streams:
+class StreamAccess:
     """Finds the topics of streams from the text of their app, and reads and writes them. Safe to use from threads.
 
     Parameters

@@ -15,7 +15,7 @@ from spdist.cluster.state import ManagerState
 from spdist.cluster.status import (
     DeploymentState,
     DeploymentStatus,
-    GroupRecord,
+    GroupListing,
     deployment_status,
     deployment_statuses,
 )
@@ -73,7 +73,7 @@ def topic_details(state: ManagerState, status: DeploymentStatus) -> list[Json]:
     return [_topics(state, record) for record in status.groups]
 
 
-def _topics(state: ManagerState, record: GroupRecord) -> Json:
+def _topics(state: ManagerState, record: GroupListing) -> Json:
     assignment = state.deployments.instances[record.app_name].assignment
     address = Address.from_url(record.url) if record.url else None
     return {
@@ -86,7 +86,7 @@ def _topics(state: ManagerState, record: GroupRecord) -> Json:
     }
 
 
-def _instance(state: ManagerState, record: GroupRecord) -> Json:
+def _instance(state: ManagerState, record: GroupListing) -> Json:
     report = _report(state, record)
     return {
         "name": record.app_name,
@@ -101,7 +101,7 @@ def _instance(state: ManagerState, record: GroupRecord) -> Json:
     }
 
 
-def _report(state: ManagerState, record: GroupRecord) -> GroupReport | None:
+def _report(state: ManagerState, record: GroupListing) -> GroupReport | None:
     member = state.members.get(record.worker) if record.worker else None
     return member.groups.get(record.app_name) if member else None
 

@@ -36,7 +36,7 @@ from spdist.cluster.messages import (
     WorkerTiming,
     fingerprint,
 )
-from spdist.cluster.reports import LONGEST_ERROR, Changes
+from spdist.cluster.reports import LONGEST_ERROR, ChangedGroups
 from spdist.config.kinds import is_host
 from spdist.errors import ClusterError
 from spdist.planning.topology import Assignment
@@ -209,7 +209,7 @@ class Memory(Message):
 
 
 class GroupChanges(Message):
-    """Which groups are gone, and a digest of all that are there; see `Changes`."""
+    """Which groups are gone, and a digest of all that are there; see `ChangedGroups`."""
 
     gone: Annotated[list[_Name], Field(max_length=2000)]
     digest: _Digest
@@ -300,7 +300,7 @@ class HeartbeatRequest(Message):
             ready_epoch=self.ready_epoch,
             warm=self.warm,
             memory=None if self.memory is None else MemoryReport(**self.memory.model_dump()),
-            changes=None if self.changes is None else Changes(tuple(self.changes.gone), self.changes.digest),
+            changes=None if self.changes is None else ChangedGroups(tuple(self.changes.gone), self.changes.digest),
         )
 
 

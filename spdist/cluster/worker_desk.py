@@ -10,7 +10,7 @@ from spdist.cluster.group_revisions import GroupRevisions
 from spdist.cluster.keeper import Keeper
 from spdist.cluster.messages import GroupPhase
 from spdist.cluster.plans import flow_text
-from spdist.cluster.questions import Answer, Question, Questions, kept_elements
+from spdist.cluster.questions import QueryAnswer, Question, Questions, kept_elements
 from spdist.errors import NotFoundError
 
 __all__ = ["WorkerDesk"]
@@ -42,7 +42,7 @@ class WorkerDesk:
         """Let go of the topics. May be called twice."""
         self._questions.close()
 
-    def query(self, app: str, question: Question) -> Answer:
+    def query(self, app: str, question: Question) -> QueryAnswer:
         """Put a query on demand to a group that runs here.
 
         Parameters

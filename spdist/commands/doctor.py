@@ -31,7 +31,7 @@ def doctor(
     With --conf it also tries what the settings name: port, certificate, database, topics, directories, managers,
     identity provider.
     """
-    from spdist.cluster.checkup import Level, check_machine
+    from spdist.cluster.checkup import FindingLevel, check_machine
 
     with Console(stderr=True).status("looking at this machine"):
         found = check_machine()
@@ -41,13 +41,13 @@ def doctor(
         typer.echo(json.dumps([asdict(one) for one in found], indent=2))
     else:
         _show(found)
-    if any(one.level is Level.FAILED for one in found):
+    if any(one.level is FindingLevel.FAILED for one in found):
         raise typer.Exit(1)
 
 
 def _of_node(conf: Path) -> list[Finding]:
     """Return the findings about the settings, and what they name if they can be read."""
-    from spdist.cluster.checkup import Finding, Level, check_node
+    from spdist.cluster.checkup import Finding, FindingLevel, check_node
     from spdist.config import load_config
     from spdist.config.key_stores import with_pem_files
     from spdist.errors import SpdistError
@@ -61,10 +61,10 @@ def _of_node(conf: Path) -> list[Finding]:
             role = "manager"
         config = with_pem_files(load_config(conf, role=role))
     except SpdistError as error:
-        return [Finding("settings", Level.FAILED, error.message, error.hint or "")]
-    notes = [Finding("settings", Level.WARNING, note) for note in config.notes]
+        return [Finding("settings", FindingLevel.FAILED, error.message, error.hint or "")]
+    notes = [Finding("settings", FindingLevel.WARNING, note) for note in config.notes]
     return [
-        Finding("settings", Level.OK, f"{config.path}: those of {role} {config.carbon.id}"),
+        Finding("settings", FindingLevel.OK, f"{config.path}: those of {role} {config.carbon.id}"),
         *notes,
         *check_node(config),
     ]

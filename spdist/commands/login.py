@@ -181,7 +181,7 @@ class _Return:
     def __init__(self, port: int) -> None:
         said: list[dict[str, str]] = []
 
-        class Answer(BaseHTTPRequestHandler):
+        class LoginAnswer(BaseHTTPRequestHandler):
             timeout = 5
 
             def do_GET(self) -> None:
@@ -200,7 +200,7 @@ class _Return:
 
         self._said = said
         try:
-            self._server = HTTPServer(("127.0.0.1", port), Answer)
+            self._server = HTTPServer(("127.0.0.1", port), LoginAnswer)
         except OSError as error:
             raise typer.BadParameter(f"port {port} cannot be used: {error.strerror}", param_hint="--port") from error
         self._server.timeout = _LOOK_S

@@ -19,7 +19,7 @@ from spdist.headless import stop_signal
 
 if TYPE_CHECKING:
     from spdist.jobs.history import History
-    from spdist.jobs.running import Running
+    from spdist.jobs.running import RunningJob
     from spdist.jobs.runs import JobRun
     from spdist.jobs.settings import JobsFile
 
@@ -174,7 +174,7 @@ def now(
     raise typer.Exit(_EXIT_CODES.get(done.state, code if code > 0 else 128 - code if code < 0 else 1))
 
 
-def _await(running: Running, stop: threading.Event) -> None:
+def _await(running: RunningJob, stop: threading.Event) -> None:
     """Wait until a run has ended; `stop` asks it to, and each KeyboardInterrupt hurries it."""
     asked = False
     while True:

@@ -136,14 +136,14 @@ def _line(one: Issued) -> str:
 
 def _told(directory: Path, issued: list[Issued]) -> None:
     """Print what was made, and what each node and user needs of it."""
-    from spdist.cluster.authority import AUTHORITY, Kind
+    from spdist.cluster.authority import AUTHORITY, CertificateKind
 
     place = directory.absolute()
     for one in issued:
         typer.echo(_line(one))
         pair = f"{place / one.file.stem}.crt", f"{place / one.file.stem}.key"
         authority = place / f"{AUTHORITY}.crt"
-        if one.kind is Kind.NODE:
+        if one.kind is CertificateKind.NODE:
             typer.echo(_SETTINGS.format(name=one.file.stem, host=one.hosts[0], authority=authority, pair=pair))
         else:
             typer.echo(f'  spdist.connect(…, trust_file="{authority}", certificate=("{pair[0]}", "{pair[1]}"))')

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from spdist.config.binding import Entry
+from spdist.config.binding import ExplainedSetting
 from spdist.config.datasources import Datasource, by_name
 from spdist.config.external import check_external
 from spdist.config.kinds import HA, SERVERS, Secret
@@ -25,22 +25,22 @@ from spdist.config.sections import (
     Auth,
     Carbon,
     Cluster,
-    Deployment,
+    DeploymentSettings,
     Files,
     Http,
     Interface,
     Limits,
-    Listener,
+    ListenerSettings,
     Logging,
     ResourceManager,
-    Script,
+    ScriptSettings,
     Secrets,
     SiddhiProperties,
     Spark,
     StatePersistence,
     Transports,
 )
-from spdist.config.sorting import Sections, settings_file
+from spdist.config.sorting import FileSections, settings_file
 from spdist.config.users import BUILT_IN_ROLES, User
 from spdist.config.wso2 import EVERYWHERE, SHIPPED_ID
 from spdist.errors import ConfigError
@@ -49,8 +49,8 @@ __all__ = [
     "LOOPBACK",
     "Config",
     "Datasource",
-    "Entry",
-    "Listener",
+    "ExplainedSetting",
+    "ListenerSettings",
     "Secret",
     "known_roles",
     "load_config",
@@ -82,7 +82,7 @@ class Config:
         The databases by name.
     notes : tuple of str
         One sentence for each key that was accepted and is not used, or means something else here than with WSO2.
-    entries : tuple of Entry
+    entries : tuple of ExplainedSetting
         Every value with its origin, in the order of the sections.
     """
 
@@ -90,13 +90,13 @@ class Config:
     carbon: Carbon
     http: Http
     cluster: Cluster
-    deployment: Deployment
+    deployment: DeploymentSettings
     state_persistence: StatePersistence
     datasources: Mapping[str, Datasource]
     auth: Auth
     spark: Spark
     transports: Transports
-    script: Script = field(default_factory=Script)
+    script: ScriptSettings = field(default_factory=ScriptSettings)
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)
     properties: SiddhiProperties = field(default_factory=SiddhiProperties)
@@ -105,10 +105,10 @@ class Config:
     accepted: Accepted = field(default_factory=Accepted)
     artifacts: Artifacts = field(default_factory=Artifacts)
     notes: tuple[str, ...] = ()
-    entries: tuple[Entry, ...] = field(default=(), repr=False)
+    entries: tuple[ExplainedSetting, ...] = field(default=(), repr=False)
 
     @property
-    def listener(self) -> Listener:
+    def listener(self) -> ListenerSettings:
         """Where this node's interface listens: the first https listener of the file, else its first."""
         secure = [one for one in self.http.listeners if one.scheme == "https"]
         return (secure or self.http.listeners)[0]
@@ -188,7 +188,7 @@ def load_config(
         Names the file and line, the key, the value, and what would be right.
     """
     file = settings_file(path)
-    given = Sections(file, os.environ if environment is None else environment)
+    given = FileSections(file, os.environ if environment is None else environment)
     given.binder.explaining = explaining
     if role == "server":
         given.make_server()

@@ -24,9 +24,9 @@ __all__ = [
     "SECRET",
     "SPARK_FORMATS",
     "Allowed",
+    "AllowedSections",
     "NamedDatabase",
     "NotAllowed",
-    "Sections",
     "allowed_of",
 ]
 
@@ -64,7 +64,7 @@ class NamedDatabase(Protocol):
         ...
 
 
-class Sections(Protocol):
+class AllowedSections(Protocol):
     """The sections of a node's settings that matter here."""
 
     @property
@@ -246,7 +246,7 @@ class Allowed:
         return f"siddhi.files.directories of this node: {known}. Relative paths start from the first."
 
 
-def allowed_of(settings: Sections) -> Allowed:
+def allowed_of(settings: AllowedSections) -> Allowed:
     """Return what the settings of a node allow its apps."""
     state = settings.state_persistence.directory
     # Settings that were read from a file know it; those that a program has made have none.

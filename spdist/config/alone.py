@@ -15,14 +15,14 @@ from spdist.config.sections import (
     Auth,
     Files,
     Log,
-    Script,
+    ScriptSettings,
     Secrets,
     SiddhiProperties,
     Spark,
     StatePersistence,
     Transports,
 )
-from spdist.config.sorting import Sections, settings_file
+from spdist.config.sorting import FileSections, settings_file
 
 __all__ = ["AloneConfig", "load_alone"]
 
@@ -52,7 +52,7 @@ class AloneConfig:
     spark: Spark
     transports: Transports
     state_persistence: StatePersistence
-    script: Script
+    script: ScriptSettings
     secrets: Secrets
     files: Files
     properties: SiddhiProperties
@@ -92,7 +92,7 @@ def load_alone(
         Names the file and line, the key, the value, and what would be right.
     """
     file = Path.cwd() / "deployment.yaml" if path is None else settings_file(path)
-    given = Sections(file, os.environ if environment is None else environment, there=path is not None)
+    given = FileSections(file, os.environ if environment is None else environment, there=path is not None)
     parts = given.bind({name: section for name, section in SECTIONS.items() if name in _USED})
     datasources = by_name(parts.pop("datasource_list").items, file)
     parts["auth"] = with_role_names(parts["auth"], file)

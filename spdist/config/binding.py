@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from spdist.config.kinds import PASSWORD_IN_URL, Kind, Secret
-from spdist.config.source import Node, Reference, expand, plain, scalar
+from spdist.config.kinds import PASSWORD_IN_URL, ScalarKind, Secret
+from spdist.config.source import ResolvedScalar, ValueNode, expand, plain, scalar
 from spdist.errors import ConfigError
 
 __all__ = [
     "CONVERT",
     "PLAIN",
     "Binder",
-    "Entry",
-    "Key",
+    "ExplainedSetting",
+    "FieldKey",
     "by_name",
     "environment_name",
     "keys",
@@ -49,7 +49,7 @@ _REQUIRED: Any = dataclasses.MISSING
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExplainedSetting:
     """One line of `Config.explain`: a key, its value as shown to people, and where the value came from."""
 
     key: str
@@ -58,14 +58,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class FieldKey:
     """How a field is written in the file.
 
     Parameters
     ----------
     paths : tuple of str
         Key path below the section; further ones are other accepted spellings.
-    kind : Kind, optional
+    kind : ScalarKind, optional
         What a single value may be.
     fields : type, optional
         The dataclass of a mapping, or of the items of a list.
@@ -82,7 +82,7 @@ class Key:
     """
 
     paths: tuple[str, ...]
-    kind: Kind | None = None
+    kind: ScalarKind | None = None
     fields: type | None = None
     many: bool = False
     wrapper: str = ""
@@ -91,14 +91,14 @@ class Key:
     tree: bool = False
 
 
-def setting(path: str, kind: Kind, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
+def setting(path: str, kind: ScalarKind, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
     """Return the dataclass field of one value at `path`; without `default` the file must give it."""
-    return dataclasses.field(default=default, metadata={"key": Key((path, *also), kind)})
+    return dataclasses.field(default=default, metadata={"key": FieldKey((path, *also), kind)})
 
 
 def section(path: str, fields: type, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
     """Return the dataclass field of a mapping at `path`, also spelt `also`, bound to the dataclass `fields`."""
-    return dataclasses.field(default=default, metadata={"key": Key((path, *also), fields=fields)})
+    return dataclasses.field(default=default, metadata={"key": FieldKey((path, *also), fields=fields)})
 
 
 def listing(
@@ -106,29 +106,29 @@ def listing(
 ) -> Any:
     """Return the dataclass field of a list at `path`, a tuple of the dataclass `fields`; empty where it is absent."""
     return dataclasses.field(
-        default=(), metadata={"key": Key((path,), fields=fields, many=True, wrapper=wrapper, short=short)}
+        default=(), metadata={"key": FieldKey((path,), fields=fields, many=True, wrapper=wrapper, short=short)}
     )
 
 
-def values(path: str, kind: Kind) -> Any:
+def values(path: str, kind: ScalarKind) -> Any:
     """Return the dataclass field of a list of single values at `path`, also written as one text with commas."""
-    return dataclasses.field(default=(), metadata={"key": Key((path,), kind, many=True)})
+    return dataclasses.field(default=(), metadata={"key": FieldKey((path,), kind, many=True)})
 
 
-def by_name(example: str, kind: Kind) -> Any:
+def by_name(example: str, kind: ScalarKind) -> Any:
     """Return the only field of a section whose keys are names that the file chooses, such as `example`."""
-    return dataclasses.field(default_factory=dict, metadata={"key": Key((example,), kind, named=True)})
+    return dataclasses.field(default_factory=dict, metadata={"key": FieldKey((example,), kind, named=True)})
 
 
 def tree(path: str) -> Any:
     """Return the dataclass field of a mapping at `path` of the file's own names to scalars, lists and mappings."""
-    return dataclasses.field(default_factory=dict, metadata={"key": Key((path,), tree=True)})
+    return dataclasses.field(default_factory=dict, metadata={"key": FieldKey((path,), tree=True)})
 
 
-def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
-    """Yield every key path below the dataclass `fields` with its `Key`; an item of a list shows as ``[]``."""
+def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, FieldKey]]:
+    """Yield every key path below the dataclass `fields` with its `FieldKey`; an item of a list shows as ``[]``."""
     for field in dataclasses.fields(fields):
-        key: Key | None = field.metadata.get("key")
+        key: FieldKey | None = field.metadata.get("key")
         if key is None:
             continue
         path = f"{prefix}{key.paths[0]}"
@@ -139,7 +139,7 @@ def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
             yield from keys(key.fields, f"{path}{inner if key.many else '.'}")
 
 
-def spellings(fields: type, path: str) -> dict[str, Key]:
+def spellings(fields: type, path: str) -> dict[str, FieldKey]:
     """Return the keys of the dataclass `fields` of a mapping at `path`, by every path that they may be given at.
 
     Where names are the file's own, that is `path` itself.
@@ -171,7 +171,7 @@ class Binder:
 
     Attributes
     ----------
-    entries : list of Entry
+    entries : list of ExplainedSetting
         Every value bound so far, defaults included.
     plain_passwords : bool
         Whether a password may stand in the file as text.
@@ -190,7 +190,7 @@ class Binder:
         self.base = file.parent
         self.environment = environment
         self.ignored = ignored
-        self.entries: list[Entry] = []
+        self.entries: list[ExplainedSetting] = []
         self.plain_passwords = False
         self.plain: list[str] = []
         self.explaining = False
@@ -199,13 +199,13 @@ class Binder:
         self.overrides = {name: value for name, value in environment.items() if name.startswith("SPDIST__")}
         self.known_overrides: list[str] = []
 
-    def bind(self, fields: type[T], node: Node, path: str, names: tuple[str, ...] | None = None) -> T:
+    def bind(self, fields: type[T], node: ValueNode, path: str, names: tuple[str, ...] | None = None) -> T:
         """Return `fields` filled from the mapping `node`, which stands at `path`; `names` lead to its overrides."""
         own = dataclasses.fields(fields)  # type: ignore[arg-type]
         if own and (chosen := own[0].metadata.get("key")) is not None and chosen.named:
             return fields(**{own[0].name: self._named(chosen, path, node, names)})
         known = spellings(fields, path)
-        found: dict[str, Node] = {}
+        found: dict[str, ValueNode] = {}
         self._collect(node, path, known, found)
         values: dict[str, Any] = {}
         for field in own:
@@ -228,14 +228,14 @@ class Binder:
                 f"environment {name}: there is no such setting", hint=_nearest(name, self.known_overrides)
             )
 
-    def unknown_section(self, name: str, node: Node, known: list[str]) -> NoReturn:
+    def unknown_section(self, name: str, node: ValueNode, known: list[str]) -> NoReturn:
         """Refuse a section that neither spdist nor WSO2 has."""
         raise ConfigError(
             f"{node.origin}: {name} is not a section that spdist knows",
             hint=_nearest(name, known) or f"sections: {', '.join(known)}",
         )
 
-    def unused(self, key: str, node: Node) -> None:
+    def unused(self, key: str, node: ValueNode) -> None:
         """Remember that `key`, which stands in `ignored`, was given."""
         self._unused.setdefault(key, []).append(node.origin)
 
@@ -251,7 +251,7 @@ class Binder:
         ]
 
     # ------------------------------------------------------------------------------------------------ walking the tree
-    def _collect(self, node: Node, path: str, known: Mapping[str, Any], found: dict[str, Node]) -> None:
+    def _collect(self, node: ValueNode, path: str, known: Mapping[str, Any], found: dict[str, ValueNode]) -> None:
         if not isinstance(node.content, dict):
             raise ConfigError(f"{node.origin}: {path} must be a mapping of keys to values")
         for name, child in node.content.items():
@@ -266,7 +266,7 @@ class Binder:
             else:
                 raise self._unknown(child, path, full, known)
 
-    def _unknown(self, node: Node, path: str, full: str, known: Mapping[str, Any]) -> ConfigError:
+    def _unknown(self, node: ValueNode, path: str, full: str, known: Mapping[str, Any]) -> ConfigError:
         # Candidates are the names that may stand beside it, and where nothing is near, the same name elsewhere.
         here = sorted({other[len(path) + 1 :].split(".")[0] for other in known})
         name = full[len(path) + 1 :]
@@ -279,7 +279,12 @@ class Binder:
 
     # --------------------------------------------------------------------------------------------------------- values
     def _value(
-        self, field: dataclasses.Field[Any], key: Key, full: str, node: Node | None, names: tuple[str, ...] | None
+        self,
+        field: dataclasses.Field[Any],
+        key: FieldKey,
+        full: str,
+        node: ValueNode | None,
+        names: tuple[str, ...] | None,
     ) -> Any:
         if key.tree:
             return self._tree(full, node)
@@ -293,7 +298,7 @@ class Binder:
                 for number, item in enumerate(items)
             )
         if key.fields is not None:
-            return self.bind(key.fields, node or Node({}, str(self.file)), full, names)
+            return self.bind(key.fields, node or ValueNode({}, str(self.file)), full, names)
         assert key.kind is not None
         if self.explaining and key.kind.secret and node is not None:
             return self._shown_only(key.kind, full, node, names)
@@ -304,13 +309,13 @@ class Binder:
             default = field.default
             if isinstance(default, Path):
                 default = (self.base / default).resolve()
-            self.entries.append(Entry(full, _shown(default), "default"))
+            self.entries.append(ExplainedSetting(full, _shown(default), "default"))
             return default
         value = self._read(key.kind, full, reference)
-        self.entries.append(Entry(full, _shown(value), reference.origin))
+        self.entries.append(ExplainedSetting(full, _shown(value), reference.origin))
         return value
 
-    def _shown_only(self, kind: Kind, full: str, node: Node, names: tuple[str, ...] | None) -> Any:
+    def _shown_only(self, kind: ScalarKind, full: str, node: ValueNode, names: tuple[str, ...] | None) -> Any:
         """Return a password, or one that opens nothing, with the reason among `absent`."""
         try:
             reference = self._reference(full, node, names)
@@ -318,12 +323,12 @@ class Binder:
             value = self._read(kind, full, reference)
         except ConfigError as error:
             self.absent.append(error.message)
-            self.entries.append(Entry(full, "(missing)", node.origin))
+            self.entries.append(ExplainedSetting(full, "(missing)", node.origin))
             return Secret("(missing)")
-        self.entries.append(Entry(full, _shown(value), reference.origin))
+        self.entries.append(ExplainedSetting(full, _shown(value), reference.origin))
         return value
 
-    def _read(self, kind: Kind, full: str, reference: Reference) -> Any:
+    def _read(self, kind: ScalarKind, full: str, reference: ResolvedScalar) -> Any:
         try:
             return kind.read(reference, self.base)
         except ValueError as error:
@@ -338,18 +343,20 @@ class Binder:
         return value
 
     def _wrong(
-        self, kind: Kind, full: str, reference: Reference, error: ValueError, hint: str | None = None
+        self, kind: ScalarKind, full: str, reference: ResolvedScalar, error: ValueError, hint: str | None = None
     ) -> ConfigError:
         # A value that should have been a reference may be a password: it is not repeated.
         hidden = kind.secret or PASSWORD_IN_URL.search(reference.text)
         shown = "" if hidden else f", not {reference.text!r}"
         return ConfigError(f"{reference.origin}: {full} must be {error}{shown}", hint=hint)
 
-    def _list(self, kind: Kind, full: str, node: Node | None, names: tuple[str, ...] | None) -> tuple[Any, ...]:
+    def _list(
+        self, kind: ScalarKind, full: str, node: ValueNode | None, names: tuple[str, ...] | None
+    ) -> tuple[Any, ...]:
         """Return a list of single values; one text holds them with commas between them."""
         items = node.content if node is not None and isinstance(node.content, list) else None
         whole = self._reference(full, node if items is None else None, names)
-        given: list[Reference] = []
+        given: list[ResolvedScalar] = []
         origin = "default"
         if whole is not None:
             given, origin = (
@@ -360,16 +367,16 @@ class Binder:
             found = (self._reference(f"{full}[{number}]", one, None) for number, one in enumerate(items))
             given, origin = [one for one in found if one is not None], node.origin
         read = tuple(self._read(kind, full, one) for one in given)
-        self.entries.append(Entry(full, _shown(read), origin))
+        self.entries.append(ExplainedSetting(full, _shown(read), origin))
         return read
 
-    def _named(self, key: Key, path: str, node: Node, names: tuple[str, ...] | None) -> Mapping[str, Any]:
+    def _named(self, key: FieldKey, path: str, node: ValueNode, names: tuple[str, ...] | None) -> Mapping[str, Any]:
         """Return values under names that the file chooses; a section without any may be left empty."""
         assert key.kind is not None
         empty = isinstance(node.content, str) and scalar(node.content, quoted=node.quoted) is None
         if not empty and not isinstance(node.content, dict):
             raise ConfigError(f"{node.origin}: {path} must be a mapping of names to values")
-        given: dict[str, Reference] = {}
+        given: dict[str, ResolvedScalar] = {}
         for name, child in node.content.items() if isinstance(node.content, dict) else ():
             reference = self._reference(f"{path}.{name}", child, None)
             assert reference is not None
@@ -377,30 +384,32 @@ class Binder:
         start = f"{environment_name(*names or ())}__"
         for variable in [one for one in self.overrides if one.startswith(start)]:
             text = self.overrides.pop(variable)
-            given[variable.removeprefix(start)] = Reference(text, text, f"environment {variable}", whole=True)
+            given[variable.removeprefix(start)] = ResolvedScalar(text, text, f"environment {variable}", whole=True)
         for name, reference in given.items():
             if not _NAME.fullmatch(name):
                 hint = "letters, digits, _, . and -, and no digit first"
                 raise ConfigError(f"{reference.origin}: {path}.{name}: {name!r} cannot be a name here", hint=hint)
         found = {name: self._read(key.kind, f"{path}.{name}", reference) for name, reference in given.items()}
-        self.entries += [Entry(f"{path}.{name}", _shown(found[name]), given[name].origin) for name in found]
+        self.entries += [ExplainedSetting(f"{path}.{name}", _shown(found[name]), given[name].origin) for name in found]
         return found
 
-    def _tree(self, full: str, node: Node | None) -> dict[str, Any]:
+    def _tree(self, full: str, node: ValueNode | None) -> dict[str, Any]:
         """Return a mapping as YAML has it; left empty it has nothing in it."""
         found = {} if node is None else plain(node, full)
         if not isinstance(found, dict | None):
             raise ConfigError(f"{'' if node is None else node.origin}: {full} must be a mapping of names to values")
-        self.entries.append(Entry(full, _shown(", ".join(found or ())), "default" if node is None else node.origin))
+        self.entries.append(
+            ExplainedSetting(full, _shown(", ".join(found or ())), "default" if node is None else node.origin)
+        )
         return found or {}
 
-    def _reference(self, full: str, node: Node | None, names: tuple[str, ...] | None) -> Reference | None:
+    def _reference(self, full: str, node: ValueNode | None, names: tuple[str, ...] | None) -> ResolvedScalar | None:
         if names:
             name = environment_name(*names)
             self.known_overrides.append(name)
             if name in self.overrides:
                 text = self.overrides.pop(name)
-                return Reference(scalar(text), text, f"environment {name}", whole=True)
+                return ResolvedScalar(scalar(text), text, f"environment {name}", whole=True)
         if node is None:
             return None
         if not isinstance(node.content, str):
@@ -409,7 +418,7 @@ class Binder:
             raise ConfigError(f"{node.origin}: {full} has no value", hint="give it one, or leave the key out")
         return expand(node, full, self.environment, self.base)
 
-    def _items(self, key: Key, full: str, node: Node) -> list[Node]:
+    def _items(self, key: FieldKey, full: str, node: ValueNode) -> list[ValueNode]:
         if isinstance(node.content, str) and key.short is not None:
             reference = expand(node, full, self.environment, self.base)
             try:
@@ -417,7 +426,7 @@ class Binder:
             except ValueError as error:
                 raise ConfigError(f"{reference.origin}: {full} must be {error}, not {reference.text!r}") from None
             return [
-                Node({name: Node(text, reference.origin) for name, text in item.items()}, reference.origin)
+                ValueNode({name: ValueNode(text, reference.origin) for name, text in item.items()}, reference.origin)
                 for item in written
             ]
         if not isinstance(node.content, list):
@@ -431,7 +440,7 @@ class Binder:
             items.append(item.content[key.wrapper])
         return items
 
-    def _how(self, key: Key, full: str) -> str:
+    def _how(self, key: FieldKey, full: str) -> str:
         if key.kind is not None and key.kind.secret:
             return f"write {full.split('.')[-1]}: ${{env:NAME}} or ${{file:path}} there"
         return "this setting has no default: it must differ from node to node, or only you can know it"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spdist.config import load_config
-from spdist.config.binding import Key, spellings
-from spdist.config.kinds import Kind, Secret, database_url, location, path, user_password
+from spdist.config.binding import FieldKey, spellings
+from spdist.config.kinds import ScalarKind, Secret, database_url, location, path, user_password
 from spdist.config.sections import SECTIONS, Accepted
-from spdist.config.sorting import Sections, settings_file
-from spdist.config.source import REFERENCE, Node, Reference, expand, java_place
+from spdist.config.sorting import FileSections, settings_file
+from spdist.config.source import REFERENCE, ResolvedScalar, ValueNode, expand, java_place
 
 __all__ = ["Converted", "SecretNeeded", "convert"]
 
@@ -90,14 +90,14 @@ def convert(old: str | os.PathLike[str], new: Path, *, environment: Mapping[str,
     file = settings_file(old)
     known = {**(os.environ if environment is None else environment), "SPDIST__PLAIN_PASSWORDS": "true"}
     config = load_config(file, environment=known)
-    given = Sections(file, known)
+    given = FileSections(file, known)
     given.add_own_user()
     given.bind(SECTIONS)
     differences = list(given.differences)
     number = config.http.listeners.index(config.listener)
     if len(config.http.listeners) > 1:
         differences.append(f"{file}: of the listeners only {config.listener.id!r} is kept: a node opens one")
-    writer = _Writer(file.parent, new.parent, known, number)
+    writer = _MappingWriter(file.parent, new.parent, known, number)
     lines: list[str] = []
     for section, fields in SECTIONS.values():
         if section in given.given and fields is not Accepted:
@@ -118,7 +118,7 @@ def _head(old: Path, differences: list[str], secrets: list[SecretNeeded]) -> lis
     return [f"# {' '.join(line.splitlines())}".rstrip() for line in lines]
 
 
-class _Writer:
+class _MappingWriter:
     """Writes mappings of a file again, with the keys that are used, in the order they have there."""
 
     def __init__(self, old: Path, new: Path, environment: Mapping[str, str], listener: int) -> None:
@@ -128,7 +128,7 @@ class _Writer:
         self._listener = listener
         self.secrets: list[SecretNeeded] = []
 
-    def mapping(self, fields: type, node: Node, path: str, labels: tuple[str, ...] = ()) -> list[str]:
+    def mapping(self, fields: type, node: ValueNode, path: str, labels: tuple[str, ...] = ()) -> list[str]:
         """Return the lines of a mapping that is bound to the dataclass `fields`."""
         known = spellings(fields, path)
         if path in known:  # values under names of their own
@@ -136,12 +136,14 @@ class _Writer:
             return list(self._named(key, node, path))
         return list(self._walk(known, node, path, labels))
 
-    def _named(self, key: Key, node: Node, path: str) -> Iterator[str]:
+    def _named(self, key: FieldKey, node: ValueNode, path: str) -> Iterator[str]:
         for name, child in _items(node):
             assert key.kind is not None
             yield f"  {name}: {self._value(key.kind, child, f'{path}.{name}', ('secret', name))}"
 
-    def _walk(self, known: Mapping[str, Key], node: Node, path: str, labels: tuple[str, ...]) -> Iterator[str]:
+    def _walk(
+        self, known: Mapping[str, FieldKey], node: ValueNode, path: str, labels: tuple[str, ...]
+    ) -> Iterator[str]:
         for name, child in _items(node):
             full = f"{path}.{name}"
             key = known.get(full)
@@ -151,7 +153,7 @@ class _Writer:
                 inner = list(self._walk(known, child, full, labels))
                 yield from [f"  {name}:", *map(_indented, inner)] if inner else []
 
-    def _setting(self, key: Key, node: Node, full: str, labels: tuple[str, ...]) -> Iterator[str]:
+    def _setting(self, key: FieldKey, node: ValueNode, full: str, labels: tuple[str, ...]) -> Iterator[str]:
         first, given = key.paths[0], full.rpartition(".")[2]
         name = first if "." not in first and len(key.paths) > 1 else given
         if key.fields is not None and not key.many:
@@ -171,7 +173,7 @@ class _Writer:
         else:  # a list of mappings that is
             yield f"  {name}: {self._text(node.content, node.quoted)}"
 
-    def _item(self, key: Key, item: Node, full: str, labels: tuple[str, ...]) -> Iterator[str]:
+    def _item(self, key: FieldKey, item: ValueNode, full: str, labels: tuple[str, ...]) -> Iterator[str]:
         if key.fields is None:
             assert key.kind is not None
             yield f"    - {self._value(key.kind, item, full, labels)}"
@@ -183,7 +185,7 @@ class _Writer:
         yield from (f"    {'-' if number == 0 else ' '} {line[2:]}" for number, line in enumerate(lines))
 
     # --------------------------------------------------------------------------------------------------------- values
-    def _value(self, kind: Kind, node: Node, full: str, labels: tuple[str, ...]) -> str:
+    def _value(self, kind: ScalarKind, node: ValueNode, full: str, labels: tuple[str, ...]) -> str:
         """Return a value as YAML: in place of a password that is text the name of a variable."""
         written = str(node.content)
         if kind.plain is not None:
@@ -198,9 +200,9 @@ class _Writer:
             written,
         )
         if self._moved and (kind is path or (kind is location and "://" not in text)) and not text.startswith("${"):
-            text = str(kind.read(Reference(text, text, ""), self._old))
+            text = str(kind.read(ResolvedScalar(text, text, ""), self._old))
         if self._moved and kind is database_url and "${" not in text:
-            url = str(kind.read(Reference(text, text, ""), self._old))
+            url = str(kind.read(ResolvedScalar(text, text, ""), self._old))
             text = url if url.startswith("sqlite:") else text
         return self._text(text, node.quoted)
 
@@ -208,7 +210,7 @@ class _Writer:
         safe = not quoted and _PLAIN.fullmatch(str(text)) and ": " not in str(text)
         return str(text) if safe else json.dumps(text, ensure_ascii=False)
 
-    def _variable(self, value: Secret, place: str, labels: tuple[str, ...], kind: Kind) -> str:
+    def _variable(self, value: Secret, place: str, labels: tuple[str, ...], kind: ScalarKind) -> str:
         """Return the name of the variable for a password, the same one for the same password of the same line."""
         where = place.partition(",")[0]
         for one in self.secrets:
@@ -225,7 +227,7 @@ class _Writer:
         return name
 
 
-def _items(node: Node) -> Iterator[tuple[str, Node]]:
+def _items(node: ValueNode) -> Iterator[tuple[str, ValueNode]]:
     return iter(node.content.items() if isinstance(node.content, dict) else ())
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from spdist.config.binding import listing, setting
-from spdist.config.kinds import Kind, Secret, choice, duration, path, secret, text, whole
-from spdist.config.source import Reference
+from spdist.config.kinds import ScalarKind, Secret, choice, duration, path, secret, text, whole
+from spdist.config.source import ResolvedScalar
 from spdist.errors import ConfigError
 
 __all__ = ["External", "MappedRole", "check_external", "is_safe_url"]
@@ -39,13 +39,13 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _read_url(reference: Reference, _: Path) -> str:
+def _read_url(reference: ResolvedScalar, _: Path) -> str:
     if not is_safe_url(reference.text):
         raise ValueError("an address such as https://id.example/realms/sp; http:// only on 127.0.0.1, ::1 or localhost")
     return reference.text
 
 
-_url = Kind(_read_url)
+_url = ScalarKind(_read_url)
 
 
 @dataclass(frozen=True, slots=True)

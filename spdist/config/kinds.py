@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spdist.config.source import Reference
+from spdist.config.source import ResolvedScalar
 
 __all__ = [
     "ALONE",
     "HA",
     "PASSWORD_IN_URL",
     "SERVERS",
-    "Kind",
+    "ScalarKind",
     "Secret",
     "boolean",
     "bytes_of",
@@ -98,24 +98,24 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ScalarKind:
     """How a scalar becomes a value: ``read(reference, base)`` with the directory that relative paths start from.
 
     `plain` reads a password that stands in the file as text, where settings allow that.
     """
 
-    read: Callable[[Reference, Path], Any]
+    read: Callable[[ResolvedScalar, Path], Any]
     secret: bool = False
-    plain: Callable[[Reference, Path], Any] | None = None
+    plain: Callable[[ResolvedScalar, Path], Any] | None = None
 
 
-def _read_text(reference: Reference, _: Path) -> str:
+def _read_text(reference: ResolvedScalar, _: Path) -> str:
     if not reference.text.strip():
         raise ValueError("text that is not empty")
     return reference.text
 
 
-def _read_word(reference: Reference, base: Path) -> str:
+def _read_word(reference: ResolvedScalar, base: Path) -> str:
     if re.search(r"[\x00-\x1f\x7f]", found := _read_text(reference, base)):
         raise ValueError("one line of text")
     return found
@@ -132,19 +132,19 @@ def is_host(written: str) -> bool:
     return True
 
 
-def _read_host(reference: Reference, _: Path) -> str:
+def _read_host(reference: ResolvedScalar, _: Path) -> str:
     if not is_host(reference.text):
         raise ValueError("the name or the address of a host, such as 127.0.0.1 or ::1, without port and path")
     return reference.text
 
 
-def _read_boolean(reference: Reference, _: Path) -> bool:
+def _read_boolean(reference: ResolvedScalar, _: Path) -> bool:
     if not isinstance(reference.value, bool):
         raise ValueError("true or false")
     return reference.value
 
 
-def _read_secret(reference: Reference, _: Path) -> Secret:
+def _read_secret(reference: ResolvedScalar, _: Path) -> Secret:
     if not reference.whole:
         raise ValueError(
             "a reference, since passwords are not written into this file: "
@@ -153,13 +153,13 @@ def _read_secret(reference: Reference, _: Path) -> Secret:
     return _plain_secret(reference, _)
 
 
-def _plain_secret(reference: Reference, _: Path) -> Secret:
+def _plain_secret(reference: ResolvedScalar, _: Path) -> Secret:
     if not reference.text:
         raise ValueError("a password that is not empty")
     return Secret(reference.text)
 
 
-def _plain_user_password(reference: Reference, base: Path) -> Secret:
+def _plain_user_password(reference: ResolvedScalar, base: Path) -> Secret:
     try:
         decoded = base64.b64decode(reference.text, validate=True).decode("utf-8")
     except ValueError:  # as are the errors of both
@@ -172,7 +172,7 @@ def _plain_user_password(reference: Reference, base: Path) -> Secret:
     return Secret(decoded)
 
 
-def _read_path(reference: Reference, base: Path) -> Path:
+def _read_path(reference: ResolvedScalar, base: Path) -> Path:
     if not reference.text.strip():
         raise ValueError("a path")
     return _place(reference.text, base)
@@ -185,13 +185,13 @@ def _place(written: str, base: Path) -> Path:
     return (base / os.path.expanduser(written)).resolve()
 
 
-def _read_memory(reference: Reference, _: Path) -> str:
+def _read_memory(reference: ResolvedScalar, _: Path) -> str:
     if not re.fullmatch(r"[1-9]\d*[mgMG]", reference.text):
         raise ValueError("an amount of memory such as 512m or 2g")
     return reference.text.lower()
 
 
-def _read_bytes(reference: Reference, base: Path) -> int:
+def _read_bytes(reference: ResolvedScalar, base: Path) -> int:
     return bytes_of(_read_memory(reference, base))
 
 
@@ -200,22 +200,22 @@ def bytes_of(amount: str) -> int:
     return int(amount[:-1]) << (30 if amount[-1] == "g" else 20)
 
 
-def _read_roles(reference: Reference, _: Path) -> tuple[str, ...]:
+def _read_roles(reference: ResolvedScalar, _: Path) -> tuple[str, ...]:
     names = tuple(part.strip() for part in reference.text.split(",") if part.strip())
     if not names:
         raise ValueError("one role or several with commas between them")
     return names
 
 
-def _read_client_properties(reference: Reference, _: Path) -> Secret:
+def _read_client_properties(reference: ResolvedScalar, _: Path) -> Secret:
     return _client_properties(reference, plain=False)
 
 
-def _plain_client_properties(reference: Reference, _: Path) -> Secret:
+def _plain_client_properties(reference: ResolvedScalar, _: Path) -> Secret:
     return _client_properties(reference, plain=True)
 
 
-def _client_properties(reference: Reference, *, plain: bool) -> Secret:
+def _client_properties(reference: ResolvedScalar, *, plain: bool) -> Secret:
     if not reference.text.strip():
         raise ValueError("lines of name=value")
     for line in reference.text.splitlines():
@@ -229,43 +229,43 @@ def _client_properties(reference: Reference, *, plain: bool) -> Secret:
     return Secret(reference.text)
 
 
-def _read_maven(reference: Reference, _: Path) -> str:
+def _read_maven(reference: ResolvedScalar, _: Path) -> str:
     found = reference.text.strip()
     if not _COORDINATE.fullmatch(found):
         raise ValueError("Maven coordinates such as io.delta:delta-spark_2.13:4.0.0")
     return found
 
 
-text = Kind(_read_text)
-host = Kind(_read_host)
-word = Kind(_read_word)
-client_properties = Kind(_read_client_properties, True, _plain_client_properties)
-boolean = Kind(_read_boolean)
-secret = Kind(_read_secret, True, _plain_secret)
-user_password = Kind(_read_secret, True, _plain_user_password)
-path = Kind(_read_path)
-memory = Kind(_read_memory)
-memory_bytes = Kind(_read_bytes)
-roles = Kind(_read_roles)
-maven = Kind(_read_maven)
+text = ScalarKind(_read_text)
+host = ScalarKind(_read_host)
+word = ScalarKind(_read_word)
+client_properties = ScalarKind(_read_client_properties, True, _plain_client_properties)
+boolean = ScalarKind(_read_boolean)
+secret = ScalarKind(_read_secret, True, _plain_secret)
+user_password = ScalarKind(_read_secret, True, _plain_user_password)
+path = ScalarKind(_read_path)
+memory = ScalarKind(_read_memory)
+memory_bytes = ScalarKind(_read_bytes)
+roles = ScalarKind(_read_roles)
+maven = ScalarKind(_read_maven)
 
 
-def whole(least: int, most: int) -> Kind:
+def whole(least: int, most: int) -> ScalarKind:
     """Return the kind of whole numbers from `least` to `most`."""
 
-    def read(reference: Reference, _: Path) -> int:
+    def read(reference: ResolvedScalar, _: Path) -> int:
         value = reference.value
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise ValueError(f"a whole number from {least} to {most}")
         return value
 
-    return Kind(read)
+    return ScalarKind(read)
 
 
-def duration(least_ms: int) -> Kind:
+def duration(least_ms: int) -> ScalarKind:
     """Return the kind of times of at least `least_ms` ms: a whole number of ms, or text with a unit (``2s``)."""
 
-    def read(reference: Reference, _: Path) -> int:
+    def read(reference: ResolvedScalar, _: Path) -> int:
         value = reference.value
         if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
             value = int(match.group(1)) * _UNITS[match.group(2)]
@@ -275,35 +275,35 @@ def duration(least_ms: int) -> Kind:
             )
         return value
 
-    return Kind(read)
+    return ScalarKind(read)
 
 
-def choice(*allowed: str) -> Kind:
+def choice(*allowed: str) -> ScalarKind:
     """Return the kind of the words `allowed`."""
 
-    def read(reference: Reference, _: Path) -> str:
+    def read(reference: ResolvedScalar, _: Path) -> str:
         if reference.text not in allowed:
             raise ValueError(" or ".join(allowed))
         return reference.text
 
-    return Kind(read)
+    return ScalarKind(read)
 
 
 #: WSO2's stores of revisions; an incremental one is its base here, where states are incremental anyway.
 _PERSISTENCE_STORES = ("FileSystemPersistenceStore", "DBPersistenceStore")
 
 
-def _read_persistence_store(reference: Reference, _: Path) -> str:
+def _read_persistence_store(reference: ResolvedScalar, _: Path) -> str:
     name = reference.text.rpartition(".")[2].removeprefix("Incremental")
     if name not in _PERSISTENCE_STORES:
         raise ValueError(" or ".join(_PERSISTENCE_STORES) + ", with or without a Java package in front")
     return name
 
 
-persistence_store = Kind(_read_persistence_store)
+persistence_store = ScalarKind(_read_persistence_store)
 
 
-def _read_database_url(reference: Reference, base: Path) -> str:
+def _read_database_url(reference: ResolvedScalar, base: Path) -> str:
     url = reference.text
     if PASSWORD_IN_URL.search(url):
         raise ValueError("a URL without a password: the password has a key of its own")
@@ -337,7 +337,7 @@ def _sqlite_url(url: str, base: Path) -> str:
     return f"sqlite:///{_place(location, base)}"
 
 
-def _read_location(reference: Reference, base: Path) -> Path | str:
+def _read_location(reference: ResolvedScalar, base: Path) -> Path | str:
     if "://" not in reference.text:
         return _place(reference.text, base)
     if not re.fullmatch(r"(s3|s3a|gs|az|abfs|abfss)://[^/\s?#@]+(/[^\s?#]*)?", reference.text):
@@ -345,5 +345,5 @@ def _read_location(reference: Reference, base: Path) -> Path | str:
     return reference.text.rstrip("/")
 
 
-database_url = Kind(_read_database_url)
-location = Kind(_read_location)
+database_url = ScalarKind(_read_database_url)
+location = ScalarKind(_read_location)

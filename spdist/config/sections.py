@@ -42,18 +42,18 @@ __all__ = [
     "Auth",
     "Carbon",
     "Cluster",
-    "Deployment",
+    "DeploymentSettings",
     "Files",
     "Http",
     "Interface",
     "Kafka",
     "Limits",
-    "Listener",
+    "ListenerSettings",
     "Log",
     "Logging",
     "Nats",
     "ResourceManager",
-    "Script",
+    "ScriptSettings",
     "Secrets",
     "SiddhiProperties",
     "Spark",
@@ -89,13 +89,13 @@ class Carbon:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListenerSettings:
     """One of ``wso2.transport.http.listenerConfigurations``: where this node's interface listens.
 
     Certificate and key are PEM files, or in a key store of Java (`spdist.config.key_stores`). This node shows them
     where another one asks, too, as this one does of whoever connects by `ssl_verify_client`. The limits hold for the
-    HTTP sources of apps on the node, too; `spdist.transports.connections.Limits` explains them. WSO2 waits for two
-    minutes where `idle_timeout_ms` is 30 s.
+    HTTP sources of apps on the node, too; `spdist.transports.connections.ConnectionLimits` explains them. WSO2 waits
+    for two minutes where `idle_timeout_ms` is 30 s.
     """
 
     host: str = setting("host", host)
@@ -125,7 +125,7 @@ class Http:
     loopback or `plain_http_allowed` is set (a trusted network, or TLS ended by something in front).
     """
 
-    listeners: tuple[Listener, ...] = listing("listenerConfigurations", Listener)
+    listeners: tuple[ListenerSettings, ...] = listing("listenerConfigurations", ListenerSettings)
     trust_file: Path | None = setting("trustFile", path, None)
     plain_http_allowed: bool = setting("plainHttpAllowed", boolean, False)
 
@@ -198,7 +198,7 @@ def _short_managers(written: str) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class DeploymentSettings:
     """``deployment.config``: how managers and workers find each other and notice that one is gone.
 
     A worker is given up when it has been silent for longer than `heartbeat_interval_ms` × `heartbeat_max_retry` (with
@@ -385,7 +385,7 @@ class Transports:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ScriptSettings:
     """``siddhi.script`` (ours): what Python code is run that spdist does not bring.
 
     `python_enabled` allows functions that apps define. Off by default: such a function may do whatever the node may. A
@@ -460,14 +460,14 @@ SECTIONS: dict[str, tuple[str, type]] = {
     "carbon": ("wso2.carbon", Carbon),
     "http": ("wso2.transport.http", Http),
     "cluster": ("cluster.config", Cluster),
-    "deployment": ("deployment.config", Deployment),
+    "deployment": ("deployment.config", DeploymentSettings),
     "artifacts": ("wso2.artifact.deployment", Artifacts),
     "state_persistence": ("state.persistence", StatePersistence),
     "datasource_list": ("wso2.datasources", Datasources),
     "auth": ("auth.configs", Auth),
     "spark": ("spark", Spark),
     "transports": ("transports", Transports),
-    "script": ("siddhi.script", Script),
+    "script": ("siddhi.script", ScriptSettings),
     "secrets": ("siddhi.secrets", Secrets),
     "files": ("siddhi.files", Files),
     "properties": ("siddhi.properties", SiddhiProperties),

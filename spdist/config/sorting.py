@@ -10,11 +10,11 @@ from typing import Any
 from spdist.config.binding import CONVERT, PLAIN, Binder, places
 from spdist.config.ignored import IGNORED
 from spdist.config.sections import SECTIONS
-from spdist.config.source import Node, read
+from spdist.config.source import ValueNode, read
 from spdist.config.wso2 import adapted, add_own_user, as_server
 from spdist.errors import ConfigError
 
-__all__ = ["Sections", "settings_file"]
+__all__ = ["FileSections", "settings_file"]
 
 _KNOWN = [key for key, _ in SECTIONS.values()]
 
@@ -25,7 +25,7 @@ def settings_file(path: str | os.PathLike[str]) -> Path:
     return file / "deployment.yaml" if file.is_dir() else file
 
 
-class Sections:
+class FileSections:
     """The sections of one file, or of none.
 
     Parameters
@@ -39,7 +39,7 @@ class Sections:
 
     Attributes
     ----------
-    given : dict of str to Node
+    given : dict of str to ValueNode
         The sections that spdist knows, by name, in our words.
     binder : Binder
         What binds them.
@@ -75,7 +75,7 @@ class Sections:
         for name, (key, fields) in wanted.items():
             # `accepted` is first, as others depend on it; SPDIST__PLAIN_PASSWORDS is name enough for its override.
             names = () if name == "accepted" else (name,)
-            node = self.given.get(key, Node({}, str(self.binder.file)))
+            node = self.given.get(key, ValueNode({}, str(self.binder.file)))
             parts[name] = self.binder.bind(fields, node, key, names)
             if name == "accepted":
                 self.binder.plain_passwords = parts[name].plain_passwords
@@ -97,12 +97,12 @@ class Sections:
             told.append(f"{places(plain)}: passwords stand here as text, and a node does not start so; {PLAIN}")
         return [*told, *self.differences]
 
-    def _sorted(self, content: Mapping[str, Node]) -> dict[str, Node]:
+    def _sorted(self, content: Mapping[str, ValueNode]) -> dict[str, ValueNode]:
         """Sort the top-level keys into sections; a key that belongs to WSO2 and is not used becomes a note.
 
         ``siddhi: {extensions: …}``, as WSO2 writes it, is the section ``siddhi.extensions``.
         """
-        given: dict[str, Node] = {}
+        given: dict[str, ValueNode] = {}
         for name, node in _unfolded(content, {*_KNOWN, *IGNORED}):
             if name in given:
                 raise ConfigError(f"{node.origin}: {name} was given at {given[name].origin}; keep one of the two")
@@ -115,7 +115,7 @@ class Sections:
         return given
 
 
-def _unfolded(content: Mapping[str, Node], names: set[str]) -> Iterator[tuple[str, Node]]:
+def _unfolded(content: Mapping[str, ValueNode], names: set[str]) -> Iterator[tuple[str, ValueNode]]:
     """Yield the sections; in place of a mapping that only holds some, those.
 
     ``spdist.plainPasswords: true`` is the key of a section that has nothing else.
@@ -126,6 +126,6 @@ def _unfolded(content: Mapping[str, Node], names: set[str]) -> Iterator[tuple[st
         if holds and isinstance(node.content, dict):
             yield from _unfolded({f"{name}.{inner}": one for inner, one in node.content.items()}, names)
         elif section == "spdist" and key:
-            yield section, Node({key: node}, node.origin)
+            yield section, ValueNode({key: node}, node.origin)
         else:
             yield name, node

@@ -17,7 +17,7 @@ import yaml
 
 from spdist.errors import ConfigError
 
-__all__ = ["REFERENCE", "Node", "Reference", "expand", "java_place", "plain", "read", "scalar"]
+__all__ = ["REFERENCE", "ResolvedScalar", "ValueNode", "expand", "java_place", "plain", "read", "scalar"]
 
 #: A reference to something outside of the file.
 REFERENCE = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
@@ -26,12 +26,12 @@ _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float",
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ValueNode:
     """A value of the file.
 
     Parameters
     ----------
-    content : dict of str to Node, list of Node, or str
+    content : dict of str to ValueNode, list of ValueNode, or str
         A mapping, a list, or the text of a scalar.
     origin : str
         Where it was written: ``file:line`` or ``environment NAME``.
@@ -39,13 +39,13 @@ class Node:
         True where a scalar was written in quotes, and so is text whatever it looks like.
     """
 
-    content: dict[str, Node] | list[Node] | str
+    content: dict[str, ValueNode] | list[ValueNode] | str
     origin: str
     quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ResolvedScalar:
     """A scalar after its references were resolved.
 
     Parameters
@@ -66,7 +66,7 @@ class Reference:
     whole: bool = False
 
 
-def read(path: Path) -> Node:
+def read(path: Path) -> ValueNode:
     """Return the tree of the YAML file at `path`.
 
     Raises
@@ -93,7 +93,7 @@ def read(path: Path) -> Node:
     except RecursionError as error:
         raise ConfigError(f"{path} nests too deep") from error
     if root is None:
-        return Node({}, f"{path}:1")
+        return ValueNode({}, f"{path}:1")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{path}:1 must be a mapping of sections such as wso2.carbon and deployment.config")
     try:
@@ -102,10 +102,10 @@ def read(path: Path) -> Node:
         raise ConfigError(f"{path} nests too deep, or holds an alias of what it stands in") from error
 
 
-def _convert(node: yaml.Node, path: Path) -> Node:
+def _convert(node: yaml.Node, path: Path) -> ValueNode:
     origin = f"{path}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
-        items: dict[str, Node] = {}
+        items: dict[str, ValueNode] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else str(key.value)
             if name in items:
@@ -114,11 +114,11 @@ def _convert(node: yaml.Node, path: Path) -> Node:
                     hint=f"it was first given at {items[name].origin}; keep one of the two",
                 )
             items[name] = _convert(value, path)
-        return Node(items, origin)
+        return ValueNode(items, origin)
     if isinstance(node, yaml.SequenceNode):
-        return Node([_convert(item, path) for item in node.value], origin)
+        return ValueNode([_convert(item, path) for item in node.value], origin)
     assert isinstance(node, yaml.ScalarNode)
-    return Node(str(node.value), origin, quoted=node.style is not None)
+    return ValueNode(str(node.value), origin, quoted=node.style is not None)
 
 
 def scalar(text: str, *, quoted: bool = False) -> Any:
@@ -135,7 +135,7 @@ def scalar(text: str, *, quoted: bool = False) -> Any:
         loader.dispose()
 
 
-def plain(node: Node, key: str) -> Any:
+def plain(node: ValueNode, key: str) -> Any:
     """Return what a tree without references means in YAML; its dates are text.
 
     Raises
@@ -156,12 +156,12 @@ def plain(node: Node, key: str) -> Any:
     return scalar(node.content, quoted=node.quoted)
 
 
-def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> Reference:
+def expand(node: ValueNode, key: str, environment: Mapping[str, str], base: Path) -> ResolvedScalar:
     """Resolve ``${env:NAME}``, ``${env:NAME,default}`` and ``${file:path}`` in a scalar, and WSO2's names of places.
 
     Parameters
     ----------
-    node : Node
+    node : ValueNode
         A scalar.
     key : str
         Its key path, for errors.
@@ -214,7 +214,7 @@ def expand(node: Node, key: str, environment: Mapping[str, str], base: Path) -> 
 
     text = REFERENCE.sub(resolve, written)
     origin = f"{node.origin} ({', '.join(origins)})" if origins else node.origin
-    return Reference(scalar(text, quoted=node.quoted), text, origin, whole=outside)
+    return ResolvedScalar(scalar(text, quoted=node.quoted), text, origin, whole=outside)
 
 
 def java_place(reference: str, environment: Mapping[str, str], base: Path) -> str | None:

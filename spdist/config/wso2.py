@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from spdist.config.ignored import IGNORED
 from spdist.config.kinds import ALONE, PASSWORD_IN_URL, SERVERS
-from spdist.config.source import Node
+from spdist.config.source import ValueNode
 
 __all__ = ["EVERYWHERE", "SHIPPED_ID", "adapted", "add_own_user", "as_server"]
 
@@ -34,16 +34,16 @@ _SHARED = ("partitionById", "shardId")
 _H2_FILE = re.compile(r"jdbc:h2:(?:file:|nio:)?(?!mem:|tcp:|ssl:|zip:)([^;]+)(?:;.*)?")
 _JDBC_OPTIONS = re.compile(r"(jdbc:(?:mysql|mariadb|postgresql):[^?]*)\?.*")
 
-Sections = dict[str, Node]
+Sections = dict[str, ValueNode]
 Tell = Callable[[str], None]
 
 
-def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
+def adapted(sections: Mapping[str, ValueNode], tell: Tell) -> Sections:
     """Return the sections of a file with what only WSO2 understands in our words.
 
     Parameters
     ----------
-    sections : mapping of str to Node
+    sections : mapping of str to ValueNode
         Those of the file, by name. References in it are not resolved.
     tell : callable
         Is told a sentence for each change that somebody may have to know.
@@ -56,18 +56,18 @@ def adapted(sections: Mapping[str, Node], tell: Tell) -> Sections:
     return found
 
 
-def _mapping(node: Node | None, *path: str) -> dict[str, Node]:
+def _mapping(node: ValueNode | None, *path: str) -> dict[str, ValueNode]:
     """Return the mapping at `path` below a node; empty where there is none."""
     for name in path:
         node = _mapping(node).get(name)
     return node.content if node is not None and isinstance(node.content, dict) else {}
 
 
-def _text(node: Node | None) -> str:
+def _text(node: ValueNode | None) -> str:
     return node.content if node is not None and isinstance(node.content, str) else ""
 
 
-def _interface(deployment: Mapping[str, Node]) -> Mapping[str, Node]:
+def _interface(deployment: Mapping[str, ValueNode]) -> Mapping[str, ValueNode]:
     return _mapping(deployment.get("httpsInterface") or deployment.get("httpInterface"))
 
 
@@ -107,20 +107,23 @@ def _no_directory(sections: Sections, tell: Tell) -> None:
 
 def as_server(sections: Sections) -> None:
     """Complete the sections of a server, of which WSO2 does not ask how other nodes reach it: where it listens."""
-    section = sections.get(_DEPLOYMENT) or Node({}, "")
+    section = sections.get(_DEPLOYMENT) or ValueNode({}, "")
     given = _mapping(section)
-    added: dict[str, Node] = {} if "type" in given else {"type": Node(ALONE, section.origin)}
+    added: dict[str, ValueNode] = {} if "type" in given else {"type": ValueNode(ALONE, section.origin)}
     listed = _mapping(sections.get("wso2.transport.http")).get("listenerConfigurations")
     listeners = [_mapping(one) for one in listed.content] if listed and isinstance(listed.content, list) else []
     if listed is not None and listeners and not _interface(given):
         own = next((one for one in listeners if _text(one.get("scheme")) == "https"), listeners[0])
-        host, scheme = own.get("host", Node("", listed.origin)), own.get("scheme", Node("http", listed.origin))
+        host, scheme = (
+            own.get("host", ValueNode("", listed.origin)),
+            own.get("scheme", ValueNode("http", listed.origin)),
+        )
         told = _mapping(given.get("eventSyncServer")).get("advertisedHost")
         if told is not None and _text(host) in EVERYWHERE:
             host = told
         # 0: the port at which it listens
-        added["httpsInterface"] = Node(
-            {"host": host, "port": Node("0", listed.origin), "scheme": scheme}, listed.origin
+        added["httpsInterface"] = ValueNode(
+            {"host": host, "port": ValueNode("0", listed.origin), "scheme": scheme}, listed.origin
         )
     sections[_DEPLOYMENT] = replace(section, content={**given, **added})
 
@@ -146,15 +149,15 @@ def _transports(sections: Sections, tell: Tell) -> None:
             "without them, and without transports, files on this machine carry events between groups"
         )
         return
-    chosen = {"default": Node(kind, origin), kind: Node(settings, origin)}
-    sections["transports"] = Node(chosen, origin)
+    chosen = {"default": ValueNode(kind, origin), kind: ValueNode(settings, origin)}
+    sections["transports"] = ValueNode(chosen, origin)
     tell(
         f"{origin}: {_DEPLOYMENT}.{', '.join(asked)}: so {kind} carries events between groups, as with "
         f"transports.default: {kind}; all nodes of a cluster need the same"
     )
 
 
-def _chosen(given: Mapping[str, Node]) -> tuple[str, dict[str, Node]]:
+def _chosen(given: Mapping[str, ValueNode]) -> tuple[str, dict[str, ValueNode]]:
     """Return Kafka or NATS, as WSO2 would choose (Kafka unless told otherwise), with the settings of it."""
     servers, brokers = given.get("natsServerUrl"), given.get("bootstrapURLs")
     keepers = _mapping(given.get("zooKeeperConfig")).get("zooKeeperURLs") or given.get("zooKeeperURLs")
@@ -176,9 +179,9 @@ def add_own_user(sections: Sections, tell: Tell) -> None:
     if "${" not in (written := _text(password)):
         # What stands in the file as the password of a user is base64.
         password = replace(password, content=b64encode(written.encode()).decode())
-    user = Node({"username": username, "password": password, "roles": Node("admin", origin)}, origin)
-    store = Node({"users": Node([Node({"user": user}, origin)], origin)}, origin)
-    sections["auth.configs"] = Node({"userManager": Node({"userStore": store}, origin)}, origin)
+    user = ValueNode({"username": username, "password": password, "roles": ValueNode("admin", origin)}, origin)
+    store = ValueNode({"users": ValueNode([ValueNode({"user": user}, origin)], origin)}, origin)
+    sections["auth.configs"] = ValueNode({"userManager": ValueNode({"userStore": store}, origin)}, origin)
     tell(
         f"{origin}: without auth.configs, the user of {_DEPLOYMENT}.httpsInterface is the only one, with the role admin"
     )
@@ -213,11 +216,11 @@ def _one_database(sections: Sections, tell: Tell) -> None:
     )
 
 
-def _url(item: Node) -> str:
+def _url(item: ValueNode) -> str:
     return _text(_mapping(item, "definition", "configuration").get("jdbcUrl") or _mapping(item).get("url"))
 
 
-def _database(item: Node, tell: Tell) -> Node:
+def _database(item: ValueNode, tell: Tell) -> ValueNode:
     given = _mapping(item)
     definition = given.get("definition")
     settings = _mapping(definition, "configuration")

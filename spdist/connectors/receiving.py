@@ -26,7 +26,7 @@ from spdist.mapping.bounds import shown
 from spdist.mapping.columns import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Transport
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from spdist.transports.inlet import Chunk, Inlet
 from spdist.transports.logins import Logins
 from spdist.transports.options import Options, options_of
@@ -59,7 +59,7 @@ class NodeContext:
         Returns who may send to sources with ``basic.auth.enabled`` that name no user of their own; None for nobody.
     allowed : Allowed
         The secrets and files that apps may refer to.
-    limits : Limits
+    limits : ConnectionLimits
         What those who connect to HTTP sources may take.
     host : SparkHost, optional
         With the Spark session, where there is one; it runs.
@@ -69,7 +69,7 @@ class NodeContext:
     positions: Path
     users: Callable[[], Logins | None] = lambda: None
     allowed: Allowed = field(default_factory=Allowed)
-    limits: Limits = field(default_factory=Limits)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     host: SparkHost | None = None
 
 

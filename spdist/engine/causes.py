@@ -13,7 +13,7 @@ from typing import Any
 
 from spdist.engine.aims import Aim, came_instead, find_aim
 from spdist.engine.evidence import Came, Cause, Evidence, Interval, StateBefore
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step
+from spdist.engine.input_log import GivenEvent, InputLog, OnDemandWrite, Step
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
 from spdist.operators.base import Arrival, Row
@@ -76,7 +76,7 @@ def minimal_causes(
         Another event came out than expected: the app depends on something that was not recorded.
     """
     shared = budget if isinstance(budget, Budget) else Budget(budget)
-    search = _Search(log, find_aim(log, stream, which, expected, attributes), shared, progress)
+    search = _CauseSearch(log, find_aim(log, stream, which, expected, attributes), shared, progress)
     try:
         search.narrow()
         search.drop()
@@ -109,7 +109,7 @@ class Budget:
 
 
 @dataclass
-class _Search:
+class _CauseSearch:
     """The search for the causes of one event.
 
     State
@@ -123,32 +123,32 @@ class _Search:
     progress: Callable[[str], None] | None
     minimal: bool = True
     replays: int = 1
-    suspects: list[Given] = field(init=False)
+    suspects: list[GivenEvent] = field(init=False)
     instead: dict[tuple[str, int], list[Arrival]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         before = [step for step in self.log.steps if step.clock <= self.aim.clock]
-        self.sent = [step for step in before if isinstance(step, Given)]
+        self.sent = [step for step in before if isinstance(step, GivenEvent)]
         self.writes = [step for step in before if isinstance(step, OnDemandWrite)]
         self.suspects = self.sent
         self.upstream = app_graph(self.log.checked).upstream(self.aim.event.stream)
 
     # --- one replay
-    def suffices(self, trial: Sequence[Given]) -> bool:
+    def suffices(self, trial: Sequence[GivenEvent]) -> bool:
         """Replay some events only, and tell whether the event is there; then they are the new suspects."""
         there, _ = self._tried(trial)
         if there:
             self.suspects = list(trial)
         return there
 
-    def _tried(self, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
+    def _tried(self, trial: Sequence[GivenEvent]) -> tuple[bool, list[Arrival]]:
         self.budget.spend(len(trial))
         self.replays += 1
         if self.progress is not None:
             self.progress(f"replay {self.replays}: {len(self.suspects):,} events may be causes")
         return self._replayed(self.log, self.log.app(), trial)
 
-    def _replayed(self, log: InputLog, app: LocalApp, trial: Sequence[Given]) -> tuple[bool, list[Arrival]]:
+    def _replayed(self, log: InputLog, app: LocalApp, trial: Sequence[GivenEvent]) -> tuple[bool, list[Arrival]]:
         """Tell whether the event is there, and return what came at its time or with its values."""
         came: list[Arrival] = []
         left = self.aim.copies
@@ -177,7 +177,7 @@ class _Search:
             having = {one.stream for one in self.suspects if value in one.row}
             self._try([one for one in self.suspects if value in one.row or one.stream not in having])
 
-    def _try(self, trial: Sequence[Given]) -> None:
+    def _try(self, trial: Sequence[GivenEvent]) -> None:
         if len(trial) < len(self.suspects):
             self.suffices(trial)
 
@@ -256,7 +256,7 @@ class _Search:
             states=tuple(self._states(came)),
         )
 
-    def _cause(self, one: Given, names: Sequence[str], came: Sequence[Arrival]) -> Cause:
+    def _cause(self, one: GivenEvent, names: Sequence[str], came: Sequence[Arrival]) -> Cause:
         instead = self.instead.get((one.stream, one.position))
         without = "" if instead is None else came_instead(self.aim.event, names, instead, came)
         return Cause(one.stream, one.timestamp, one.row, one.position, without, self.log.place(one))

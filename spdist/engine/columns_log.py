@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spdist.engine.evidence import EventPlace
-from spdist.engine.input_log import Given
+from spdist.engine.input_log import GivenEvent
 from spdist.engine.messages import kafka_endpoints, map_setting
 from spdist.engine.shard_log import ShardLog
 from spdist.errors import MappingError, NotFoundError
@@ -21,7 +21,7 @@ from spdist.mapping.mappers import source_mapper
 from spdist.operators.base import Arrival, Row
 from spdist.planning.realtime import RealtimePlan
 
-__all__ = ["Message", "MessageLog", "ResultId", "columns_log"]
+__all__ = ["MessageLog", "ResultId", "TopicMessage", "columns_log"]
 
 _ID = re.compile(r"([^/\s]+)/([0-9]{1,10})/([0-9]{1,19})/([0-9]{1,10})")
 
@@ -62,7 +62,7 @@ class ResultId:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TopicMessage:
     """A message of a user's topic: where it stands, when it was sent in ms, and its payload."""
 
     topic: str
@@ -82,13 +82,13 @@ class MessageLog:
         The group instance.
     plan : RealtimePlan
         How it runs.
-    message : Message
+    message : TopicMessage
         The message.
     """
 
     producer: str
     plan: RealtimePlan
-    message: Message
+    message: TopicMessage
 
     def log(self) -> ShardLog:
         """Return it as a log."""
@@ -134,28 +134,28 @@ class MessageLog:
         )
 
 
-def columns_log(plan: RealtimePlan, messages: Iterable[Message], limit: str = "") -> ShardLog:
+def columns_log(plan: RealtimePlan, messages: Iterable[TopicMessage], limit: str = "") -> ShardLog:
     """Return what a group was given, from messages of its topics.
 
     Parameters
     ----------
     plan : RealtimePlan
         How it runs.
-    messages : iterable of Message
+    messages : iterable of TopicMessage
         In any order.
     limit : str, optional
         What is said of messages before them.
     """
     # Each is processed at its own time: in their order the clock never goes back.
     ordered = sorted(messages, key=lambda one: (one.sent, one.topic, one.partition, one.offset))
-    steps: list[Given] = []
+    steps: list[GivenEvent] = []
     places: dict[tuple[str, int], EventPlace] = {}
     positions: Counter[str] = Counter()
     for chunk, (message, stream, rows) in enumerate(_read(plan, ordered)):
         for row in rows:
             position = positions[stream]
             positions[stream] += 1
-            steps.append(Given(stream, message.sent, row, message.sent, chunk, position))
+            steps.append(GivenEvent(stream, message.sent, row, message.sent, chunk, position))
             places[stream, position] = EventPlace(message.topic, message.partition, message.offset)
     start, end = (ordered[0].sent, ordered[-1].sent) if ordered else (0, 0)
     since = f"its topics hold messages since {clock_text(start)}" if ordered else "its topics hold no messages"
@@ -171,7 +171,7 @@ def columns_log(plan: RealtimePlan, messages: Iterable[Message], limit: str = ""
     )
 
 
-def _read(plan: RealtimePlan, messages: Iterable[Message]) -> Iterator[tuple[Message, str, list[Row]]]:
+def _read(plan: RealtimePlan, messages: Iterable[TopicMessage]) -> Iterator[tuple[TopicMessage, str, list[Row]]]:
     """Yield what sources read of messages, chunk by chunk: each source for itself, in the order of the text."""
     endpoints = list(kafka_endpoints(plan.checked, "source"))
     mappers = [source_mapper(map_setting(plan.checked, stream, source)) for stream, source in endpoints]

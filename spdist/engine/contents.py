@@ -28,7 +28,7 @@ from spdist.operators.stores import KeptStore
 from spdist.operators.table import Table
 from spdist.operators.triggers import CRON_RANK, PERIODIC_RANK, PURGE_RANK
 
-__all__ = ["Content", "Contents", "Inside", "contents_of"]
+__all__ = ["Contents", "Inside", "OperatorContent", "contents_of"]
 
 Kind = Literal["window", "attempts", "totals", "rate limit", "handler", "table", "aggregation", "keys", "timers"]
 Row = tuple[Any, ...]
@@ -42,7 +42,7 @@ _TIMES = ("time", "due", "fires at", "expires at")
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class OperatorContent:
     """What one operator holds; in a partition for all keys together.
 
     Parameters
@@ -91,15 +91,15 @@ class Contents(Shown):
         Its name.
     clock : int
         Its time, ms.
-    parts : tuple of Content
+    parts : tuple of OperatorContent
         Those that hold something: of queries in the order of the text, then of definitions; timers are last.
     """
 
     app: str
     clock: int
-    parts: tuple[Content, ...]
+    parts: tuple[OperatorContent, ...]
 
-    def of(self, name: str, kind: Kind | None = None) -> list[Content]:
+    def of(self, name: str, kind: Kind | None = None) -> list[OperatorContent]:
         """Return what a query or definition holds, of one kind or of all."""
         return [part for part in self.parts if part.of == name and kind in (None, part.kind)]
 
@@ -116,7 +116,7 @@ class Contents(Shown):
         return "".join([headline_html(self.headline), *map(_html, self.parts)])
 
 
-def _html(part: Content) -> str:
+def _html(part: OperatorContent) -> str:
     if part.kind in _FOLDED:
         return details_html(part.title, table_html(part.names, part.cells()))
     return table_html(part.names, part.cells(), caption=part.title)
@@ -165,7 +165,7 @@ def contents_of(app: Inside, most: int = 50, key: str | None = None) -> Contents
     parts = []
     for (kind, of, what), (names, rows) in found.items():
         newest = nlargest(most, range(len(rows)), key=lambda n, rows=rows: (rows[n][0], n))  # type: ignore[misc]
-        parts.append(Content(kind, of, what, names, tuple(rows[n][1] for n in sorted(newest)), len(rows)))
+        parts.append(OperatorContent(kind, of, what, names, tuple(rows[n][1] for n in sorted(newest)), len(rows)))
     return Contents(app.checked.name, app.home.clock.now, tuple(parts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spdist.engine.home import Home
-from spdist.engine.parts import Part
+from spdist.engine.parts import StatefulPart
 from spdist.engine.rows import count_rows
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedApp, CheckedPartition
@@ -19,10 +19,10 @@ from spdist.operators.query import SingleStreamQuery, StateQuery, plan_query
 from spdist.operators.stores import KeptStore
 from spdist.operators.triggers import PURGE_RANK
 
-__all__ = ["Elements"]
+__all__ = ["AppElements"]
 
 
-class Elements:
+class AppElements:
     """What runs in an app, subscribed to what it reads.
 
     Parameters
@@ -104,11 +104,12 @@ class Elements:
         for query in self._queries.values():
             query.start()
 
-    def parts(self) -> dict[tuple[str, str], Part]:
+    def parts(self) -> dict[tuple[str, str], StatefulPart]:
         """Return the queries and partitions by kind and key, see `spdist.planning.fingerprints.AppElement`."""
-        queries = {("query", name): Part(q.snapshot, q.restore, q.start) for name, q in self._queries.items()}
+        queries = {("query", name): StatefulPart(q.snapshot, q.restore, q.start) for name, q in self._queries.items()}
         partitions = {
-            ("partition", str(number)): Part(one.snapshot, one.restore) for number, one in enumerate(self._partitions)
+            ("partition", str(number)): StatefulPart(one.snapshot, one.restore)
+            for number, one in enumerate(self._partitions)
         }
         return {**queries, **partitions}
 

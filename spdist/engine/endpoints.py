@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from spdist.engine.home import Home
-from spdist.engine.parts import Part
-from spdist.engine.sinks import LOG, Sink, Target, map_of, sink_of
+from spdist.engine.parts import StatefulPart
+from spdist.engine.sinks import LOG, AppSink, PayloadTarget, map_of, sink_of
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
@@ -56,7 +57,7 @@ class Endpoints:
     def __init__(self, checked: CheckedApp, home: Home, broker: InMemoryBroker, outbox: Outbox | None = None) -> None:
         self._outbox = outbox
         #: By number; None for a sink that is not connected.
-        self._sinks: list[Sink | None] = []
+        self._sinks: list[AppSink | None] = []
         self._sources: dict[int, _Source] = {}
         sources = 0
         for definition in checked.app.definitions:
@@ -73,12 +74,12 @@ class Endpoints:
 
     def _sink(
         self, definition: ast.StreamDefinition, annotation: ast.Annotation, home: Home, broker: InMemoryBroker
-    ) -> Sink | None:
+    ) -> AppSink | None:
         if self._outbox is not None and annotation.get("type") == _EMBEDDED:
             return None  # a topic between groups: the publisher writes it
         if not _connectable(annotation, definition.name, (IN_MEMORY, LOG) if self._outbox is None else None):
             return None
-        target = Target(home, definition.name, broker, self._outbox, len(self._sinks))
+        target = PayloadTarget(home, definition.name, broker, self._outbox, len(self._sinks))
         return sink_of(definition, annotation, home, target)
 
     def start(self) -> None:
@@ -101,15 +102,18 @@ class Endpoints:
         if self._outbox is not None:
             self._outbox.next = number
 
-    def parts(self) -> dict[tuple[str, str], Part]:
+    def _number_anew(self, sink: AppSink) -> None:
+        sink.number_from(self.put_out)
+
+    def parts(self) -> dict[tuple[str, str], StatefulPart]:
         """Return what is connected, by kind and key, see `spdist.planning.fingerprints.AppElement`."""
         sinks = {
-            ("sink", str(number)): Part(sink.snapshot, sink.restore, lambda sink=sink: sink.number_from(self.put_out))  # type: ignore[misc]
+            ("sink", str(number)): StatefulPart(sink.snapshot, sink.restore, partial(self._number_anew, sink))
             for number, sink in enumerate(self._sinks)
             if sink is not None
         }
         sources = {
-            ("source", str(number)): Part(source.mapper.snapshot, source.mapper.restore)
+            ("source", str(number)): StatefulPart(source.mapper.snapshot, source.mapper.restore)
             for number, source in self._sources.items()
         }
         return {**sinks, **sources}

@@ -48,7 +48,7 @@ class Followed:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ReadFiles:
     """The files of a shard that have been read, with their tags, and when the snapshot among them was written."""
 
     files: dict[File, str]
@@ -76,7 +76,7 @@ class StateFollower:
         self._location = location
         self._copies = copies
         self._largest = largest
-        self._seen: dict[str, dict[Place, _Seen]] = {}
+        self._seen: dict[str, dict[Place, _ReadFiles]] = {}
 
     def follow(self, assignments: Iterable[Assignment]) -> dict[str, Followed]:
         """Read what has appeared of the states of these instances since the last call; return what is there by name."""
@@ -99,18 +99,18 @@ class StateFollower:
         )
         return found
 
-    def _look(self, assignment: Assignment, seen: dict[Place, _Seen]) -> Followed:
+    def _look(self, assignment: Assignment, seen: dict[Place, _ReadFiles]) -> Followed:
         layout = current_layout(state_directory(self._location, assignment.name), assignment.shards)
         places = [store.directory for store in layout.stores]
         for gone in seen.keys() - {*places}:
             del seen[gone]
         for place in places:
-            self._read(place, seen.setdefault(place, _Seen({})))
+            self._read(place, seen.setdefault(place, _ReadFiles({})))
         segments = sum(max((number for _, number in one.files), default=0) for one in seen.values())
         snapshots = [one.snapshot_ms for one in seen.values()]
         return Followed(segments, None if None in snapshots else min(filter(None, snapshots), default=None))
 
-    def _read(self, directory: Place, known: _Seen) -> None:
+    def _read(self, directory: Place, known: _ReadFiles) -> None:
         """Read the files of a shard that are new."""
         tags = tags_in(directory)
         wanted = {file: tags[file_name(*file)] for file in wanted_files(tags)}

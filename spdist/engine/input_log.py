@@ -22,11 +22,11 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.transports.in_memory import IN_MEMORY
 
-__all__ = ["Given", "InputLog", "OnDemandWrite", "Recorder", "Step", "chunks", "detached"]
+__all__ = ["GivenEvent", "InputLog", "InputRecorder", "OnDemandWrite", "Step", "chunks", "detached"]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenEvent:
     """One event that was sent.
 
     Parameters
@@ -65,7 +65,7 @@ class OnDemandWrite:
     chunk: int
 
 
-Step = Given | OnDemandWrite
+Step = GivenEvent | OnDemandWrite
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class InputLog:
     ----------
     checked : CheckedApp
         The app.
-    steps : tuple of Given or OnDemandWrite
+    steps : tuple of GivenEvent or OnDemandWrite
         What came, by the app's time.
     start : int
         When the app started, ms: triggers and absence count from here.
@@ -117,7 +117,7 @@ class InputLog:
             # The app refuses what lies too far ahead, and its clock stays (`spdist.engine.jumps`).
             if not checked.playback or timestamp - clock <= checked.clock.max_jump_ms:
                 clock = timestamp
-            steps.append(Given(stream, timestamp, row, clock, number, position))
+            steps.append(GivenEvent(stream, timestamp, row, clock, number, position))
         return cls(checked, tuple(steps), start, clock if until is None else max(clock, until))
 
     @cached_property
@@ -149,7 +149,7 @@ class InputLog:
         ----------
         app : LocalApp
             What `app` returned.
-        steps : iterable of Given or OnDemandWrite
+        steps : iterable of GivenEvent or OnDemandWrite
             Some of those of the log, in order.
         end : int, optional
             Until when time passes, ms; by default as in the log.
@@ -180,15 +180,15 @@ class InputLog:
         elif len(chunk) == 1:
             app.send(first.stream, first.timestamp, first.row)
         else:
-            app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
+            app.send_chunk(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, GivenEvent)])
 
-    def given(self, until: int | None = None) -> Iterator[Given]:
+    def given(self, until: int | None = None) -> Iterator[GivenEvent]:
         """Yield the events in it, up to a time of the app in ms."""
         for step in self.steps:
-            if isinstance(step, Given) and (until is None or step.clock <= until):
+            if isinstance(step, GivenEvent) and (until is None or step.clock <= until):
                 yield step
 
-    def place(self, one: Given) -> EventPlace | None:
+    def place(self, one: GivenEvent) -> EventPlace | None:
         """Return where one of its events stands in a topic; None where it came from none, or nobody knows."""
         return None
 
@@ -201,7 +201,7 @@ class InputLog:
         return events
 
 
-class Recorder:
+class InputRecorder:
     """What an app is given and puts out, noted while it runs.
 
     Parameters
@@ -232,7 +232,7 @@ class Recorder:
         """Note a chunk of events of one time that was delivered at `clock`."""
         for row in rows:
             position = self._positions[stream]
-            self._steps.append(Given(stream, timestamp, row, clock, self._chunks, position))
+            self._steps.append(GivenEvent(stream, timestamp, row, clock, self._chunks, position))
             self._positions[stream] += 1
         self._chunks += 1
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spdist.engine.home import Home
-from spdist.engine.parts import Part
+from spdist.engine.parts import StatefulPart
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.catalog import Catalog
@@ -62,12 +62,12 @@ def make_stores(
     return stores
 
 
-def parts_of(stores: Mapping[str, KeptStore]) -> dict[tuple[str, str], Part]:
+def parts_of(stores: Mapping[str, KeptStore]) -> dict[tuple[str, str], StatefulPart]:
     """Return the stores of an app by kind and key, see `spdist.planning.fingerprints.AppElement`."""
     kinds = (("window", NamedWindow), ("aggregation", Aggregation))
     found = {}
     for id, store in stores.items():
         kind = next((kind for kind, made in kinds if isinstance(store, made)), "table")
         start = (store.start,) if isinstance(store, Aggregation) else ()
-        found[kind, id] = Part(store.snapshot, store.restore, *start)
+        found[kind, id] = StatefulPart(store.snapshot, store.restore, *start)
     return found

@@ -31,7 +31,7 @@ from spdist.planning.topology import Assignment
 
 __all__ = [
     "ASSIGNMENT",
-    "Layout",
+    "ShardLayout",
     "assignment_hash",
     "begin_layout",
     "current_layout",
@@ -53,7 +53,7 @@ _SHARD = re.compile(r"shard-(\d{1,6})-of-(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ShardLayout:
     """Where the states of the shards of an instance are.
 
     Parameters
@@ -95,7 +95,7 @@ class Layout:
         return [StateStore(self.whole / place) for place in self.places]
 
 
-def current_layout(whole: Place, count: int = 1) -> Layout:
+def current_layout(whole: Place, count: int = 1) -> ShardLayout:
     """Return where the state of an instance is now; where there is none yet, where it is to begin.
 
     Parameters
@@ -108,7 +108,7 @@ def current_layout(whole: Place, count: int = 1) -> Layout:
     return current_state(whole, count)[0]
 
 
-def current_state(whole: Place, count: int = 1) -> tuple[Layout, Segment | None]:
+def current_state(whole: Place, count: int = 1) -> tuple[ShardLayout, Segment | None]:
     """Return the same, and the newest segment of its first shard; None where there is none."""
     chain, last = _chain(whole, count)
     return chain[-1], last
@@ -127,7 +127,7 @@ def assignment_hash(assignment: Assignment) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def keep_assignment(layout: Layout, assignment: Assignment) -> Assignment:
+def keep_assignment(layout: ShardLayout, assignment: Assignment) -> Assignment:
     """Return the assignment of a layout: the one that is kept, else `assignment`, which is kept from now on.
 
     Raises
@@ -175,7 +175,7 @@ def kept_assignment(directory: Place) -> Assignment | None:
 
 
 def open_layout(
-    layout: Layout, owner: str, first: Positions | None = None, assignment: str | None = None
+    layout: ShardLayout, owner: str, first: Positions | None = None, assignment: str | None = None
 ) -> list[Segment]:
     """Take all shards of a layout over for `owner`, who must be new, and return their opening segments.
 
@@ -196,8 +196,8 @@ def open_layout(
     return openings
 
 
-def begin_layout(before: Layout, count: int, assignment: Assignment, back: bool = False) -> Layout:
-    """Return a layout to fill for `assignment`, which may follow on `before`, and nobody else's; see `Layout`."""
+def begin_layout(before: ShardLayout, count: int, assignment: Assignment, back: bool = False) -> ShardLayout:
+    """Return a layout to fill for `assignment`, which may follow on `before`, and nobody else's; see `ShardLayout`."""
     number = before.number + 1
     name = f"{'back' if back else 'layout'}-{number:06d}-of-{count}-{uuid.uuid4().hex}"
     (before.whole / name).mkdir(parents=True)
@@ -206,12 +206,12 @@ def begin_layout(before: Layout, count: int, assignment: Assignment, back: bool 
     return layout
 
 
-def move_to(layout: Layout, before: Layout, last: Segment, owner: str) -> None:
+def move_to(layout: ShardLayout, before: ShardLayout, last: Segment, owner: str) -> None:
     """Make a layout whose states are complete the one that counts.
 
     Parameters
     ----------
-    layout, before : Layout
+    layout, before : ShardLayout
         The new one and that which counts now.
     last : Segment
         The newest segment of the first shard of `before`.
@@ -249,12 +249,12 @@ def _tidy(whole: Place) -> None:
             remove_tree(whole / name)
 
 
-def layouts(whole: Place) -> list[Layout]:
+def layouts(whole: Place) -> list[ShardLayout]:
     """Return all layouts of an instance that ever counted, in order; the states of the last one alone are whole."""
     return _chain(whole, 1)[0]
 
 
-def _chain(whole: Place, count: int) -> tuple[list[Layout], Segment | None]:
+def _chain(whole: Place, count: int) -> tuple[list[ShardLayout], Segment | None]:
     """Return all layouts that ever counted, in order, and the newest segment of the first shard of the last one."""
     names = names_in(whole)
     chain = [_first(whole, names, count)]
@@ -265,7 +265,7 @@ def _chain(whole: Place, count: int) -> tuple[list[Layout], Segment | None]:
     return chain, last
 
 
-def _first(whole: Place, names: Iterable[str], count: int) -> Layout:
+def _first(whole: Place, names: Iterable[str], count: int) -> ShardLayout:
     split = {int(found[2]) for name in names if (found := _SHARD.fullmatch(name))}
     known = split | ({1} if any(name.startswith("segment-") for name in names) else set())
     if len(known) > 1:
@@ -273,11 +273,11 @@ def _first(whole: Place, names: Iterable[str], count: int) -> Layout:
             f"there are states of {' and of '.join(map(str, sorted(known)))} shards in {whole}",
             hint="move away the one that is not to be used",
         )
-    return Layout(whole, ".", known.pop() if known else count)
+    return ShardLayout(whole, ".", known.pop() if known else count)
 
 
-def _named(whole: Place, name: str) -> Layout:
+def _named(whole: Place, name: str) -> ShardLayout:
     found = _NAME.fullmatch(name)
     if found is None:
         raise StateError(f"the state in {whole} is said to be in {name!r}, which is no name of a layout")
-    return Layout(whole, name, int(found[3]), int(found[2]), found[1] == "back")
+    return ShardLayout(whole, name, int(found[3]), int(found[2]), found[1] == "back")

@@ -13,13 +13,13 @@ from typing import Any
 
 from spdist.engine.carrying import carry_over, read_state, write_state
 from spdist.engine.contents import Inside
-from spdist.engine.elements import Elements
+from spdist.engine.elements import AppElements
 from spdist.engine.endpoints import Endpoints
 from spdist.engine.home import BEFORE_ALL_TIME, Home
 from spdist.engine.jumps import Jumps
 from spdist.engine.kept import catalog_of, make_stores, parts_of
 from spdist.engine.outside import outside_stores
-from spdist.engine.parts import Part, Parts
+from spdist.engine.parts import AppParts, StatefulPart
 from spdist.engine.recorded import Recording, collected, play
 from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
@@ -101,7 +101,7 @@ class LocalApp:
         self._stores = make_stores(checked, self._home, time_zone, stores)
         known = catalog_of(checked, self._stores)
         self._on_demand = OnDemandQueries(checked, self._stores, known, self._clock)
-        self._elements = Elements(checked, known, self._stores, self._home)
+        self._elements = AppElements(checked, known, self._stores, self._home)
         self._triggers = Triggers(checked.app.definitions, self._home)
         self.broker = InMemoryBroker() if broker is None else broker
         self._endpoints = Endpoints(checked, self._home, self.broker, outbox)
@@ -272,10 +272,12 @@ class LocalApp:
     # State.
 
     @cached_property
-    def _parts(self) -> Parts:
-        triggers = {("trigger", name): Part(one.snapshot, one.restore, one.start) for name, one in self._triggers}
+    def _parts(self) -> AppParts:
+        triggers = {
+            ("trigger", name): StatefulPart(one.snapshot, one.restore, one.start) for name, one in self._triggers
+        }
         found = {**parts_of(self._stores), **self._elements.parts(), **triggers, **self._endpoints.parts()}
-        return Parts(self.checked, self._clock, found)
+        return AppParts(self.checked, self._clock, found)
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes for `restore`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spdist.engine.elements import Elements
+from spdist.engine.elements import AppElements
 from spdist.engine.home import Home
 from spdist.operators.base import Arrival
 from spdist.operators.junction import StreamPart
@@ -23,7 +23,7 @@ def event_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
     raise IndexError(rank)
 
 
-def lose(home: Home, elements: Elements, shape: Shape, number: int, arrivals: Sequence[Arrival]) -> None:
+def lose(home: Home, elements: AppElements, shape: Shape, number: int, arrivals: Sequence[Arrival]) -> None:
     """Count the events of a chunk that the query with a number has failed on, with the error of its operators."""
     read = next(query for query in shape.queries if query.number == number)
     (stream,) = read.streams

@@ -65,7 +65,7 @@ class Released(NamedTuple):
     arrivals: list[Arrival]
 
 
-class _Waiting(NamedTuple):
+class _WaitingEvent(NamedTuple):
     """An event with its merge key and the rank of its channel, by which it is sorted; then what it is."""
 
     key: Key
@@ -168,7 +168,7 @@ class _Channel:
     holds: bool = True
     key: Key = _LOWEST
     first: int | None = None
-    pending: deque[_Waiting] = field(default_factory=deque)
+    pending: deque[_WaitingEvent] = field(default_factory=deque)
     #: Where nothing is pending: what waits together.
     runs: list[_Run] = field(default_factory=list)
 
@@ -353,7 +353,7 @@ class Merge:
             channel = self._channel((topic, partition, producer))
             channel.key, channel.first = key, first
             channel.pending = deque(
-                _Waiting(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
+                _WaitingEvent(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
             )
             _gather(channel)
 
@@ -386,10 +386,10 @@ class Merge:
         channel.pending.extend(_one_by_one(channel.rank, channel.key, events))
         channel.key = channel.pending[-1].key
 
-    def _chunks(self, due: Sequence[_Waiting]) -> Iterator[Released]:
+    def _chunks(self, due: Sequence[_WaitingEvent]) -> Iterator[Released]:
         """Put events together that were put out together and still follow one another."""
         chunk: Released | None = None
-        last: _Waiting | None = None
+        last: _WaitingEvent | None = None
         for waiting in due:
             if waiting.chunk and chunk is not None and last is not None and self._continues(last, waiting):
                 chunk.arrivals.append(waiting.arrival)
@@ -402,7 +402,7 @@ class Merge:
         if chunk is not None:
             yield chunk
 
-    def _continues(self, last: _Waiting, waiting: _Waiting) -> bool:
+    def _continues(self, last: _WaitingEvent, waiting: _WaitingEvent) -> bool:
         left, right = self._by_rank[last.rank], self._by_rank[waiting.rank]
         return (
             waiting.chunk == last.chunk + 1
@@ -413,22 +413,22 @@ class Merge:
         )
 
 
-def _one_by_one(rank: int, high: Key, events: Events) -> Iterator[_Waiting]:
+def _one_by_one(rank: int, high: Key, events: Events) -> Iterator[_WaitingEvent]:
     """Yield events with keys that never fall below `high`, nor below one before them."""
     for at, order, path, chunk, ts, row in events:
         key = (at, order, sort_key(path))
         if key > high:
             high = key
-        yield _Waiting(high, rank, path, chunk, (ts, row))
+        yield _WaitingEvent(high, rank, path, chunk, (ts, row))
 
 
-def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[_Waiting]:
+def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[_WaitingEvent]:
     """Yield the events of a channel's runs one by one."""
     for before, events, _ in runs:
         yield from _one_by_one(rank, before, events)
 
 
-def _all_waiting(channel: _Channel) -> Iterator[_Waiting]:
+def _all_waiting(channel: _Channel) -> Iterator[_WaitingEvent]:
     yield from channel.pending
     yield from _waiting(channel.rank, channel.runs)
 
@@ -484,10 +484,10 @@ def _gather(channel: _Channel) -> None:
         channel.pending.clear()
 
 
-def _below(pending: deque[_Waiting], limit: Key) -> Iterable[_Waiting]:
+def _below(pending: deque[_WaitingEvent], limit: Key) -> Iterable[_WaitingEvent]:
     """Take the events off the front of `pending` whose key is below `limit`."""
 
-    def taken() -> Iterator[_Waiting]:
+    def taken() -> Iterator[_WaitingEvent]:
         while pending and pending[0].key < limit:
             yield pending.popleft()
 

@@ -97,7 +97,7 @@ def sent_events(log: ShardLog, producer: str, stream: str, id: MessageId) -> lis
     if (place := id.place(producer)) is not None:
         return _published(log, producer, stream, id, *place)
     app = log.sending_app(producer)
-    search = _Search(id, stream)
+    search = _MessageSearch(id, stream)
 
     def came(chunk: Sequence[Arrival]) -> None:
         # The sinks of the stream have just had this chunk, and no other one since they were asked.
@@ -118,7 +118,7 @@ def _published(
     log: ShardLog, producer: str, stream: str, id: MessageId, topic: str, partition: int
 ) -> list[tuple[int, Arrival]]:
     """Return the event of a stream that has this id in a topic; see `sent_events`."""
-    search = _Search(id, stream)
+    search = _MessageSearch(id, stream)
     publisher = log.publisher(producer, stream, topic)
     if publisher is None:
         search.elsewhere = next((o.stream for o in log.outputs if any(p.topic == topic for p in o.publishing)), "")
@@ -141,7 +141,7 @@ def _published(
 
 
 @dataclass
-class _Search:
+class _MessageSearch:
     """The search for one message among all that sinks put out.
 
     State

@@ -33,14 +33,14 @@ from spdist.language.scope import Scope
 from spdist.language.types import Type, promote
 from spdist.planning.native import obstacle
 
-__all__ = ["NativeWriter", "Place", "native_literal"]
+__all__ = ["ExpressionPlace", "NativeWriter", "native_literal"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 _ORDERS = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExpressionPlace:
     """Where an expression stands.
 
     Parameters
@@ -68,13 +68,13 @@ class NativeWriter:
 
     Parameters
     ----------
-    place : Place
+    place : ExpressionPlace
         Where they stand.
     catalog : Catalog
         The signatures of functions.
     """
 
-    def __init__(self, place: Place, catalog: Catalog) -> None:
+    def __init__(self, place: ExpressionPlace, catalog: Catalog) -> None:
         self._place = place
         self._catalog = catalog
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spdist.engine.native import NativeWriter, Place
+from spdist.engine.native import ExpressionPlace, NativeWriter
 from spdist.engine.native_functions import any_fails
 from spdist.engine.native_json import field as name_of
 from spdist.engine.native_json import write_json
@@ -20,11 +20,11 @@ from spdist.language import ast
 from spdist.language.checked import CheckedQuery
 from spdist.planning.realtime import KafkaOutput, RealtimePlan
 
-__all__ = ["Delivery"]
+__all__ = ["ChunkDelivery"]
 
 
 @dataclass
-class Delivery:
+class ChunkDelivery:
     """Delivers one chunk to a stream, and what comes of it to others, all the way to the sinks.
 
     Parameters
@@ -88,7 +88,7 @@ class Delivery:
         assert isinstance(source, ast.SingleInput)  # others are not native
         schema = query.scope.sources[0].schema
         attributes = [event[name_of(position)] for position in range(len(schema))]
-        writer = NativeWriter(Place(query.scope, attributes, self.timestamp), self.plan.catalog)
+        writer = NativeWriter(ExpressionPlace(query.scope, attributes, self.timestamp), self.plan.catalog)
         passes, fails = F.lit(True), F.lit(False)
         for handler in source.before:
             assert isinstance(handler, ast.Filter)  # others are not native

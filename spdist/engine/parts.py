@@ -15,7 +15,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import VirtualClock
 from spdist.planning.fingerprints import app_elements, compare_fingerprints
 
-__all__ = ["Part", "Parts"]
+__all__ = ["AppParts", "StatefulPart"]
 
 #: What goes on as it is where a state is restored in an app that runs, as in Siddhi.
 _GOING_ON = ("trigger ", "sink ", "source ")
@@ -26,7 +26,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StatefulPart:
     """What keeps its state as a whole (`spdist.planning.fingerprints.AppElement`), at work.
 
     Parameters
@@ -44,7 +44,7 @@ class Part:
     start: Callable[[], None] = _nothing
 
 
-class Parts:
+class AppParts:
     """All parts of an app.
 
     Parameters
@@ -53,7 +53,7 @@ class Parts:
         The app.
     clock : VirtualClock
         Its time, and what was drawn.
-    found : mapping of (str, str) to Part
+    found : mapping of (str, str) to StatefulPart
         Its parts by kind and key, in the order in which they start.
 
     State
@@ -61,7 +61,7 @@ class Parts:
     That of the parts; which ones are still to begin.
     """
 
-    def __init__(self, checked: CheckedApp, clock: VirtualClock, found: Mapping[tuple[str, str], Part]) -> None:
+    def __init__(self, checked: CheckedApp, clock: VirtualClock, found: Mapping[tuple[str, str], StatefulPart]) -> None:
         elements = app_elements(checked)
         known = {(element.kind, element.key): element.id for element in elements}
         self.fingerprints = {element.id: element.fingerprint for element in elements}

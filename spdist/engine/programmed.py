@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from spdist.engine.elements import Elements
+from spdist.engine.elements import AppElements
 from spdist.engine.home import Home
 from spdist.engine.lost_events import event_of, lose
 from spdist.engine.operators_called import CalledOperators
@@ -42,7 +42,7 @@ class Programmed:
         The app.
     home : Home
         Its streams and its clock.
-    elements : Elements
+    elements : AppElements
         The operators, subscribed to the streams; others have subscribed since.
 
     State
@@ -50,7 +50,7 @@ class Programmed:
     That of the queries, while `active`.
     """
 
-    def __init__(self, checked: CheckedApp, home: Home, elements: Elements) -> None:
+    def __init__(self, checked: CheckedApp, home: Home, elements: AppElements) -> None:
         self._home = home
         self._elements = elements
         self._checked = checked

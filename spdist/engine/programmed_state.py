@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdist.engine.elements import Elements
+from spdist.engine.elements import AppElements
 from spdist.operators.base import Timers
 from spdist.program.running import Running
 from spdist.program.shape import Keyed, Shape
@@ -11,7 +11,7 @@ from spdist.program.state import fresh_query, load_keys, load_query, stored_keys
 __all__ = ["drop_state", "load_state", "store_state"]
 
 
-def load_state(running: Running, shape: Shape, elements: Elements) -> None:
+def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Take the state of the operators over."""
     queries = iter(running.program.queries)
     for element in shape.typed:
@@ -26,7 +26,7 @@ def load_state(running: Running, shape: Shape, elements: Elements) -> None:
             load_query(running, next(queries), [(0, state)])
 
 
-def drop_state(shape: Shape, elements: Elements, timers: Timers) -> None:
+def drop_state(shape: Shape, elements: AppElements, timers: Timers) -> None:
     """Take the state off the operators: the program has it, and its timers."""
     timers.cancel_of({query.number for query in shape.queries})
     for element in shape.typed:
@@ -38,7 +38,7 @@ def drop_state(shape: Shape, elements: Elements, timers: Timers) -> None:
             elements.query(element.checked.name).restore(fresh_query(element))
 
 
-def store_state(running: Running, shape: Shape, elements: Elements) -> None:
+def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Give the operators the state."""
     queries = iter(running.program.queries)
     for element in shape.typed:

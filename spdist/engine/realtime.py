@@ -20,17 +20,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spdist.config.allowed import Allowed
 from spdist.engine.native_json import read_json
-from spdist.engine.native_queries import Delivery
+from spdist.engine.native_queries import ChunkDelivery
 from spdist.engine.session import SparkHost
 from spdist.errors import EngineError
-from spdist.planning.realtime import KafkaInput, RealtimePlan
+from spdist.planning.realtime import KafkaSourceInput, RealtimePlan
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.kafka_options import app_properties
 from spdist.transports.options import Options
 
 __all__ = [
     "OBSERVED_COLUMNS",
-    "Progress",
+    "QueryProgress",
     "RealtimeQuery",
     "RealtimeSettings",
     "records_behind",
@@ -78,7 +78,7 @@ class RealtimeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueryProgress:
     """How a query is doing.
 
     Parameters
@@ -127,7 +127,7 @@ class RealtimeQuery:
         """Stop the query; a start with the same checkpoint goes on."""
         self.query.stop()
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> QueryProgress | None:
         """Return how it is doing, None before it reads; raises what the query failed on."""
         active, error = self.query.isActive, self.query.exception()
         if error is not None or not active:
@@ -142,7 +142,7 @@ class RealtimeQuery:
         looks = not self._steady and status["isTriggerActive"]
         if self._counted < 0 and (reads or looks or status["message"].startswith("Initializing")):
             return None
-        return Progress(self._counted + 1, dict(self._totals), self._batch_ms, max(self._lag, int(reads)))
+        return QueryProgress(self._counted + 1, dict(self._totals), self._batch_ms, max(self._lag, int(reads)))
 
     def _count(self, progress: Any) -> None:
         observed = progress["observedMetrics"].get(_OBSERVED)
@@ -255,7 +255,7 @@ def transformed(plan: RealtimePlan, records: DataFrame) -> DataFrame:
         With the columns ``topic, key, partition, value, headers`` of Spark's Kafka sink.
     """
     frame = records
-    delivery = Delivery(plan, frame, F.unix_millis(F.col("timestamp")))
+    delivery = ChunkDelivery(plan, frame, F.unix_millis(F.col("timestamp")))
     unreadable, left = [], []
     for number, source in enumerate(plan.inputs):
         prefix = f"in_{number}"
@@ -280,7 +280,7 @@ def transformed(plan: RealtimePlan, records: DataFrame) -> DataFrame:
     )
 
 
-def _is_of(source: KafkaInput) -> Column:
+def _is_of(source: KafkaSourceInput) -> Column:
     mine = F.col("topic").isin(*source.topics)
     return mine if source.partitions is None else mine & F.col("partition").isin(*source.partitions)
 

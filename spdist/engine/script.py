@@ -11,12 +11,12 @@ from spdist.errors import StateError
 from spdist.operators import codec
 from spdist.operators.base import Arrival
 
-__all__ = ["Script"]
+__all__ = ["ScriptedRun"]
 
 _FORMAT = 1
 
 
-class Script:
+class ScriptedRun:
     """One app at work, over all its restarts.
 
     Parameters

@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast
 
 from spdist.engine.island import Island
 from spdist.engine.local import LocalApp
-from spdist.engine.script import Script
+from spdist.engine.script import ScriptedRun
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.time_limit import TookTooLong, time_limit
 from spdist.errors import SiddhiAppError
@@ -58,7 +58,7 @@ class _Hosted(Protocol):
         ...
 
 
-class _HostedScript(Script):
+class _HostedScript(ScriptedRun):
     """A script whose events come through topics."""
 
     def _send(self, app: LocalApp, stream: str, arrivals: Sequence[Arrival], together: bool) -> None:
@@ -83,7 +83,7 @@ class ScriptedApp:
         self.clock = NO_CLOCK
         self._make = make
         self._began: dict[str, Any] | None = None
-        self._script: Script | None = None
+        self._script: ScriptedRun | None = None
         self._over = False
         self._left_s = _LIMIT_S
         self._answer: Callable[[Sequence[Arrival]], None] = lambda _: None
@@ -185,7 +185,7 @@ class ScriptedApp:
             return
         self._script.start(command["start"])
 
-    def _made(self, command: dict[str, Any]) -> Script:
+    def _made(self, command: dict[str, Any]) -> ScriptedRun:
         return _HostedScript(lambda: self._make(command["timeZone"]), command["observe"], self._put)
 
     def _fail(self, kind: str, error: dict[str, Any]) -> None:

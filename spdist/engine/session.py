@@ -24,8 +24,8 @@ from typing import Any, Protocol
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spdist.config.allowed import Allowed, Sections, allowed_of
-from spdist.config.sections import Log, Script, StatePersistence, Transports
+from spdist.config.allowed import Allowed, AllowedSections, allowed_of
+from spdist.config.sections import Log, ScriptSettings, StatePersistence, Transports
 from spdist.engine.forks import Forks
 from spdist.engine.jars import add_jars, cached_kafka_jars, kafka_jars, package_jars, package_settings
 from spdist.engine.places import Place, place_of
@@ -115,11 +115,11 @@ _QUIET = (
 )
 
 
-class HostSettings(Sections, Protocol):
+class HostSettings(AllowedSections, Protocol):
     """The sections of a node's settings that matter here; `spdist.config.Config` has them all."""
 
     @property
-    def script(self) -> Script:
+    def script(self) -> ScriptSettings:
         """Section ``siddhi.script``: whether functions that apps define are run."""
         ...
 

@@ -14,7 +14,7 @@ from typing import Any
 from spdist.engine.carrying import read_state
 from spdist.engine.evidence import EventPlace
 from spdist.engine.hosted import HostedApp
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks, detached
+from spdist.engine.input_log import GivenEvent, InputLog, OnDemandWrite, Step, chunks, detached
 from spdist.engine.intake import Intake
 from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.local import LocalApp
@@ -118,7 +118,7 @@ class ShardLog(InputLog):
 
     def reach(self, app: LocalApp, step: Step) -> None:
         """Let time pass until a step is due; timers due at that time fire, unless the step comes before them."""
-        if isinstance(app, HostedApp) and isinstance(step, Given) and step.before_timers:
+        if isinstance(app, HostedApp) and isinstance(step, GivenEvent) and step.before_timers:
             app.approach(step.clock)
         else:
             app.advance(step.clock)
@@ -131,9 +131,9 @@ class ShardLog(InputLog):
             with suppress(SpdistError):  # who asked was told, and nothing has changed
                 app.query(first.text)
         elif isinstance(app, HostedApp):
-            app.deliver(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, Given)])
+            app.deliver(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, GivenEvent)])
 
-    def place(self, one: Given) -> EventPlace | None:
+    def place(self, one: GivenEvent) -> EventPlace | None:
         """Return where one of its events stands in a topic; None for what waited for its turn in the snapshot."""
         return self.places.get((one.stream, one.position))
 
@@ -166,7 +166,7 @@ def shard_log(
         The bytes are no snapshot of a group, or one that this version cannot read.
     """
     listed = list(segments)
-    reader = _Reader(_with_user_topics(assignment, listed), checked, merge_wait_ms)
+    reader = _SegmentReader(_with_user_topics(assignment, listed), checked, merge_wait_ms)
     if snapshot:
         reader.restore(snapshot)
     for segment in listed:
@@ -174,7 +174,7 @@ def shard_log(
     return reader.log()
 
 
-class _Reader:
+class _SegmentReader:
     """Puts the events of segments in order, as an island does, and processes none."""
 
     def __init__(self, assignment: Assignment, checked: CheckedApp, merge_wait_ms: int) -> None:
@@ -233,7 +233,7 @@ class _Reader:
         clock = self._end = max(self._end, at)
         position = self._positions.get(stream, 0)
         self._positions[stream] = position + 1
-        self._steps.append(Given(stream, timestamp, row, clock, self._chunks, position, before_timers))
+        self._steps.append(GivenEvent(stream, timestamp, row, clock, self._chunks, position, before_timers))
         place = self._intake.places.pop(id(row), None)
         if place is not None:
             self._places[stream, position] = place[1]

@@ -31,7 +31,7 @@ from spdist.planning.topology import AssignedInput, Assignment, shard_names
 from spdist.transports.base import Record
 from spdist.transports.commands import SCHEMAS
 
-__all__ = ["Counters", "Heard", "HostedShards", "Router", "ShardSettings", "island_maker", "lowest_positions"]
+__all__ = ["Counters", "HostedShards", "ReadBatch", "Router", "ShardSettings", "island_maker", "lowest_positions"]
 
 
 #: How much longer than a count of rows the time is until the next one, at least.
@@ -109,7 +109,7 @@ def lowest_positions(shards: Iterable[ShardSettings], *, kafka: bool = False) ->
     return lowest
 
 
-class _Reader:
+class _TopicReader:
     """An assignment that reads a topic: the numbers of its shards, and what splits the topic's records for them."""
 
     def __init__(self, settings: ShardSettings, assigned: AssignedInput, scripts: bool) -> None:
@@ -154,14 +154,14 @@ class Router:
     """
 
     def __init__(self, shards: Sequence[ShardSettings], scripts: bool = False) -> None:
-        self._readers: dict[tuple[str, int], list[_Reader]] = {}
-        known: dict[tuple[str, str], _Reader] = {}
+        self._readers: dict[tuple[str, int], list[_TopicReader]] = {}
+        known: dict[tuple[str, str], _TopicReader] = {}
         self._known = known.values()
         for number, shard in enumerate(shards):
             for assigned in shard.assignment.inputs:
                 by = (shard.assignment.name, assigned.topic)
                 if by not in known:
-                    known[by] = _Reader(shard, assigned, scripts)
+                    known[by] = _TopicReader(shard, assigned, scripts)
                     for partition in assigned.partitions:
                         self._readers.setdefault((assigned.topic, partition), []).append(known[by])
                 known[by].numbers.append(number)
@@ -180,7 +180,7 @@ class Router:
                 yield from reader.share(record)
 
 
-class Heard(Protocol):
+class ReadBatch(Protocol):
     """What is known of a batch when all of it has been read (`spdist.engine.arrivals.Arrivals`)."""
 
     @property
@@ -252,7 +252,7 @@ class HostedShards:
         self,
         batch: int,
         routed: Iterable[tuple[int, Record]],
-        heard: Heard,
+        heard: ReadBatch,
         sending: Sending = _SENT,
         closing: bool = False,
     ) -> list[Output]:
@@ -264,7 +264,7 @@ class HostedShards:
             Its number.
         routed : iterable
             What `Router.route` yields for these shards; shards may process one while the next is made.
-        heard : Heard
+        heard : ReadBatch
             What is known of the batch once `routed` has ended.
         sending : Sending
             Of what the batch before put out; over when this returns.

@@ -13,7 +13,7 @@ from spdist.errors import MappingError, TransportError, TransportUnavailableErro
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchWriter
+from spdist.mapping.columns import PayloadWriter
 from spdist.mapping.json_texts import together
 from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.picked_rows import PickedRows
@@ -26,7 +26,7 @@ from spdist.transports.event_log import write_log
 from spdist.transports.in_memory import IN_MEMORY, InMemoryBroker
 from spdist.transports.options import written_in
 
-__all__ = ["LOG", "Sink", "Target", "map_of", "sink_of"]
+__all__ = ["LOG", "AppSink", "PayloadTarget", "map_of", "sink_of"]
 
 Chunk = Sequence[Arrival]
 
@@ -39,7 +39,7 @@ def map_of(annotation: ast.Annotation) -> ast.Annotation | None:
     return found[0] if found else None
 
 
-class Sink(Protocol):
+class AppSink(Protocol):
     """One ``@sink``, with all its destinations."""
 
     def snapshot(self) -> Any:
@@ -55,7 +55,7 @@ class Sink(Protocol):
         ...
 
 
-def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, target: Target) -> Sink:
+def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, target: PayloadTarget) -> AppSink:
     """Return the sink that an annotation describes; it has subscribed to its stream."""
     chosen = next(iter(annotation.nested("distribution")), None)
     destinations = () if chosen is None else chosen.nested("destination")
@@ -80,7 +80,7 @@ def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home
     return _OneByOne(stream, annotation, home, options, target)
 
 
-class Target:
+class PayloadTarget:
     """Where the payloads of one sink go: into the outbox, or at once to in-memory topics and the log.
 
     Parameters
@@ -135,7 +135,7 @@ class _OneByOne:
         annotation: ast.Annotation,
         home: Home,
         options: Sequence[_Options],
-        target: Target,
+        target: PayloadTarget,
     ) -> None:
         self._stream = stream.name
         self._home = home
@@ -217,14 +217,14 @@ class _Together:
         annotation: ast.Annotation,
         home: Home,
         options: _Options,
-        target: Target,
+        target: PayloadTarget,
         outbox: Outbox,
     ) -> None:
         kind = annotation.get("type") or ""
         self._home = home
         self._place = (kind, target.number, 0, stream.name, target.complete(kind, options.fixed))
         self._producer = outbox.producer
-        self._writer = BatchWriter(MapSetting(stream.name, stream.schema, map_of(annotation)))
+        self._writer = PayloadWriter(MapSetting(stream.name, stream.schema, map_of(annotation)))
         self._timestamps: list[int] = []
         self._rows: list[Row] = []
         #: Begin and end of what came as a chunk of several events.

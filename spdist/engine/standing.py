@@ -32,7 +32,7 @@ _LOOKS = 4
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ThreadPlace:
     """Where the processing thread was when it was looked at.
 
     `event` is the row that is processed, kept so that no other object gets its identity.
@@ -45,7 +45,7 @@ class _Seen:
     event: Any = None
     places: Mapping[str, Any] = field(default_factory=dict)
 
-    def same(self, other: _Seen) -> bool:
+    def same(self, other: _ThreadPlace) -> bool:
         """Tell whether it is at the same event still."""
         return (
             self.event is other.event
@@ -106,7 +106,7 @@ class StandingWatch:
             self._running = None
 
     def _watch(self) -> None:
-        before, since, told = _Seen(-1), 0.0, False
+        before, since, told = _ThreadPlace(-1), 0.0, False
         pause = threading.Event()
         while self._note.parent.exists():
             if self._running is None and not told:
@@ -116,7 +116,7 @@ class StandingWatch:
             pause.wait(self._seconds / _LOOKS)
             seen, now = self._look(), time.monotonic()
             if seen is None or not seen.same(before):
-                before, since = seen or _Seen(-1), now
+                before, since = seen or _ThreadPlace(-1), now
                 if told:
                     self._note.unlink(missing_ok=True)
                     told = False
@@ -125,7 +125,7 @@ class StandingWatch:
                     self._note.write_text(json.dumps({"why": seen.told(self._seconds)}), encoding="utf-8")
                 told = True
 
-    def _look(self) -> _Seen | None:
+    def _look(self) -> _ThreadPlace | None:
         running = self._running
         frame = sys._current_frames().get(running[1]) if running is not None else None
         if running is None or frame is None:
@@ -133,9 +133,9 @@ class StandingWatch:
         return _seen(running[0], frame)
 
 
-def _seen(batch: int, frame: FrameType | None) -> _Seen:
+def _seen(batch: int, frame: FrameType | None) -> _ThreadPlace:
     """Read from the frames, the innermost first, what is processed."""
-    seen = _Seen(batch)
+    seen = _ThreadPlace(batch)
     while frame is not None:
         code, known = frame.f_code, frame.f_locals
         query = query_of(code.co_filename)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spdist.engine.contents import Contents, contents_of
 from spdist.engine.evidence import Came
-from spdist.engine.input_log import Given, InputLog, OnDemandWrite, Step, chunks
+from spdist.engine.input_log import GivenEvent, InputLog, OnDemandWrite, Step, chunks
 from spdist.engine.local import LocalApp
 from spdist.history import Seen, clock_text, history_table
 from spdist.language import ast
@@ -38,7 +38,7 @@ class Moment:
         How many steps have been made, this one included.
     clock : int
         The app's time after it, ms.
-    given : tuple of Given
+    given : tuple of GivenEvent
         The events that were sent, of one chunk; none where time has passed and something was due.
     came : tuple of Came
         What queries and triggers put out, in order.
@@ -48,7 +48,7 @@ class Moment:
 
     number: int
     clock: int
-    given: tuple[Given, ...] = ()
+    given: tuple[GivenEvent, ...] = ()
     came: tuple[Came, ...] = ()
     text: str = ""
 
@@ -65,7 +65,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptStep:
     """The state after a step: the moment, how many portions and events had been delivered, and the snapshot."""
 
     moment: Moment
@@ -106,7 +106,7 @@ class Stepper(Shown):
         self.log = log
         self._portions = list(chunks(log.steps))
         #: How many events there are.
-        self.total = sum(isinstance(step, Given) for step in log.steps)
+        self.total = sum(isinstance(step, GivenEvent) for step in log.steps)
         self._every = _EVERY
         # A trigger that nobody hears is to make no steps.
         triggers = {one.name for one in log.checked.app.definitions if isinstance(one, ast.TriggerDefinition)}
@@ -126,7 +126,7 @@ class Stepper(Shown):
         self.moment = Moment(0, self._app.clock, came=tuple(self._came))
         #: What the last steps did, this one included; after going back as far as that is known again.
         self.recent: deque[Moment] = deque([self.moment], _RECENT)
-        self._kept: list[_Kept] = []
+        self._kept: list[_KeptStep] = []
         self._keep()
 
     def _watched(self) -> LocalApp:
@@ -197,10 +197,10 @@ class Stepper(Shown):
         else:
             portion = self._portions[self._portion]
             self._portion += 1
-            self._sent = {(one.stream, id(one.row)) for one in portion if isinstance(one, Given)}
+            self._sent = {(one.stream, id(one.row)) for one in portion if isinstance(one, GivenEvent)}
             self.log.deliver(self._app, portion)
             self._sent = set()
-        given = tuple(one for one in portion if isinstance(one, Given))
+        given = tuple(one for one in portion if isinstance(one, GivenEvent))
         self.given += len(given)
         text = next((one.text for one in portion if isinstance(one, OnDemandWrite)), "")
         self.moment = Moment(self.number + 1, self.clock, given, tuple(self._came), text)
@@ -279,12 +279,12 @@ class Stepper(Shown):
 
     # --- snapshots
     def _keep(self) -> None:
-        self._kept.append(_Kept(self.moment, self._portion, self.given, self._app.snapshot()))
+        self._kept.append(_KeptStep(self.moment, self._portion, self.given, self._app.snapshot()))
         if len(self._kept) > _MOST_KEPT:
             self._every *= 2
             self._kept = self._kept[::2]
 
-    def _go_back(self, kept: list[_Kept]) -> None:
+    def _go_back(self, kept: list[_KeptStep]) -> None:
         """Go on from the last of some snapshots, or from the start."""
         chosen = kept[-1] if kept else self._kept[0]
         self._app = self._watched()

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from spdist.engine.causes import Budget, BudgetSpent, minimal_causes
 from spdist.engine.columns_log import MessageLog, ResultId
 from spdist.engine.evidence import Came, Cause, EventPlace, Evidence, StateBefore, shown
-from spdist.engine.input_log import Given
+from spdist.engine.input_log import GivenEvent
 from spdist.engine.message_ids import MessageId, sent_events
 from spdist.engine.same import same_values
 from spdist.engine.shard_log import ShardLog
@@ -114,7 +114,7 @@ class _Trace:
     known: dict[str, ShardLog] = field(default_factory=dict)
     came: dict[tuple[str, str], list[tuple[int, Arrival]]] = field(default_factory=dict)
     found: list[Evidence] = field(default_factory=list)
-    roots: list[tuple[Cause, Given]] = field(default_factory=list)
+    roots: list[tuple[Cause, GivenEvent]] = field(default_factory=list)
     between: list[Came] = field(default_factory=list)
     untraced: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
@@ -211,7 +211,7 @@ class _Trace:
             self._further(replace(cause, without=instead), given[place], log.producer(cause.place), copies[place])
         return evidence
 
-    def _further(self, cause: Cause, given: Given, producer: str, copies: int) -> None:
+    def _further(self, cause: Cause, given: GivenEvent, producer: str, copies: int) -> None:
         """Explain a cause by the group that has put it out; one that came from outside is a cause of the whole.
 
         It is the last of so many equal events.
@@ -319,7 +319,7 @@ class _Trace:
         }
 
 
-def _event_key(given: Given, place: EventPlace | None) -> tuple[str, EventPlace | int]:
+def _event_key(given: GivenEvent, place: EventPlace | None) -> tuple[str, EventPlace | int]:
     return given.stream, place or given.position
 
 
@@ -338,7 +338,7 @@ def _came(log: ShardLog, stream: str) -> list[tuple[int, Arrival]]:
 
 def _copies(log: ShardLog, causes: Sequence[Cause]) -> dict[tuple[str, int], int]:
     """Return, by stream and position of each cause, how many equal events its group had been given by its producer."""
-    at: dict[tuple[str, int], list[Given]] = {}
+    at: dict[tuple[str, int], list[GivenEvent]] = {}
     for one in log.given():
         at.setdefault((one.stream, one.timestamp), []).append(one)
     return {

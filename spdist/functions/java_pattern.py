@@ -14,14 +14,14 @@ from functools import cached_property, lru_cache, partial
 
 from spdist.functions.java_regex import UntranslatableRegexError, read_regex, shortened
 from spdist.functions.regex_cost import begins_with, steps_at_a_place, steps_of_search
-from spdist.functions.regex_steps import Found, RegexStepsError, SteppedPattern
+from spdist.functions.regex_steps import RegexMatch, RegexStepsError, SteppedPattern
 from spdist.functions.regex_tree import Node, source
 
 __all__ = ["JavaPattern", "Match", "java_pattern"]
 
 #: What `re` may spend on one search, at worst: about a second.
 _MOST = 1e8
-Match = re.Match[str] | Found
+Match = re.Match[str] | RegexMatch
 
 
 class JavaPattern:
@@ -94,7 +94,7 @@ class JavaPattern:
     def _stepped(self) -> SteppedPattern:
         return SteppedPattern(self._re, self._tree, begins_with(self._tree))
 
-    def _counted(self, search: Callable[[int], Found | None], text: str, at: int) -> Found | None:
+    def _counted(self, search: Callable[[int], RegexMatch | None], text: str, at: int) -> RegexMatch | None:
         try:
             return search(at)
         except RegexStepsError as error:

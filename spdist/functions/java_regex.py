@@ -27,12 +27,12 @@ from spdist.functions.character_sets import (
 from spdist.functions.regex_tree import (
     Assertion,
     Atomic,
+    BackReference,
     Branches,
+    CaptureGroup,
     Chars,
-    Group,
     Look,
     Node,
-    Reference,
     Repeat,
     Sequence,
 )
@@ -90,7 +90,7 @@ _NEVER = Chars(CharacterSet(()))
 _ANY_LINE_END = Branches((Sequence((Chars(CharacterSet.of("\r")), Chars(CharacterSet.of("\n")))), Chars(VERTICAL)))
 
 
-class _Reader:
+class _RegexReader:
     """Reads a regular expression from left to right: its characters, escapes and classes of characters."""
 
     def __init__(self, regex: str) -> None:
@@ -269,7 +269,7 @@ class _Reader:
         return members.in_any_case(bool(self.flags & {"u", "U"})) if "i" in self.flags else members
 
 
-class _Translator(_Reader):
+class _Translator(_RegexReader):
     """Makes the tree of a regular expression: its branches, groups and repetitions."""
 
     def __init__(self, regex: str) -> None:
@@ -395,7 +395,7 @@ class _Translator(_Reader):
         number = self.groups
         body = self._inside()
         self.closed.add(number)
-        return Group(body, number, name)
+        return CaptureGroup(body, number, name)
 
     def _inside(self) -> Node:
         self._depth += 1
@@ -464,4 +464,4 @@ class _Translator(_Reader):
     def _reference(self, number: int) -> Node:
         if number not in self.closed:
             return _NEVER  # what has not matched yet never matches again
-        return Reference(number, "" if "i" not in self.flags else "i" if self.flags & {"u", "U"} else "ai")
+        return BackReference(number, "" if "i" not in self.flags else "i" if self.flags & {"u", "U"} else "ai")

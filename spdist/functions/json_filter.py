@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from spdist.functions.json_parse import parse_smart
-from spdist.functions.json_path import InvalidPathError, Path, PathError, PathNotFoundError, closing, unescaped
+from spdist.functions.json_path import InvalidPathError, JsonPath, PathError, PathNotFoundError, closing, unescaped
 from spdist.functions.json_text import text_of_object
 from spdist.functions.objects import same
 
@@ -187,7 +187,7 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _REGULAR = re.compile(r"/((?:[^/\\]|\\.)*)/(i?)", re.DOTALL)
 
 
-def compile_filter(text: str, compile_path: Callable[[str], Path]) -> Condition:
+def compile_filter(text: str, compile_path: Callable[[str], JsonPath]) -> Condition:
     """Return the condition that a text in parentheses is.
 
     Raises
@@ -195,17 +195,17 @@ def compile_filter(text: str, compile_path: Callable[[str], Path]) -> Condition:
     InvalidPathError
         It is none.
     """
-    reader = _Reader(text, compile_path)
+    reader = _ConditionReader(text, compile_path)
     condition = reader.any_of()
     if reader.skip():
         raise InvalidPathError(f"'{text}' is no condition: see position {reader.at}")
     return condition
 
 
-class _Reader:
+class _ConditionReader:
     """One condition being read."""
 
-    def __init__(self, text: str, compile_path: Callable[[str], Path]) -> None:
+    def __init__(self, text: str, compile_path: Callable[[str], JsonPath]) -> None:
         self.text = text
         self.at = 0
         self.compile_path = compile_path
@@ -278,7 +278,7 @@ class _Reader:
         self._take("!")
         return _value_of(self._path()) if self.skip() in ("$", "@") else self._literal()
 
-    def _path(self) -> Path:
+    def _path(self) -> JsonPath:
         start = self.at
         self.at += 1
         while self.at < len(self.text):
@@ -321,7 +321,7 @@ class _Reader:
         return lambda _item, _root: value
 
 
-def _value_of(path: Path) -> Operand:
+def _value_of(path: JsonPath) -> Operand:
     def value(item: Any, root: Any) -> Any:
         try:
             return _operand_of(path.read(root if path.of_root else item, root))
@@ -331,7 +331,7 @@ def _value_of(path: Path) -> Operand:
     return value
 
 
-def _exists(path: Path, wanted: bool) -> Condition:
+def _exists(path: JsonPath, wanted: bool) -> Condition:
     def holds(item: Any, root: Any) -> bool:
         try:
             path.read(item, root, required=True)

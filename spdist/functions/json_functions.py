@@ -15,7 +15,7 @@ from spdist.extension import ANY, aggregator, signature, stream_function
 from spdist.functions.core import parse_double, parse_int, parse_long
 from spdist.functions.forms import AggregatorForm
 from spdist.functions.json_parse import parse_simple, parse_smart, parse_smart_objects
-from spdist.functions.json_path import Path, PathNotFoundError
+from spdist.functions.json_path import JsonPath, PathNotFoundError
 from spdist.functions.json_path_text import compile_path
 from spdist.functions.json_text import gson_text, smart_text, text_of_object
 from spdist.functions.json_update import set_element
@@ -45,7 +45,7 @@ def _text(value: Any) -> str:
 _document = lru_cache(maxsize=32)(parse_smart)
 
 
-def _path(value: Any) -> Path:
+def _path(value: Any) -> JsonPath:
     if value is None:
         raise TypeError("null is no path")
     return compile_path(value)

@@ -22,7 +22,7 @@ def parse_gson(text: str) -> Any:
     ValueError
         The text cannot be read, or not to its end.
     """
-    reader = _Reader(text)
+    reader = _GsonReader(text)
     if not reader.peek():
         return None
     value = reader.value()
@@ -31,7 +31,7 @@ def parse_gson(text: str) -> Any:
     return value
 
 
-class _Reader:
+class _GsonReader:
     """One text being read."""
 
     def __init__(self, text: str) -> None:

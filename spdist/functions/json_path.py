@@ -19,19 +19,19 @@ from spdist.functions.json_text import text_of_object
 from spdist.functions.objects import JSONArray
 
 __all__ = [
-    "Found",
+    "FoundPlaces",
     "Function",
     "Indexes",
     "InvalidPathError",
+    "JsonPath",
     "ModificationError",
-    "Path",
     "PathError",
     "PathNotFoundError",
+    "PathStep",
     "Place",
     "Properties",
     "Scan",
     "Slice",
-    "Token",
     "Where",
     "Wildcard",
     "closing",
@@ -75,7 +75,7 @@ Place = tuple[Any, Any] | None
 
 
 @dataclass(slots=True)
-class Found:
+class FoundPlaces:
     """What a path found in a document so far.
 
     Parameters
@@ -97,27 +97,27 @@ class Found:
         self.places.append(place)
 
 
-class Token:
+class PathStep:
     """A step of a path; `follow` hands a value to the next one, or to the results."""
 
     definite = True
 
     def __init__(self) -> None:
-        self.next: Token | None = None
+        self.next: PathStep | None = None
         self.upstream_definite = True
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Look into `value`."""
         raise NotImplementedError
 
-    def follow(self, place: Place, value: Any, found: Found) -> None:
+    def follow(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Go on with a value that this step selects."""
         if self.next is None:
             found.add(place, value)
         else:
             self.next.evaluate(place, value, found)
 
-    def scans(self, value: Any, found: Found) -> bool:
+    def scans(self, value: Any, found: FoundPlaces) -> bool:
         """Tell whether a deep scan stops at `value` to apply this step."""
         return False
 
@@ -125,21 +125,21 @@ class Token:
         if self.upstream_definite:
             raise PathNotFoundError(what)
 
-    def _element(self, values: list[Any], index: int, found: Found) -> None:
+    def _element(self, values: list[Any], index: int, found: FoundPlaces) -> None:
         position = index + len(values) if index < 0 else index
         if 0 <= position < len(values):
             self.follow((values, index), values[position], found)
 
 
-class Root(Token):
+class Root(PathStep):
     """``$`` or ``@``."""
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Go on with the whole value."""
         self.follow(place, value, found)
 
 
-class Properties(Token):
+class Properties(PathStep):
     """``.name`` or ``['name', 'other']``: several as the last step give one object of them."""
 
     def __init__(self, names: list[str]) -> None:
@@ -151,7 +151,7 @@ class Properties(Token):
         """Whether it names one place."""
         return len(self.names) == 1 or self.next is None
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Select members of an object."""
         if not isinstance(value, dict):
             self._refuse(f"there is no '{self.names[0]}' in what is no object")
@@ -161,7 +161,7 @@ class Properties(Token):
             for name in self.names:
                 self.select(value, name, found)
 
-    def select(self, value: dict[str, Any], name: str, found: Found) -> None:
+    def select(self, value: dict[str, Any], name: str, found: FoundPlaces) -> None:
         """Go on with one member."""
         selected = member(value, name)
         if selected is not _UNDEFINED:
@@ -169,25 +169,25 @@ class Properties(Token):
         elif found.required or (self.next is not None and self.upstream_definite and self.definite):
             raise PathNotFoundError(f"there is no '{name}'")
 
-    def _merge(self, value: dict[str, Any], found: Found) -> None:
+    def _merge(self, value: dict[str, Any], found: FoundPlaces) -> None:
         merged = {name: value[name] for name in self.names if member(value, name) is not _UNDEFINED}
         if found.required and len(merged) < len(set(self.names)):
             raise PathNotFoundError(f"not all of {self.names} are there")
         found.add((value, tuple(self.names)), merged)
 
-    def scans(self, value: Any, found: Found) -> bool:
+    def scans(self, value: Any, found: FoundPlaces) -> bool:
         """Tell whether it is an object that has the members."""
         if not isinstance(value, dict):
             return False
         return not self.definite or all(member(value, name) is not _UNDEFINED for name in self.names)
 
 
-class Wildcard(Token):
+class Wildcard(PathStep):
     """``*``: all members, all elements."""
 
     definite = False
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Select everything."""
         if isinstance(value, dict):
             for name, part in entries_of(value):
@@ -200,15 +200,15 @@ class Wildcard(Token):
                     if found.required:
                         raise
 
-    def scans(self, value: Any, found: Found) -> bool:
+    def scans(self, value: Any, found: FoundPlaces) -> bool:
         """Tell that it stops everywhere."""
         return True
 
 
-class Elements(Token):
+class ElementNumbers(PathStep):
     """What selects elements of an array by number."""
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Select elements."""
         if not isinstance(value, list):
             self._refuse("there are no elements in what is no array")
@@ -220,12 +220,12 @@ class Elements(Token):
         """Return the numbers of the elements, from the end where negative."""
         raise NotImplementedError
 
-    def scans(self, value: Any, found: Found) -> bool:
+    def scans(self, value: Any, found: FoundPlaces) -> bool:
         """Tell whether it is an array."""
         return isinstance(value, list)
 
 
-class Indexes(Elements):
+class Indexes(ElementNumbers):
     """``[0]`` or ``[0, 2, -1]``."""
 
     def __init__(self, numbers: list[int]) -> None:
@@ -238,7 +238,7 @@ class Indexes(Elements):
         return self.numbers
 
 
-class Slice(Elements):
+class Slice(ElementNumbers):
     """``[1:]``, ``[:-1]``, ``[1:3]``."""
 
     definite = False
@@ -258,7 +258,7 @@ class Slice(Elements):
         return range(self.start, min(length, self.end)) if length else range(0)
 
 
-class Where(Token):
+class Where(PathStep):
     """``[?(…)]``: an object, or the elements of an array, that meet a condition."""
 
     definite = False
@@ -267,7 +267,7 @@ class Where(Token):
         super().__init__()
         self.holds = holds
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Select what meets the condition."""
         if isinstance(value, dict):
             if self._accepts(value, found):
@@ -279,23 +279,23 @@ class Where(Token):
         elif self.upstream_definite:
             raise InvalidPathError("a filter cannot be applied to a single value")
 
-    def scans(self, value: Any, found: Found) -> bool:
+    def scans(self, value: Any, found: FoundPlaces) -> bool:
         """Tell whether the value itself meets the condition."""
         return self._accepts(value, found)
 
-    def _accepts(self, value: Any, found: Found) -> bool:
+    def _accepts(self, value: Any, found: FoundPlaces) -> bool:
         try:
             return self.holds(value, found.root)
         except InvalidPathError:
             return False
 
 
-class Scan(Token):
+class Scan(PathStep):
     """``..``: the next step at every depth."""
 
     definite = False
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Apply the next step to the value and all that is inside it."""
         step = self.next
         if step is None or not isinstance(value, dict | list):
@@ -359,7 +359,7 @@ _FUNCTIONS: dict[str, Callable[[Any, list[Any]], Any]] = {
 }
 
 
-class Function(Token):
+class Function(PathStep):
     """``.length()``, ``.sum($.other)``: a function of what is before it; parameters are paths or JSON."""
 
     def __init__(self, name: str, parameters: list[Callable[[Any], Any]]) -> None:
@@ -367,7 +367,7 @@ class Function(Token):
         self.name = name
         self.parameters = parameters
 
-    def evaluate(self, place: Place, value: Any, found: Found) -> None:
+    def evaluate(self, place: Place, value: Any, found: FoundPlaces) -> None:
         """Calculate."""
         compute = _FUNCTIONS.get(self.name)
         if compute is None:
@@ -381,21 +381,21 @@ class Function(Token):
 # --- paths -------------------------------------------------------------------------------------------------------
 
 
-class Path:
+class JsonPath:
     """A path that was read.
 
     Parameters
     ----------
-    steps : list of Token
+    steps : list of PathStep
         Its steps, without the root.
     of_root : bool
         Whether it begins at the document (``$``), not at the element that a filter looks at (``@``).
     """
 
-    def __init__(self, steps: list[Token], of_root: bool) -> None:
+    def __init__(self, steps: list[PathStep], of_root: bool) -> None:
         self.of_root = of_root
         self._root = Root()
-        before: Token = self._root
+        before: PathStep = self._root
         for step in steps:
             before.next = step
             before = step
@@ -405,11 +405,11 @@ class Path:
             self.definite = self.definite and step.definite
         self.changes = any(isinstance(step, Function) and step.name == "append" for step in steps)
 
-    def find(self, value: Any, root: Any, required: bool = False) -> Found:
+    def find(self, value: Any, root: Any, required: bool = False) -> FoundPlaces:
         """Return all that is found in `value`, a part of the document `root`; raises PathError."""
         if root is None:
             raise TypeError("null is no document")
-        found = Found(root, required)
+        found = FoundPlaces(root, required)
         self._root.evaluate(None, value, found)
         return found
 

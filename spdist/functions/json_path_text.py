@@ -1,4 +1,4 @@
-"""The text of a JsonPath made into a `spdist.functions.json_path.Path`."""
+"""The text of a JsonPath made into a `spdist.functions.json_path.JsonPath`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from spdist.functions.json_path import (
     Function,
     Indexes,
     InvalidPathError,
-    Path,
+    JsonPath,
+    PathStep,
     Properties,
     Scan,
     Slice,
-    Token,
     Where,
     Wildcard,
     closing,
@@ -36,7 +36,7 @@ _QUESTION = re.compile(r"\[ *\? *\(")
 
 
 @lru_cache(maxsize=1024)
-def compile_path(text: str) -> Path:
+def compile_path(text: str) -> JsonPath:
     """Return the path that `text` is; ``$.`` may be left out.
 
     Raises
@@ -52,20 +52,20 @@ def compile_path(text: str) -> Path:
     if written.endswith("."):
         raise InvalidPathError("a path does not end with '.'")
     try:
-        return _Reader(written).path()
+        return _PathReader(written).path()
     except (IndexError, ValueError) as error:
         raise error if isinstance(error, InvalidPathError) else InvalidPathError(str(error)) from error
 
 
-class _Reader:
+class _PathReader:
     """One path being read."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 1
-        self.steps: list[Token] = []
+        self.steps: list[PathStep] = []
 
-    def path(self) -> Path:
+    def path(self) -> JsonPath:
         """Return the whole path."""
         # A single character that is left over is not looked at.
         if len(self.text) > 1:
@@ -74,7 +74,7 @@ class _Reader:
             self._step()
             while self.at < len(self.text) - 1:
                 self._step()
-        return Path(self.steps, self.text[0] == "$")
+        return JsonPath(self.steps, self.text[0] == "$")
 
     def _refuse(self) -> None:
         raise InvalidPathError(f"'{self.text}' is no path: see position {self.at}")
@@ -171,7 +171,7 @@ def _parameter(text: str) -> Callable[[Any], Any] | None:
     return lambda _root: value
 
 
-def _elements(text: str) -> Token:
+def _elements(text: str) -> PathStep:
     if ":" not in text:
         return Indexes([_integer(part.strip()) for part in text.split(",")])
     if "," in text or " " in text:

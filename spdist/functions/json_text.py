@@ -32,7 +32,7 @@ _gson_quoted = _quoting(r"""["\\<>&='\x00-\x1f\u2028\u2029]""", "04x", _SHORT)
 _org_quoted = _quoting(r'["\\\x00-\x1f\x80-\x9f\u2000-\u20ff]|(?<=<)/', "04x", _SHORT | {"/": "\\/"})
 
 
-class _Writer:
+class _JsonWriter:
     """A way to write JSON: how text is quoted, how fractions are written, and what is done with other objects."""
 
     def __init__(
@@ -86,9 +86,9 @@ def _org_fraction(value: float) -> str:
     return text if "E" in text else text.rstrip("0").rstrip(".")
 
 
-_SMART = _Writer(_smart_quoted, _smart_fraction, str)
-_GSON = _Writer(_gson_quoted, _gson_fraction, str)
-_ORG = _Writer(_org_quoted, _org_fraction, str)
+_SMART = _JsonWriter(_smart_quoted, _smart_fraction, str)
+_GSON = _JsonWriter(_gson_quoted, _gson_fraction, str)
+_ORG = _JsonWriter(_org_quoted, _org_fraction, str)
 
 
 def smart_text(value: Any, room: Room | None = None) -> str:

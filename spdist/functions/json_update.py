@@ -9,8 +9,8 @@ from spdist.functions.json_gson import parse_gson
 from spdist.functions.json_parse import parse_smart
 from spdist.functions.json_path import (
     InvalidPathError,
+    JsonPath,
     ModificationError,
-    Path,
     PathError,
     PathNotFoundError,
     Place,
@@ -34,7 +34,7 @@ def _later_first(one: Place, other: Place) -> int:
     return (left < right) - (left > right)
 
 
-def _places(path: Path, document: Any) -> list[Place]:
+def _places(path: JsonPath, document: Any) -> list[Place]:
     # In this order they are changed, which shows where one of them cannot be.
     return sorted(path.find(document, document).places, key=cmp_to_key(_later_first))
 

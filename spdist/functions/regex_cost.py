@@ -19,12 +19,12 @@ from spdist.functions.character_sets import CharacterSet
 from spdist.functions.regex_tree import (
     Assertion,
     Atomic,
+    BackReference,
     Branches,
+    CaptureGroup,
     Chars,
-    Group,
     Look,
     Node,
-    Reference,
     Repeat,
     Sequence,
 )
@@ -90,8 +90,8 @@ def steps_of_search(tree: Node) -> Growth:
 def begins_with(tree: Node) -> str:
     """Return what every match begins with, as `re` writes it: the start of the text, a character, or nothing."""
     first = tree
-    while isinstance(first, Sequence | Group):
-        if isinstance(first, Group):
+    while isinstance(first, Sequence | CaptureGroup):
+        if isinstance(first, CaptureGroup):
             first = first.body
         elif not first.parts:
             return ""
@@ -142,9 +142,9 @@ class _Analysis:
                 return _bits(members), False
             case Assertion():
                 return 0, True
-            case Look() | Reference():
+            case Look() | BackReference():
                 return _ALL, True  # each takes steps of its own before the next character decides
-            case Group(body=body) | Atomic(body=body):
+            case CaptureGroup(body=body) | Atomic(body=body):
                 return self.first(body)
             case Repeat(body=body, low=low):
                 begin, empty = self.first(body)
@@ -168,9 +168,9 @@ class _Analysis:
         match node:
             case Chars() | Assertion():
                 return _Cost(_ONE, _ONE, decided=True)
-            case Reference():
+            case BackReference():
                 return _Cost(_ONE, _LENGTH)
-            case Group(body=body):
+            case CaptureGroup(body=body):
                 return self.cost(body, follow)
             case Atomic(body=body) | Look(body=body):
                 return _Cost(_ONE, self.cost(body, 0).steps)

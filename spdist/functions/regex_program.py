@@ -10,12 +10,12 @@ from typing import Any
 from spdist.functions.regex_tree import (
     Assertion,
     Atomic,
+    BackReference,
     Branches,
+    CaptureGroup,
     Chars,
-    Group,
     Look,
     Node,
-    Reference,
     Repeat,
     Sequence,
     source,
@@ -34,7 +34,7 @@ __all__ = [
     "SAVE",
     "SPLIT",
     "Instruction",
-    "Program",
+    "RegexProgram",
     "RegexStepsError",
     "program_of",
 ]
@@ -53,7 +53,7 @@ _Match = Callable[[str, int], Any]
 
 
 @dataclass(slots=True)
-class Program:
+class RegexProgram:
     """Instructions with what they need beside the place in the text.
 
     `marks` are the registers that loops with possibly empty bodies keep, `read` the groups that references read: what
@@ -73,7 +73,7 @@ class Program:
         return len(self.code) - 1
 
 
-def program_of(tree: Node, groups: int) -> Program:
+def program_of(tree: Node, groups: int) -> RegexProgram:
     """Return the program of a tree with so many groups.
 
     Raises
@@ -81,16 +81,16 @@ def program_of(tree: Node, groups: int) -> Program:
     RegexStepsError
         Its bounded repetitions are too many to be written out.
     """
-    program = Program(groups)
-    _Writer(program).write(tree)
+    program = RegexProgram(groups)
+    _RegexWriter(program).write(tree)
     program.add(FITS)
     return program
 
 
-class _Writer:
+class _RegexWriter:
     """Writes the program of a tree."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RegexProgram) -> None:
         self.program = program
         self.add = program.add
         self._read = program.read
@@ -101,7 +101,7 @@ class _Writer:
                 self.add(LEAF, _matcher(source(node)))
             case Sequence(parts=parts):
                 self._sequence(parts)
-            case Group(body=body, number=number):
+            case CaptureGroup(body=body, number=number):
                 self.add(SAVE, 2 * number)
                 self.write(body)
                 self.add(SAVE, 2 * number + 1)
@@ -113,13 +113,13 @@ class _Writer:
                 self.add(ATOMIC, self._inner(body))
             case Look(body=body, ahead=ahead, fits=fits):
                 self.add(LOOK, self._inner(body), 0 if ahead else _width(body), fits)
-            case Reference(number=number):
+            case BackReference(number=number):
                 self._read.add(number)
                 self.add(REFERENCE, number, bool(node.flags), "a" in node.flags)
 
-    def _inner(self, body: Node) -> Program:
-        program = Program(self.program.groups, read=self._read)
-        _Writer(program).write(body)
+    def _inner(self, body: Node) -> RegexProgram:
+        program = RegexProgram(self.program.groups, read=self._read)
+        _RegexWriter(program).write(body)
         program.add(FITS)
         return program
 
@@ -214,7 +214,7 @@ def _may_be_empty(node: Node) -> bool:
             return all(map(_may_be_empty, parts))
         case Branches(options=options):
             return any(map(_may_be_empty, options))
-        case Group(body=body) | Atomic(body=body):
+        case CaptureGroup(body=body) | Atomic(body=body):
             return _may_be_empty(body)
     return True
 
@@ -230,6 +230,6 @@ def _width(node: Node) -> int:
             return sum(map(_width, parts))
         case Branches(options=options):
             return _width(options[0])
-        case Group(body=body) | Atomic(body=body):
+        case CaptureGroup(body=body) | Atomic(body=body):
             return _width(body)
     return 0

@@ -30,13 +30,13 @@ from spdist.functions.regex_program import (
     SAVE,
     SPLIT,
     Instruction,
-    Program,
+    RegexProgram,
     RegexStepsError,
     program_of,
 )
 from spdist.functions.regex_tree import Node
 
-__all__ = ["MOST_STEPS", "Found", "RegexStepsError", "SteppedPattern"]
+__all__ = ["MOST_STEPS", "RegexMatch", "RegexStepsError", "SteppedPattern"]
 
 #: Of one search: about a second.
 MOST_STEPS = 500_000
@@ -47,7 +47,7 @@ Spans = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RegexMatch:
     """A match; as far as it goes, what `re.Match` is."""
 
     string: str
@@ -97,14 +97,14 @@ class SteppedPattern:
         self._begins = re.compile(begins)
         self._program = program_of(tree, compiled.groups)
 
-    def searcher(self, text: str) -> Callable[[int], Found | None]:
+    def searcher(self, text: str) -> Callable[[int], RegexMatch | None]:
         """Return what gives the first match from a place on; it counts the steps of all its calls together.
 
         It raises RegexStepsError where they are too many.
         """
-        return partial(self._searched, _Search(text, whole=False), text)
+        return partial(self._searched, _RegexSearch(text, whole=False), text)
 
-    def _searched(self, search: _Search, text: str, at: int) -> Found | None:
+    def _searched(self, search: _RegexSearch, text: str, at: int) -> RegexMatch | None:
         while at <= len(text) and (begin := self._begins.search(text, at)) is not None:
             spans = search.run(self._program, begin.start(), self._nothing)
             if spans is not None:
@@ -113,20 +113,20 @@ class SteppedPattern:
             at = begin.start() + 1
         return None
 
-    def match(self, text: str) -> Found | None:
+    def match(self, text: str) -> RegexMatch | None:
         """Return the match at the beginning of the text; raises as `search` does."""
-        return self._found(text, _Search(text, whole=False).run(self._program, 0, self._nothing))
+        return self._found(text, _RegexSearch(text, whole=False).run(self._program, 0, self._nothing))
 
-    def fullmatch(self, text: str) -> Found | None:
+    def fullmatch(self, text: str) -> RegexMatch | None:
         """Return the match of the whole text; raises as `search` does."""
-        return self._found(text, _Search(text, whole=True).run(self._program, 0, self._nothing))
+        return self._found(text, _RegexSearch(text, whole=True).run(self._program, 0, self._nothing))
 
     @property
     def _nothing(self) -> Spans:
         return (-1, -1) * (self._re.groups + 1)
 
-    def _found(self, text: str, spans: Spans | None) -> Found | None:
-        return None if spans is None else Found(text, self._re, spans)
+    def _found(self, text: str, spans: Spans | None) -> RegexMatch | None:
+        return None if spans is None else RegexMatch(text, self._re, spans)
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class _State:
     choice: int = -1
 
 
-class _Search:
+class _RegexSearch:
     """One search in one text, with its count of steps."""
 
     def __init__(self, text: str, *, whole: bool) -> None:
@@ -177,7 +177,7 @@ class _Search:
             MOVED: self._moved,
         }
 
-    def run(self, program: Program, start: int, spans: Spans, *, inner: bool = False) -> Spans | None:
+    def run(self, program: RegexProgram, start: int, spans: Spans, *, inner: bool = False) -> Spans | None:
         """Return the groups of the first way in which a program fits from `start` on, group 0 for all of it."""
         failures = self.failures.setdefault(id(program), _Failures())
         frame = _Frame(program, failures, [_State(0, start, spans, (-1,) * program.marks)])
@@ -282,7 +282,7 @@ class _Search:
         state.at = state.at + 1 if state.marks[instruction[1]] != state.place else instruction[2]
         return True
 
-    def _key(self, program: Program, state: _State) -> Any:
+    def _key(self, program: RegexProgram, state: _State) -> Any:
         """Return what decides about what follows: place in program and text, and what loops and references look at."""
         key = state.at * (len(self.text) + 1) + state.place
         if not state.marks and not program.read:
@@ -290,7 +290,7 @@ class _Search:
         return key, self._seen(program, state)
 
     @staticmethod
-    def _seen(program: Program, state: _State) -> Any:
+    def _seen(program: RegexProgram, state: _State) -> Any:
         return state.marks, tuple(state.spans[2 * group : 2 * group + 2] for group in sorted(program.read))
 
     def _ends(self, instruction: Instruction, state: _State, frame: _Frame) -> tuple[int, int] | None:
@@ -334,7 +334,7 @@ class _Search:
 class _Frame:
     """A program that runs: what has failed in it, and the ways that are still to be tried, the next one last."""
 
-    program: Program
+    program: RegexProgram
     failures: _Failures
     waiting: list[_State]
 

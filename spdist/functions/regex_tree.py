@@ -13,12 +13,12 @@ from spdist.functions.character_sets import CharacterSet
 __all__ = [
     "Assertion",
     "Atomic",
+    "BackReference",
     "Branches",
+    "CaptureGroup",
     "Chars",
-    "Group",
     "Look",
     "Node",
-    "Reference",
     "Repeat",
     "Sequence",
     "source",
@@ -64,7 +64,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CaptureGroup:
     """A part whose text is kept, under a number and perhaps a name."""
 
     body: Node
@@ -89,14 +89,14 @@ class Atomic:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class BackReference:
     """What a group has matched, once more; `flags` are those of `re`."""
 
     number: int
     flags: str = ""
 
 
-Node = Chars | Assertion | Sequence | Branches | Repeat | Group | Look | Atomic | Reference
+Node = Chars | Assertion | Sequence | Branches | Repeat | CaptureGroup | Look | Atomic | BackReference
 
 _QUANTIFIERS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
@@ -115,13 +115,13 @@ def source(node: Node) -> str:
         case Repeat(body=body, low=low, high=high, mode=mode):
             often = _QUANTIFIERS.get((low, high)) or f"{{{low},{'' if high is None else high}}}"
             return f"{_item(body)}{often}{mode}"
-        case Group(body=body, name=name):
+        case CaptureGroup(body=body, name=name):
             return f"({'' if name is None else f'?P<{name}>'}{source(body)})"
         case Look(body=body, ahead=ahead, fits=fits):
             return f"(?{'' if ahead else '<'}{'=' if fits else '!'}{source(body)})"
         case Atomic(body=body):
             return f"(?>{source(body)})"
-        case Reference(number=number, flags=flags):
+        case BackReference(number=number, flags=flags):
             return f"(?{flags}:\\{number})"
 
 

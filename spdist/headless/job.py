@@ -20,7 +20,7 @@ from typing import Any
 
 from spdist.errors import NotebookError, SpdistError
 from spdist.headless.exchange import exit_value_of
-from spdist.headless.parameters import Parameter, parameters_of
+from spdist.headless.parameters import NotebookParameter, parameters_of
 
 __all__ = ["Failure", "Order", "Report", "notebook_parameters"]
 
@@ -77,7 +77,7 @@ class Report:
             return None
 
 
-def notebook_parameters(path: Path) -> dict[str, Parameter]:
+def notebook_parameters(path: Path) -> dict[str, NotebookParameter]:
     """Return the parameters of the notebook in a file.
 
     Raises

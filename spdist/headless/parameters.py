@@ -15,7 +15,7 @@ from typing import Any
 
 from spdist.errors import NotebookError
 
-__all__ = ["Parameter", "check_parameters", "parameters_of", "read_parameters"]
+__all__ = ["NotebookParameter", "check_parameters", "parameters_of", "read_parameters"]
 
 #: papermill adds these itself (``--inject-paths``).
 _BUILT_IN = frozenset({"PAPERMILL_INPUT_PATH", "PAPERMILL_OUTPUT_PATH"})
@@ -31,7 +31,7 @@ _TYPES: dict[str, type] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class NotebookParameter:
     """One assignment of the parameters cell.
 
     Parameters
@@ -60,12 +60,12 @@ class Parameter:
         return isinstance(value, self.types) or (isinstance(value, int) and float in self.types)
 
 
-def parameters_of(cells: Iterable[Any]) -> dict[str, Parameter]:
+def parameters_of(cells: Iterable[Any]) -> dict[str, NotebookParameter]:
     """Return the parameters that the cell tagged ``parameters`` defines, if any; raises as `read_parameters`."""
     return read_parameters(next((one.source for one in cells if "parameters" in one.metadata.get("tags", [])), ""))
 
 
-def read_parameters(source: str) -> dict[str, Parameter]:
+def read_parameters(source: str) -> dict[str, NotebookParameter]:
     """Return the parameters that the cell `source` defines, in order.
 
     The type comes from the annotation (``name: int | None = None``) where there is one, else from the default.
@@ -84,7 +84,7 @@ def read_parameters(source: str) -> dict[str, Parameter]:
         }
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         raise NotebookError(f"the cell tagged 'parameters' is not valid Python: {error}") from error
-    found: dict[str, Parameter] = {}
+    found: dict[str, NotebookParameter] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign):
             targets, value, annotation = statement.targets, statement.value, None
@@ -96,7 +96,7 @@ def read_parameters(source: str) -> dict[str, Parameter]:
             if isinstance(target, ast.Name):
                 types = _annotated(annotation) if annotation is not None else _inferred(value)
                 comment = comments.get(value.end_lineno or value.lineno, "")
-                found[target.id] = Parameter(target.id, ast.unparse(value), types, comment)
+                found[target.id] = NotebookParameter(target.id, ast.unparse(value), types, comment)
     return found
 
 
@@ -122,7 +122,7 @@ def _annotated(annotation: ast.expr) -> tuple[type, ...]:
 
 
 def check_parameters(
-    known: Mapping[str, Parameter], given: Mapping[str, Any], as_text: str = "`-r {name} …` gives it as text"
+    known: Mapping[str, NotebookParameter], given: Mapping[str, Any], as_text: str = "`-r {name} …` gives it as text"
 ) -> None:
     """Check that each of `given` is one of `known`, and of its type; `as_text` says how text is given.
 
@@ -148,7 +148,7 @@ def check_parameters(
         raise NotebookError("; ".join(wrong), hint=_listing(known))
 
 
-def _listing(known: Mapping[str, Parameter]) -> str:
+def _listing(known: Mapping[str, NotebookParameter]) -> str:
     if not known:
         return "this notebook takes no parameters: it has no cell tagged 'parameters' with assignments"
     lines = [f"{one.name} = {one.default}" for one in known.values()]

@@ -38,7 +38,7 @@ from spdist.errors import ScheduleError
 from spdist.headless.job import Failure
 from spdist.jobs.due import Standing
 from spdist.jobs.locks import FileLock
-from spdist.jobs.runs import JobRun, RunState, Trigger, files_of
+from spdist.jobs.runs import JobRun, RunState, RunTrigger, files_of
 from spdist.stores.engines import WRITE, open_engine
 
 __all__ = ["FILE", "SCHEDULER", "Change", "History"]
@@ -278,7 +278,7 @@ def _run(row: Any) -> JobRun:
     given["failure"] = Failure(**json.loads(given["failure"])) if given["failure"] else None
     given |= {
         "state": RunState(given["state"]),
-        "trigger": Trigger(given["trigger"]),
+        "trigger": RunTrigger(given["trigger"]),
         "value": json.loads(given["value"]),
     }
     return JobRun(**given)

@@ -20,10 +20,10 @@ from spdist.headless.job import Failure, Order, Report
 from spdist.headless.signals import INTERRUPT_S, grace_s
 from spdist.jobs.history import History
 from spdist.jobs.locks import FileLock
-from spdist.jobs.runs import FAILURES, JobRun, RunState, Trigger, notebook_name, outcome, summary
+from spdist.jobs.runs import FAILURES, JobRun, RunState, RunTrigger, notebook_name, outcome, summary
 from spdist.jobs.settings import Job
 
-__all__ = ["Running", "begin_by_hand"]
+__all__ = ["RunningJob", "begin_by_hand"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _POLL_S = 0.1
 _MARGIN_S = 10.0
 
 
-class Running:
+class RunningJob:
     """A run that has begun in the history, and goes on in a thread of its own.
 
     Parameters
@@ -175,7 +175,7 @@ class Running:
                 sent, ends = sent + 1, now + self._patience_s
 
 
-def begin_by_hand(job: Job, history: History, clock: Clock | None = None) -> Running:
+def begin_by_hand(job: Job, history: History, clock: Clock | None = None) -> RunningJob:
     """Begin a run of a job, of one attempt, and return it, not started yet; no webhook is told of it.
 
     Raises
@@ -189,7 +189,7 @@ def begin_by_hand(job: Job, history: History, clock: Clock | None = None) -> Run
         if lock is None:
             hint = f"`spdist schedule history {job.name}` shows since when"
             raise ScheduleError(f"the job {job.name!r} is still running", hint=hint)
-        run = JobRun(0, job.name, RunState.RUNNING, Trigger.HAND, started_ms=clock.now_ms())
+        run = JobRun(0, job.name, RunState.RUNNING, RunTrigger.HAND, started_ms=clock.now_ms())
         run = change.add(run, job.keep)
     once = replace(job, retries=0)
-    return Running(once, run, lock, history=history, clock=clock, tell=lambda job, run: None)
+    return RunningJob(once, run, lock, history=history, clock=clock, tell=lambda job, run: None)

@@ -16,7 +16,7 @@ __all__ = [
     "FAILURES",
     "JobRun",
     "RunState",
-    "Trigger",
+    "RunTrigger",
     "detail",
     "elapsed",
     "files_of",
@@ -45,7 +45,7 @@ class RunState(StrEnum):
 FAILURES = frozenset({RunState.FAILED, RunState.TIMEOUT, RunState.INTERRUPTED})
 
 
-class Trigger(StrEnum):
+class RunTrigger(StrEnum):
     """What a run began by."""
 
     SCHEDULE = "schedule"
@@ -65,7 +65,7 @@ class JobRun:
         The job's name.
     state : RunState
         How it stands.
-    trigger : Trigger
+    trigger : RunTrigger
         What it began by.
     due_ms : int, optional
         When it was due, ms since epoch; None where it was started by hand.
@@ -89,7 +89,7 @@ class JobRun:
     id: int
     job: str
     state: RunState
-    trigger: Trigger
+    trigger: RunTrigger
     due_ms: int | None = None
     through_ms: int | None = None
     started_ms: int | None = None

@@ -14,8 +14,8 @@ from spdist.errors import ScheduleError
 from spdist.headless.signals import grace_s
 from spdist.jobs.due import Action, Decision, Standing, due, next_due
 from spdist.jobs.history import SCHEDULER, Change, History
-from spdist.jobs.running import Running
-from spdist.jobs.runs import JobRun, RunState, Trigger, moment
+from spdist.jobs.running import RunningJob
+from spdist.jobs.runs import JobRun, RunState, RunTrigger, moment
 from spdist.jobs.settings import Job, JobsFile
 from spdist.jobs.webhook import post_failure
 
@@ -63,7 +63,7 @@ class Scheduler:
         grace_s()  # where that is wrong, the scheduler does not begin
         self._history = History(file.directory)
         self._standings: dict[str, Standing] = {}
-        self._running: list[Running] = []
+        self._running: list[RunningJob] = []
         self._telling: list[threading.Thread] = []
         self._others_ms = 0
         self._trouble = ""
@@ -116,7 +116,7 @@ class Scheduler:
         if not waiting and 0 <= now_ms - self._others_ms < _OTHERS_MS:
             return
         decisions: list[Decision] = []
-        begun: list[Running] = []
+        begun: list[RunningJob] = []
         try:
             with self._history.changing() as change:
                 interrupted = change.interrupted()
@@ -142,7 +142,7 @@ class Scheduler:
         time = next_due(job, self._standings.get(job.name), now_ms)
         return time is not None and time <= now_ms
 
-    def _decide(self, change: Change, job: Job, now_ms: int, decisions: list[Decision]) -> list[Running]:
+    def _decide(self, change: Change, job: Job, now_ms: int, decisions: list[Decision]) -> list[RunningJob]:
         """Write what is decided on a job, add it to `decisions`, and return its run if one is begun."""
         lock = change.lock(job.name)
         known = self._standings.get(job.name)
@@ -154,14 +154,14 @@ class Scheduler:
         for one in found:
             if one.action is Action.BEGIN:
                 continue
-            trigger = Trigger.CATCH_UP if one.action is Action.CATCH_UP else Trigger.SCHEDULE
+            trigger = RunTrigger.CATCH_UP if one.action is Action.CATCH_UP else RunTrigger.SCHEDULE
             run = JobRun(0, job.name, _STATES[one.action], trigger, one.due_ms, one.through_ms)
             if run.state is not RunState.RUNNING:
                 change.add(run, job.keep)
                 continue
             assert lock is not None  # else it would have been skipped
             run = change.add(replace(run, started_ms=now_ms), job.keep)
-            begun.append(Running(job, run, lock, history=self._history, clock=self._clock, tell=self._tell))
+            begun.append(RunningJob(job, run, lock, history=self._history, clock=self._clock, tell=self._tell))
         if lock is not None and not begun:
             lock.close()
         return begun

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 from spdist.config.binding import Binder, setting, tree
-from spdist.config.kinds import Kind, Secret, boolean, duration, path, whole
-from spdist.config.source import Node, Reference, read
+from spdist.config.kinds import ScalarKind, Secret, boolean, duration, path, whole
+from spdist.config.source import ResolvedScalar, ValueNode, read
 from spdist.errors import ConfigError, ScheduleError
 from spdist.jobs.schedules import Period, Schedule, cron_schedule
 
@@ -28,13 +28,13 @@ _PLACES = ("job", "year", "month", "day")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def _read_name(reference: Reference, _: Path) -> str:
+def _read_name(reference: ResolvedScalar, _: Path) -> str:
     if not _NAME.fullmatch(reference.text):
         raise ValueError("a name of letters, digits, '.', '_' and '-', as it becomes one of a directory")
     return reference.text
 
 
-def _read_cron(reference: Reference, _: Path) -> str:
+def _read_cron(reference: ResolvedScalar, _: Path) -> str:
     cron_schedule(reference.text, "UTC")
     return reference.text
 
@@ -44,14 +44,14 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def _read_zone(reference: Reference, _: Path) -> str:
+def _read_zone(reference: ResolvedScalar, _: Path) -> str:
     if reference.text not in _zones():
         near = difflib.get_close_matches(reference.text, _zones(), n=1)
         raise ValueError(f"a time zone such as {near[0] if near else 'Europe/Berlin'}")
     return reference.text
 
 
-def _read_output(reference: Reference, _: Path) -> str:
+def _read_output(reference: ResolvedScalar, _: Path) -> str:
     pattern = PurePosixPath(reference.text)
     try:
         places = [(name, bool(form or conversion)) for _, name, form, conversion in Formatter().parse(reference.text)]
@@ -66,7 +66,7 @@ def _read_output(reference: Reference, _: Path) -> str:
     return reference.text
 
 
-def _read_webhook(reference: Reference, _: Path) -> Secret:
+def _read_webhook(reference: ResolvedScalar, _: Path) -> Secret:
     if not reference.whole:
         raise ValueError("a reference, as an address that opens something is a secret: ${env:NAME} or ${file:path}")
     try:
@@ -113,18 +113,18 @@ class Job:
         How many runs are kept.
     """
 
-    name: str = setting("name", Kind(_read_name))
+    name: str = setting("name", ScalarKind(_read_name))
     notebook: Path = setting("notebook", path)
     every_ms: int = setting("every", duration(1000), 0)
-    cron: str = setting("cron", Kind(_read_cron), "")
-    zone: str = setting("timezone", Kind(_read_zone), "")
+    cron: str = setting("cron", ScalarKind(_read_cron), "")
+    zone: str = setting("timezone", ScalarKind(_read_zone), "")
     parameters: Mapping[str, Any] = tree("parameters")
     timeout_ms: int = setting("timeout", duration(1000), 0)
     retries: int = setting("retries", whole(0, 100), 0)
     retry_pause_ms: int = setting("retryPause", duration(0), 60_000)
     catch_up: bool = setting("catchUp", boolean, False)
-    webhook: Secret | None = setting("onFailure.webhook", Kind(_read_webhook, secret=True), None)
-    output: str = setting("output", Kind(_read_output), "{job}")
+    webhook: Secret | None = setting("onFailure.webhook", ScalarKind(_read_webhook, secret=True), None)
+    output: str = setting("output", ScalarKind(_read_output), "{job}")
     keep: int = setting("keep", whole(1, 100_000), 30)
 
     @cached_property
@@ -141,7 +141,7 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class _Defaults:
     directory: Path = setting("directory", path, Path("out/jobs"))
-    zone: str = setting("timezone", Kind(_read_zone), "UTC")
+    zone: str = setting("timezone", ScalarKind(_read_zone), "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def load_jobs(
     for name, node in root.items():
         if name not in ("schedule", "jobs"):
             binder.unknown_section(name, node, ["schedule", "jobs"])
-    defaults = binder.bind(_Defaults, root.get("schedule") or Node({}, str(path)), "schedule")
+    defaults = binder.bind(_Defaults, root.get("schedule") or ValueNode({}, str(path)), "schedule")
     listed = root["jobs"].content if "jobs" in root else []
     if not isinstance(listed, list) or not listed:
         raise ConfigError(f"{path}: jobs must be a list of jobs", hint="- name: …, with notebook, and every or cron")

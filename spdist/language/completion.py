@@ -14,7 +14,7 @@ from typing import Any
 
 from spdist.language.annotation_names import ANNOTATIONS, APP_ANNOTATIONS, values
 from spdist.language.catalog import Catalog
-from spdist.language.completion_place import BEGINNINGS, Place, appended, enclosing, expected, place_at
+from spdist.language.completion_place import BEGINNINGS, CursorPlace, appended, enclosing, expected, place_at
 from spdist.language.signatures import described
 from spdist.language.sketch import Input, inputs, selected, sketch
 from spdist.language.statements import is_word
@@ -108,7 +108,7 @@ def _fitting(offers: Iterable[Offer], start: int, typed: str) -> list[Completion
 # --- what is offered -------------------------------------------------------------------------------------------------
 
 
-def _offers(place: Place, catalog: Catalog) -> Iterator[Offer]:
+def _offers(place: CursorPlace, catalog: Catalog) -> Iterator[Offer]:
     opened = enclosing(place.before)
     if place.said.endswith(("@", ":")) and (mark := re.search(r"@\s*(app\s*:\s*)?\Z", place.said, re.IGNORECASE)):
         yield from _annotations(bool(mark[1]))
@@ -124,7 +124,7 @@ def _offers(place: Place, catalog: Catalog) -> Iterator[Offer]:
         yield from _by_grammar(place, catalog)
 
 
-def _by_grammar(place: Place, catalog: Catalog) -> Iterator[Offer]:
+def _by_grammar(place: CursorPlace, catalog: Catalog) -> Iterator[Offer]:
     fits = expected(place)
     if place.last() == "#" and "_WINDOW" in fits:
         yield "window", "keyword", "#window.name(…)"
@@ -147,14 +147,14 @@ def _by_grammar(place: Place, catalog: Catalog) -> Iterator[Offer]:
             yield word, "type" if terminal == "TYPE" else "keyword", ""
 
 
-def _clause(place: Place) -> str:
+def _clause(place: CursorPlace) -> str:
     """Return the word that begins the clause which the place is in."""
     clauses = {*BEGINNINGS, "from", "set"}
     found = (word for at, word in reversed(list(place.statement.words())) if at < len(place.before) and word in clauses)
     return next(found, "from")
 
 
-def _of_expression(place: Place, clause: str, catalog: Catalog) -> Iterator[Offer]:
+def _of_expression(place: CursorPlace, clause: str, catalog: Catalog) -> Iterator[Offer]:
     read = inputs(place.statement)
     if not read and is_word(place.statement.tokens[place.statement.body], "partition"):  # of which stream comes last
         read = [Input(id, id) for id, known in place.sketch.known.items() if known.kind == "stream"]
@@ -179,11 +179,11 @@ def _of_expression(place: Place, clause: str, catalog: Catalog) -> Iterator[Offe
     yield from _callables("function", catalog.functions)
 
 
-def _changes(place: Place) -> bool:
+def _changes(place: CursorPlace) -> bool:
     return any(is_word(token, "update", "delete") for token in place.before)
 
 
-def _behind_dot(place: Place, catalog: Catalog) -> Iterator[Offer]:
+def _behind_dot(place: CursorPlace, catalog: Catalog) -> Iterator[Offer]:
     if place.last(2) == "window" and place.last(3) == "#":
         yield from _callables("window", catalog.windows)
         return
@@ -200,7 +200,7 @@ def _behind_dot(place: Place, catalog: Catalog) -> Iterator[Offer]:
     yield from _attributes(place.sketch.attributes(called))
 
 
-def _of_namespace(place: Place, catalog: Catalog) -> Iterator[Offer]:
+def _of_namespace(place: CursorPlace, catalog: Catalog) -> Iterator[Offer]:
     space = place.before[-2].text if len(place.before) > 1 else ""
     if place.last(3) == "." and place.last(4) == "window":
         yield from _callables("window", catalog.windows, space)
@@ -233,7 +233,7 @@ def _attributes(known: Mapping[str, str]) -> Iterator[Offer]:
         yield name if _PLAIN.fullmatch(name) else f"`{name}`", "attribute", kind
 
 
-def _sources(place: Place, kinds: Sequence[str] = ()) -> Iterator[Offer]:
+def _sources(place: CursorPlace, kinds: Sequence[str] = ()) -> Iterator[Offer]:
     """Yield what a query may read or write here; behind ``#`` or ``!`` without that mark."""
     mark = place.last() if place.last() in ("#", "!") else ""
     writes = is_word(place.before[-1] if place.before else None, "into", "update", "delete")
@@ -265,7 +265,7 @@ def _options(annotation: str) -> Sequence[str]:
     return known.get(annotation.lower(), ())
 
 
-def _values(place: Place) -> Iterator[Offer]:
+def _values(place: CursorPlace) -> Iterator[Offer]:
     """Yield what an annotation's text could be: the types of sources, attributes for keys."""
     opened = enclosing(place.before)
     if not opened or place.before[opened - 1].kind != "mark":

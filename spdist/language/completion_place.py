@@ -14,7 +14,7 @@ from spdist.language.sketch import Input, Sketch, sketch
 from spdist.language.statements import Statement, statements
 from spdist.language.tokens import Token, tokens
 
-__all__ = ["BEGINNINGS", "Place", "appended", "enclosing", "expected", "place_at"]
+__all__ = ["BEGINNINGS", "CursorPlace", "appended", "enclosing", "expected", "place_at"]
 
 #: What makes the rest of a query readable whose beginning is wrong, by the clause that the rest begins with.
 BEGINNINGS = {
@@ -26,7 +26,7 @@ _IN_PARTITION = "partition with (a of S) begin from S insert into O; "
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorPlace:
     """A place with what is before it.
 
     Parameters
@@ -51,7 +51,7 @@ class Place:
         return self.before[-back].text.lower() if len(self.before) >= back else ""
 
 
-def place_at(text: str, start: int) -> Place:
+def place_at(text: str, start: int) -> CursorPlace:
     """Return the place at an offset; a token must begin there, or an annotation's mark just before."""
     code = [token for token in tokens(text) if token.kind not in ("comment", "magic")]
     made = statements(text, code)
@@ -60,10 +60,10 @@ def place_at(text: str, start: int) -> Place:
     before = [token for token in statement.tokens if token.end <= start]
     said = text[statement.tokens[0].start : start] if statement.tokens else ""
     others = [one for one in made if one is not statement]
-    return Place(statement, before, said, sketch(others))
+    return CursorPlace(statement, before, said, sketch(others))
 
 
-def expected(place: Place) -> frozenset[str]:
+def expected(place: CursorPlace) -> frozenset[str]:
     """Return the grammar's terminals that fit; where the statement is wrong before, those that its clause takes."""
     known = following((_IN_PARTITION if place.statement.inside else "") + place.said)
     if known is not None:
@@ -89,7 +89,7 @@ def enclosing(before: Sequence[Token]) -> int | None:
     return None
 
 
-def appended(place: Place, read: Sequence[Input], catalog: Catalog) -> Mapping[str, str]:
+def appended(place: CursorPlace, read: Sequence[Input], catalog: Catalog) -> Mapping[str, str]:
     """Return what stream functions append to the only input; that is asked of the checker."""
     at = {word: place.statement.tokens[at].start for at, word in place.statement.words()}
     begin = place.statement.tokens[0].start

@@ -27,7 +27,7 @@ from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 
-__all__ = ["SURELY_REAL", "BatchReader", "BatchWriter", "Failed", "Row", "Unwritten"]
+__all__ = ["SURELY_REAL", "BatchReader", "Failed", "PayloadWriter", "Row", "Unwritten"]
 
 Row = tuple[Any, ...]
 #: Told the number of a payload that cannot be read, and why.
@@ -226,7 +226,7 @@ def _fits(kind: Type, column: Sequence[Any]) -> bool:
     return bool(least > -SURELY_REAL and most < SURELY_REAL)
 
 
-class BatchWriter:
+class PayloadWriter:
     """Writes many events of one sink.
 
     Parameters

@@ -11,10 +11,10 @@ from typing import Any
 
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
 
-__all__ = ["Events", "PassSink", "PassSource"]
+__all__ = ["ChunkPayload", "PassSink", "PassSource"]
 
 
-class Events(tuple[Event, ...]):
+class ChunkPayload(tuple[Event, ...]):
     """The payload: the events of one chunk."""
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class PassSink(Stateless):
 
     def write(self, events: Sequence[Event]) -> list[Any]:
         """Return the chunk."""
-        return [Events(events)]
+        return [ChunkPayload(events)]
 
 
 class PassSource(Stateless):
@@ -44,7 +44,7 @@ class PassSource(Stateless):
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the chunk; raises MappingError for what is no chunk of events."""
-        if not isinstance(payload, Events):
+        if not isinstance(payload, ChunkPayload):
             raise self._setting.bad(f"passThrough takes events, not {type(payload).__name__}")
         if not self._taken:
             return [list(payload)]

@@ -63,7 +63,7 @@ def _element(name: str, write: Callable[[Any], str], value: Any) -> str:
     return f"<{name}>{escape(write(value))}</{name}>"
 
 
-class _Builder(ElementTree.TreeBuilder):
+class _ElementBuilder(ElementTree.TreeBuilder):
     """Makes the elements of a payload, unless they nest too deep.
 
     A document type may define entities, which grow when they are read, or name files: events need none.
@@ -88,7 +88,7 @@ class _Builder(ElementTree.TreeBuilder):
 
 
 def _parsed(setting: MapSetting, payload: str | bytes) -> ElementTree.Element:
-    parser = ElementTree.XMLParser(target=_Builder())
+    parser = ElementTree.XMLParser(target=_ElementBuilder())
     try:
         # In parts: the parser reads what it was given to its end, also after an error.
         for start in range(0, len(payload), _PART):

@@ -12,7 +12,7 @@ from html import escape
 
 from spdist.look import STATE_COLOURS, details_html, headline_html, number_of
 from spdist.planning import svg
-from spdist.planning.layout import Box, Edge, Layout, lay_out
+from spdist.planning.layout import Arrow, Box, GraphLayout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology
 
 __all__ = ["to_html", "to_svg", "to_text"]
@@ -173,21 +173,21 @@ class _Picture:
     def _flow_width(self, target: str) -> float:
         return max((len(told) * svg.SMALL for (_, to), told in self.flows.items() if to == target), default=0.0)
 
-    def edges(self) -> list[Edge]:
+    def edges(self) -> list[Arrow]:
         """Return the arrows: topic → group for each input, group → topic for each publishing."""
         return [*self._labels(), *self._publishing()]
 
-    def _labels(self) -> dict[Edge, GroupInput]:
-        labels: dict[Edge, GroupInput] = {}
+    def _labels(self) -> dict[Arrow, GroupInput]:
+        labels: dict[Arrow, GroupInput] = {}
         for group in self.topology.groups:
             for one in group.inputs:
                 if one.topic:
-                    labels[Edge(f"t:{one.topic}", f"g:{group.name}")] = one
+                    labels[Arrow(f"t:{one.topic}", f"g:{group.name}")] = one
         return labels
 
-    def _publishing(self) -> dict[Edge, Publishing]:
+    def _publishing(self) -> dict[Arrow, Publishing]:
         return {
-            Edge(f"g:{group.name}", f"t:{publishing.topic}"): publishing
+            Arrow(f"g:{group.name}", f"t:{publishing.topic}"): publishing
             for group in self.topology.groups
             for output in group.outputs
             for publishing in output.publishing
@@ -203,7 +203,7 @@ class _Picture:
         return self.placement.get(instance) or ("no worker" if instance in self.states else "")
 
     # --- drawing
-    def draw_boxes(self, layout: Layout) -> Iterable[str]:
+    def draw_boxes(self, layout: GraphLayout) -> Iterable[str]:
         """Yield all boxes."""
         sizes = {box.id: box for box in self.boxes()}
         for topic in self.topology.topics:
@@ -257,7 +257,7 @@ class _Picture:
             + "</g>"
         )
 
-    def draw_edges(self, layout: Layout) -> Iterable[str]:
+    def draw_edges(self, layout: GraphLayout) -> Iterable[str]:
         """Yield all arrows, each with its strategy where it enters a group."""
         leads = {box.id: box.lead for box in self.boxes()}
         labels = self._labels()
@@ -280,5 +280,5 @@ class _Picture:
         if flow:
             yield flow
 
-    def _flow(self, edge: Edge) -> str:
+    def _flow(self, edge: Arrow) -> str:
         return self.flows.get((edge.source[2:], edge.target[2:]), "")

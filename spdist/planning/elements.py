@@ -33,7 +33,7 @@ from spdist.language.ast import (
 )
 from spdist.language.expressions import MOST_ERRORS
 
-__all__ = ["DEFAULT_GROUP", "Element", "Part", "Problems", "read_elements"]
+__all__ = ["DEFAULT_GROUP", "Element", "Problems", "QueryPart", "read_elements"]
 
 #: What follows ``<App>-`` in the name of the group of all elements without ``execGroup``.
 DEFAULT_GROUP = "default"
@@ -68,7 +68,7 @@ class Problems:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QueryPart:
     """One query with its name, for messages, and what it uses.
 
     Parameters
@@ -114,7 +114,7 @@ class Element:
         Whether it names its ``execGroup``.
     parallel : int
         Number of instances that it asks for.
-    parts : tuple of Part
+    parts : tuple of QueryPart
         The query itself, or those of the partition.
     keys : mapping of str to str or None
         For a partition: stream → the attribute by whose value it is split; None where that is no bare attribute.
@@ -127,7 +127,7 @@ class Element:
     group: str
     asked: bool
     parallel: int
-    parts: tuple[Part, ...]
+    parts: tuple[QueryPart, ...]
     keys: Mapping[str, str | None] = field(default_factory=dict)
     position: int = 0
 
@@ -165,10 +165,10 @@ def read_elements(app: SiddhiApp, problems: Problems) -> tuple[Element, ...]:
     return tuple(replace(element, position=position) for position, element in enumerate(elements))
 
 
-def _part(query: Query, number: int) -> Part:
+def _part(query: Query, number: int) -> QueryPart:
     sides = [node for node in query.input.walk() if isinstance(node, SingleInput)]
     target = query.output.target
-    return Part(
+    return QueryPart(
         name=query.name or f"query_{number}",
         query=query,
         inputs=tuple(side.stream for side in sides if not side.stream.inner),

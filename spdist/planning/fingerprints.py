@@ -102,7 +102,7 @@ def app_elements(checked: CheckedApp) -> tuple[AppElement, ...]:
     tuple of AppElement
         Those of a kind in the order of the text; no two have one id.
     """
-    return _Reading(checked).elements()
+    return _DependencyReader(checked).elements()
 
 
 def fingerprints(checked: CheckedApp) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _difference(old: AppElement, new: AppElement) -> str:
     return f"{changed[0]} changed" if changed else "what it reads changed"
 
 
-class _Reading:
+class _DependencyReader:
     """Reads what the elements of one app depend on."""
 
     def __init__(self, checked: CheckedApp) -> None:

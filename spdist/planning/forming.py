@@ -22,7 +22,7 @@ from spdist.language.ast import (
     WindowDefinition,
     find_annotations,
 )
-from spdist.planning.elements import DEFAULT_GROUP, Element, Part, Problems
+from spdist.planning.elements import DEFAULT_GROUP, Element, Problems, QueryPart
 from spdist.planning.topology import Kind
 
 __all__ = ["Definitions", "Group", "form_groups", "kept_in_memory", "kind_of"]
@@ -63,7 +63,7 @@ class Group:
     receiver: bool = False
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[QueryPart, ...]:
         """All its queries, those of partitions included."""
         return tuple(part for element in self.elements for part in element.parts)
 

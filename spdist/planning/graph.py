@@ -11,9 +11,9 @@ from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedQuery
 from spdist.look import Shown, number_of
 from spdist.planning import svg
-from spdist.planning.layout import Box, Edge, lay_out
+from spdist.planning.layout import Arrow, Box, lay_out
 
-__all__ = ["QUERY", "AppGraph", "Link", "Node", "app_graph"]
+__all__ = ["QUERY", "AppGraph", "GraphNode", "Link", "app_graph"]
 
 NodeKind = Literal["stream", "trigger", "table", "window", "aggregation", "query"]
 #: How a query uses what it is linked to: ``looks into`` is a join's or condition's look at what is stored.
@@ -32,7 +32,7 @@ _TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A query, or something that queries read and write.
 
     Parameters
@@ -74,14 +74,14 @@ class AppGraph(Shown):
     ----------
     app : str
         The app's name.
-    nodes : tuple of Node
+    nodes : tuple of GraphNode
         Definitions in the order of the text, then queries and what they make.
     links : tuple of Link
         Each once.
     """
 
     app: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     links: tuple[Link, ...]
 
     def upstream(self, id: str) -> frozenset[str]:
@@ -125,9 +125,9 @@ class AppGraph(Shown):
     def to_svg(self) -> str:
         """Return the graph as a picture that needs nothing from outside."""
         boxes = [Box(node.id, self._width(node), 40 if self._second(node) else 28) for node in self.nodes]
-        layout = lay_out(boxes, [Edge(link.source, link.target) for link in self.links], gap=44)
+        layout = lay_out(boxes, [Arrow(link.source, link.target) for link in self.links], gap=44)
         sizes = {box.id: box for box in boxes}
-        dashed = {Edge(link.source, link.target) for link in self.links if link.use == "looks into"}
+        dashed = {Arrow(link.source, link.target) for link in self.links if link.use == "looks into"}
         body = []
         for edge, path in layout.paths.items():
             line = svg.arrow(svg.curve(path, 0.0), path[-1])
@@ -138,7 +138,7 @@ class AppGraph(Shown):
         return svg.picture(layout, f"Graph of {self.app}", body)
 
     @staticmethod
-    def _second(node: Node) -> str:
+    def _second(node: GraphNode) -> str:
         """Return the small line under a node's name."""
         if node.kind == "stream" and node.partition is None:
             return ""
@@ -146,10 +146,10 @@ class AppGraph(Shown):
         what = node.detail if node.kind == "query" else node.kind
         return ", ".join(word for word in (what, where) if word)
 
-    def _width(self, node: Node) -> float:
+    def _width(self, node: GraphNode) -> float:
         return max(len(node.name) * svg.CHARACTER, len(self._second(node)) * svg.SMALL) + 26
 
-    def _drawn(self, node: Node, box: Box, x: float, y: float) -> str:
+    def _drawn(self, node: GraphNode, box: Box, x: float, y: float) -> str:
         tone, middle = _TONES[node.kind], x + box.width / 2
         radius = 4.0 if node.kind == "query" else box.height / 2.6
         second = self._second(node)
@@ -188,26 +188,30 @@ def app_graph(checked: CheckedApp) -> AppGraph:
         _add(query, nodes, links, checked)
     for number, partition in enumerate(checked.partitions, 1):
         for id, schema in partition.inner.items():
-            nodes[f"{number}{id}"] = Node(f"{number}{id}", id, "stream", number, str(schema))
+            nodes[f"{number}{id}"] = GraphNode(f"{number}{id}", id, "stream", number, str(schema))
         for query in partition.queries:
             _add(query, nodes, links, checked, number)
     return AppGraph(checked.name, tuple(nodes.values()), tuple(dict.fromkeys(links)))
 
 
-def _definitions(checked: CheckedApp) -> Iterator[Node]:
+def _definitions(checked: CheckedApp) -> Iterator[GraphNode]:
     triggers = {d.name for d in checked.app.definitions if isinstance(d, ast.TriggerDefinition)}
     for id, schema in checked.streams.items():
-        yield Node(id, id, "trigger" if id in triggers else "stream", None, str(schema))
-    yield from (Node(id, id, "table", None, str(schema)) for id, schema in checked.tables.items())
-    yield from (Node(id, id, "window", None, str(schema)) for id, schema in checked.windows.items())
-    yield from (Node(id, id, "aggregation", None, str(schema)) for id, schema in checked.aggregations.items())
+        yield GraphNode(id, id, "trigger" if id in triggers else "stream", None, str(schema))
+    yield from (GraphNode(id, id, "table", None, str(schema)) for id, schema in checked.tables.items())
+    yield from (GraphNode(id, id, "window", None, str(schema)) for id, schema in checked.windows.items())
+    yield from (GraphNode(id, id, "aggregation", None, str(schema)) for id, schema in checked.aggregations.items())
 
 
 def _add(
-    query: CheckedQuery, nodes: dict[str, Node], links: list[Link], checked: CheckedApp, partition: int | None = None
+    query: CheckedQuery,
+    nodes: dict[str, GraphNode],
+    links: list[Link],
+    checked: CheckedApp,
+    partition: int | None = None,
 ) -> None:
     own = f"{QUERY}{query.name}"
-    nodes[own] = Node(own, query.name, "query", partition, _kind(query.query.input))
+    nodes[own] = GraphNode(own, query.name, "query", partition, _kind(query.query.input))
 
     def id_of(id: str) -> str:
         return f"{partition}{id}" if partition is not None and id.startswith("#") else id

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Box", "Edge", "Layout", "lay_out"]
+__all__ = ["Arrow", "Box", "GraphLayout", "lay_out"]
 
 _SWEEPS = 8
 _ROW_GAP = 26.0
@@ -29,7 +29,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Arrow:
     """An arrow from one box to another."""
 
     source: str
@@ -37,7 +37,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GraphLayout:
     """Where everything is.
 
     Parameters
@@ -46,28 +46,28 @@ class Layout:
         Of the whole picture, in px.
     boxes : mapping of str to (x, y)
         The left upper corner of each box.
-    paths : mapping of Edge to tuple of (x, y)
+    paths : mapping of Arrow to tuple of (x, y)
         For each edge that runs forward the points it goes through: source port, two for each layer that it passes,
         target port.
-    loops : mapping of Edge to tuple of (x, y)
+    loops : mapping of Arrow to tuple of (x, y)
         For each edge that closes a cycle the corners of its way back, below all boxes.
     """
 
     width: float
     height: float
     boxes: Mapping[str, tuple[float, float]]
-    paths: Mapping[Edge, tuple[tuple[float, float], ...]]
-    loops: Mapping[Edge, tuple[tuple[float, float], ...]]
+    paths: Mapping[Arrow, tuple[tuple[float, float], ...]]
+    loops: Mapping[Arrow, tuple[tuple[float, float], ...]]
 
 
-def lay_out(boxes: Sequence[Box], edges: Sequence[Edge], gap: float = 56.0, margin: float = 16.0) -> Layout:
+def lay_out(boxes: Sequence[Box], edges: Sequence[Arrow], gap: float = 56.0, margin: float = 16.0) -> GraphLayout:
     """Place `boxes` in columns so that edges run from left to right.
 
     Parameters
     ----------
     boxes : sequence of Box
         In the order in which ties are broken.
-    edges : sequence of Edge
+    edges : sequence of Arrow
         Between them; a cycle is drawn with the edge that closes it running back.
     gap : float
         Space between columns in px, beside what the edges into a column need.
@@ -75,7 +75,7 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Edge], gap: float = 56.0, marg
         Space around the picture in px.
     """
     if not boxes:
-        return Layout(2 * margin, 2 * margin, {}, {}, {})
+        return GraphLayout(2 * margin, 2 * margin, {}, {}, {})
     order = {box.id: number for number, box in enumerate(boxes)}
     edges = list(dict.fromkeys(edges))
     forward = _forward(order, edges)
@@ -90,14 +90,14 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Edge], gap: float = 56.0, marg
     return _finish(columns, chains, closing, sizes, lefts, width, tops, margin)
 
 
-def _forward(order: Mapping[str, int], edges: Sequence[Edge]) -> list[Edge]:
+def _forward(order: Mapping[str, int], edges: Sequence[Arrow]) -> list[Arrow]:
     """Return the edges that close no cycle: all but those that lead back to a box on the way that is being followed."""
-    after: dict[str, list[Edge]] = {id: [] for id in order}
+    after: dict[str, list[Arrow]] = {id: [] for id in order}
     entered = set()
     for edge in edges:
         after[edge.source].append(edge)
         entered.add(edge.target)
-    closing: set[Edge] = set()
+    closing: set[Arrow] = set()
     state: dict[str, int] = {}
 
     for start in sorted(order, key=lambda one: (one in entered, order[one])):
@@ -118,7 +118,7 @@ def _forward(order: Mapping[str, int], edges: Sequence[Edge]) -> list[Edge]:
     return [edge for edge in edges if edge not in closing]
 
 
-def _layers(order: Mapping[str, int], forward: Sequence[Edge]) -> dict[str, int]:
+def _layers(order: Mapping[str, int], forward: Sequence[Arrow]) -> dict[str, int]:
     """Return the layer of each box: one more than the last box before it; boxes without any before them stand close."""
     layer = dict.fromkeys(order, 0)
     after: dict[str, list[str]] = {id: [] for id in order}
@@ -141,14 +141,14 @@ def _layers(order: Mapping[str, int], forward: Sequence[Edge]) -> dict[str, int]
     return layer
 
 
-def _chain(edge: Edge, layer: Mapping[str, int]) -> tuple[str, ...]:
+def _chain(edge: Arrow, layer: Mapping[str, int]) -> tuple[str, ...]:
     """Return what the edge passes: its ends, and a waypoint in each layer between them."""
     between = range(layer[edge.source] + 1, layer[edge.target])
     return (edge.source, *(f"{edge.source}\0{edge.target}\0{number}" for number in between), edge.target)
 
 
 def _columns(
-    order: Mapping[str, int], layer: Mapping[str, int], chains: Mapping[Edge, tuple[str, ...]]
+    order: Mapping[str, int], layer: Mapping[str, int], chains: Mapping[Arrow, tuple[str, ...]]
 ) -> list[list[str]]:
     columns: list[list[str]] = [[] for _ in range(max(layer.values()) + 1)]
     for id in order:
@@ -159,7 +159,7 @@ def _columns(
     return columns
 
 
-def _neighbours(chains: Mapping[Edge, tuple[str, ...]]) -> dict[str, list[str]]:
+def _neighbours(chains: Mapping[Arrow, tuple[str, ...]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for chain in chains.values():
         for one, other in pairwise(chain):
@@ -168,7 +168,7 @@ def _neighbours(chains: Mapping[Edge, tuple[str, ...]]) -> dict[str, list[str]]:
     return found
 
 
-def _order_columns(columns: list[list[str]], chains: Mapping[Edge, tuple[str, ...]]) -> None:
+def _order_columns(columns: list[list[str]], chains: Mapping[Arrow, tuple[str, ...]]) -> None:
     """Sort each column by the mean place of the neighbours in the column before, forwards and backwards in turn."""
     neighbours = _neighbours(chains)
     for sweep in range(_SWEEPS):
@@ -185,7 +185,7 @@ def _order_columns(columns: list[list[str]], chains: Mapping[Edge, tuple[str, ..
 
 
 def _rows(
-    columns: list[list[str]], chains: Mapping[Edge, tuple[str, ...]], sizes: Mapping[str, Box]
+    columns: list[list[str]], chains: Mapping[Arrow, tuple[str, ...]], sizes: Mapping[str, Box]
 ) -> dict[str, float]:
     """Return the top of each box and waypoint: near the middle of its neighbours, without overlaps in a column."""
     neighbours = _neighbours(chains)
@@ -245,14 +245,14 @@ def _lefts(
 
 def _finish(
     columns: Sequence[Sequence[str]],
-    chains: Mapping[Edge, tuple[str, ...]],
-    closing: Sequence[Edge],
+    chains: Mapping[Arrow, tuple[str, ...]],
+    closing: Sequence[Arrow],
     sizes: Mapping[str, Box],
     lefts: Sequence[tuple[float, float]],
     width: float,
     tops: Mapping[str, float],
     margin: float,
-) -> Layout:
+) -> GraphLayout:
     shift = margin - min(tops.values())
     corner: dict[str, tuple[float, float]] = {}
     passing: dict[str, tuple[float, float, float]] = {}
@@ -281,14 +281,14 @@ def _finish(
             bottom += _LANE
             out, back = start[0] + margin / 2, end[0] - sizes[edge.target].lead - margin
             loops[edge] = (start, (out, start[1]), (out, bottom), (back, bottom), (back, end[1]), end)
-    return Layout(width, bottom + margin, corner, paths, loops)
+    return GraphLayout(width, bottom + margin, corner, paths, loops)
 
 
 def _ports(
-    found: Sequence[tuple[str, float, Edge]], corner: Mapping[str, tuple[float, float]], sizes: Mapping[str, Box]
-) -> dict[Edge, float]:
+    found: Sequence[tuple[str, float, Arrow]], corner: Mapping[str, tuple[float, float]], sizes: Mapping[str, Box]
+) -> dict[Arrow, float]:
     """Spread the edges at a side of a box over its height, in the order of the heights they come from or go to."""
-    at_box: dict[str, list[tuple[float, Edge]]] = {}
+    at_box: dict[str, list[tuple[float, Arrow]]] = {}
     for box, height, edge in found:
         at_box.setdefault(box, []).append((height, edge))
     ports = {}

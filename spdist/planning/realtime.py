@@ -16,7 +16,7 @@ from spdist.language.types import Schema, Type
 from spdist.planning.native import Obstacle
 from spdist.planning.stateless import query_obstacle
 
-__all__ = ["JsonForm", "KafkaInput", "KafkaOutput", "RealtimePlan", "realtime_plan"]
+__all__ = ["JsonForm", "KafkaOutput", "KafkaSourceInput", "RealtimePlan", "realtime_plan"]
 
 _SOURCE_KEYS = {
     *("type", "bootstrap.servers", "topic.list", "group.id", "threading.option", "partition.no.list"),
@@ -53,7 +53,7 @@ class JsonForm:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaInput:
+class KafkaSourceInput:
     """A ``@source(type='kafka')``: the stream it feeds, its topics, and of them the partitions, or None for all."""
 
     stream: str
@@ -95,7 +95,7 @@ class RealtimePlan:
 
     checked: CheckedApp
     catalog: Catalog
-    inputs: tuple[KafkaInput, ...]
+    inputs: tuple[KafkaSourceInput, ...]
     outputs: tuple[KafkaOutput, ...]
     readers: dict[str, tuple[CheckedQuery, ...]]
     source_options: dict[str, str]
@@ -103,7 +103,7 @@ class RealtimePlan:
     starting: str = "earliest"
 
 
-class _Found(Exception):
+class _ObstacleFound(Exception):
     def __init__(self, obstacle: Obstacle) -> None:
         super().__init__(str(obstacle))
         self.obstacle = obstacle
@@ -121,21 +121,25 @@ def realtime_plan(checked: CheckedApp, catalog: Catalog) -> RealtimePlan | Obsta
     """
     try:
         return _planned(checked, catalog)
-    except _Found as found:
+    except _ObstacleFound as found:
         return found.obstacle
 
 
 def _planned(checked: CheckedApp, catalog: Catalog) -> RealtimePlan:
     _definitions(checked)
     for partition in checked.partitions:
-        raise _Found(Obstacle("the partition", "has an instance of its queries for each key", partition.partition.span))
+        raise _ObstacleFound(
+            Obstacle("the partition", "has an instance of its queries for each key", partition.partition.span)
+        )
     readers: dict[str, list[CheckedQuery]] = {}
     for query in checked.queries:
         if ast.find_annotations(query.query.annotations, "dist"):
-            raise _Found(Obstacle(f"query '{query.name}'", "belongs to a group of a distributed app", query.query.span))
+            raise _ObstacleFound(
+                Obstacle(f"query '{query.name}'", "belongs to a group of a distributed app", query.query.span)
+            )
         against = query_obstacle(query, checked, catalog)
         if against is not None:
-            raise _Found(against)
+            raise _ObstacleFound(against)
         source = query.query.input
         assert isinstance(source, ast.SingleInput)
         readers.setdefault(source.stream.id, []).append(query)
@@ -145,13 +149,13 @@ def _planned(checked: CheckedApp, catalog: Catalog) -> RealtimePlan:
     fed = {one.stream for one in inputs} | {query.target for query in checked.queries}
     for stream in readers:
         if stream not in fed:
-            raise _Found(Obstacle(f"the stream '{stream}'", "has no @source of type 'kafka'"))
+            raise _ObstacleFound(Obstacle(f"the stream '{stream}'", "has no @source of type 'kafka'"))
     if not inputs or not outputs:
-        raise _Found(Obstacle("the app", f"has no @{'sink' if inputs else 'source'} of type 'kafka'"))
+        raise _ObstacleFound(Obstacle("the app", f"has no @{'sink' if inputs else 'source'} of type 'kafka'"))
     starting = incoming.pop(_STARTING, "earliest")
     for option in (*incoming, *outgoing):
         if option.removeprefix("kafka.") in _SPARKS_OWN:
-            raise _Found(Obstacle(f"the option '{option.removeprefix('kafka.')}'", "is set by Spark"))
+            raise _ObstacleFound(Obstacle(f"the option '{option.removeprefix('kafka.')}'", "is set by Spark"))
     reading = {stream: tuple(queries) for stream, queries in readers.items()}
     return RealtimePlan(checked, catalog, inputs, outputs, reading, incoming, outgoing, starting)
 
@@ -162,10 +166,10 @@ def _definitions(checked: CheckedApp) -> None:
         if isinstance(definition, ast.FunctionDefinition):
             continue
         if not isinstance(definition, ast.StreamDefinition):
-            raise _Found(Obstacle(f"the {what} '{definition.name}'", "is kept by the engine", definition.span))
+            raise _ObstacleFound(Obstacle(f"the {what} '{definition.name}'", "is kept by the engine", definition.span))
         for annotation in ast.find_annotations(definition.annotations, "OnError"):
             if (annotation.get("action") or "LOG").upper() != "LOG":
-                raise _Found(Obstacle("@OnError", "keeps or sends on what failed", annotation.span))
+                raise _ObstacleFound(Obstacle("@OnError", "keeps or sends on what failed", annotation.span))
 
 
 def _no_loops(readers: Mapping[str, Sequence[CheckedQuery]]) -> None:
@@ -180,7 +184,7 @@ def _no_loops(readers: Mapping[str, Sequence[CheckedQuery]]) -> None:
                 del path[stream]
                 done.add(stream)
             elif following in path:
-                raise _Found(Obstacle(f"the stream '{following}'", "comes back to itself"))
+                raise _ObstacleFound(Obstacle(f"the stream '{following}'", "comes back to itself"))
             else:
                 path[following] = iter(readers.get(following, ()))
 
@@ -194,23 +198,25 @@ def _annotations(checked: CheckedApp, name: str) -> Iterator[tuple[ast.StreamDef
             for annotation in ast.find_annotations(definition.annotations, name):
                 if annotation.get("type") != "kafka":
                     kind = f"@{name}(type='{annotation.get('type')}')"
-                    raise _Found(Obstacle(kind, "is not Kafka, which real-time mode reads and writes", annotation.span))
+                    raise _ObstacleFound(
+                        Obstacle(kind, "is not Kafka, which real-time mode reads and writes", annotation.span)
+                    )
                 yield definition, annotation
 
 
-def _all_inputs(checked: CheckedApp) -> tuple[tuple[KafkaInput, ...], dict[str, str]]:
+def _all_inputs(checked: CheckedApp) -> tuple[tuple[KafkaSourceInput, ...], dict[str, str]]:
     found, options = [], []
     for definition, annotation in _annotations(checked, "source"):
         _only(annotation, _SOURCE_KEYS)
         if (annotation.get("on.error") or "LOG").upper() != "LOG":
-            raise _Found(Obstacle("on.error", "keeps what could not be read", annotation.span))
+            raise _ObstacleFound(Obstacle("on.error", "keeps what could not be read", annotation.span))
         topics = _listed(annotation, "topic.list")
         numbers = annotation.get("partition.no.list")
         partitions = None if numbers is None else tuple(map(int, _listed(annotation, "partition.no.list")))
-        found.append(KafkaInput(definition.name, topics, partitions, _form(definition, annotation)))
+        found.append(KafkaSourceInput(definition.name, topics, partitions, _form(definition, annotation)))
         options.append(_connection(annotation))
     if len({frozenset(one.items()) for one in options}) > 1 or len({one.partitions is None for one in found}) > 1:
-        raise _Found(Obstacle("@source", "has other connection settings than the others"))
+        raise _ObstacleFound(Obstacle("@source", "has other connection settings than the others"))
     return tuple(found), options[0] if options else {}
 
 
@@ -219,15 +225,15 @@ def _all_outputs(checked: CheckedApp) -> tuple[tuple[KafkaOutput, ...], dict[str
     for definition, annotation in _annotations(checked, "sink"):
         _only(annotation, _SINK_KEYS)
         if annotation.nested("distribution"):
-            raise _Found(Obstacle("@distribution", "sends in turn", annotation.span))
+            raise _ObstacleFound(Obstacle("@distribution", "sends in turn", annotation.span))
         topic, key, number = (annotation.get(name) for name in ("topic", "key", "partition.no"))
         if topic is None or any("{{" in text for text in (topic, key, number) if text is not None):
-            raise _Found(Obstacle("@sink", "has an option that differs from event to event", annotation.span))
+            raise _ObstacleFound(Obstacle("@sink", "has an option that differs from event to event", annotation.span))
         partition = None if number is None else int(number)
         found.append(KafkaOutput(definition.name, topic, key, partition, _form(definition, annotation)))
         options.append(_connection(annotation))
     if len({frozenset(one.items()) for one in options}) > 1:
-        raise _Found(Obstacle("@sink", "has other connection settings than the others"))
+        raise _ObstacleFound(Obstacle("@sink", "has other connection settings than the others"))
     return tuple(found), options[0] if options else {}
 
 
@@ -235,7 +241,7 @@ def _only(annotation: ast.Annotation, known: set[str]) -> None:
     for element in annotation.elements:
         key = (element.key or "").lower()
         if key not in known and not (key.startswith("is.binary") and element.value.lower() == _NO):
-            raise _Found(Obstacle(f"the option '{element.key}'", "is the engine's matter", annotation.span))
+            raise _ObstacleFound(Obstacle(f"the option '{element.key}'", "is the engine's matter", annotation.span))
 
 
 def _listed(annotation: ast.Annotation, key: str) -> tuple[str, ...]:
@@ -255,15 +261,17 @@ def _connection(annotation: ast.Annotation) -> dict[str, str]:
 def _form(definition: ast.StreamDefinition, annotation: ast.Annotation) -> JsonForm:
     mapping = next(iter(annotation.nested("map")), None)
     if mapping is None or mapping.get("type") != "json":
-        raise _Found(Obstacle(f"the mapping of '{definition.name}'", "is not json", annotation.span))
+        raise _ObstacleFound(Obstacle(f"the mapping of '{definition.name}'", "is not json", annotation.span))
     for element in mapping.elements:
         if (element.key or "").lower() not in _MAP_KEYS:
-            raise _Found(Obstacle(f"the option '{element.key}' of @map", "is the mapper's matter", mapping.span))
+            raise _ObstacleFound(
+                Obstacle(f"the option '{element.key}' of @map", "is the mapper's matter", mapping.span)
+            )
     if mapping.annotations:
-        raise _Found(Obstacle(f"@{mapping.annotations[0].name}", "is a form of the app's own", mapping.span))
+        raise _ObstacleFound(Obstacle(f"@{mapping.annotations[0].name}", "is a form of the app's own", mapping.span))
     schema = definition.schema
     if Type.OBJECT in schema.types or "event" in schema.names:
-        raise _Found(Obstacle(f"the stream '{definition.name}'", "has an attribute that only the mapper reads"))
+        raise _ObstacleFound(Obstacle(f"the stream '{definition.name}'", "has an attribute that only the mapper reads"))
 
     def flag(key: str) -> bool:
         value = mapping.get(key)

@@ -25,7 +25,7 @@ from spdist.language.ast import (
     find_annotations,
 )
 from spdist.planning.channels import topic_name
-from spdist.planning.elements import Element, Part, Problems
+from spdist.planning.elements import Element, Problems, QueryPart
 from spdist.planning.forming import Definitions, Group
 from spdist.planning.subscriptions import Subscription, Subscriptions
 from spdist.planning.topology import Kind, Strategy
@@ -147,7 +147,7 @@ def _passthrough(
     query = Query(
         SingleInput(StreamRef(read.name)), InsertInto(StreamRef(definition.name)), span=source.span or definition.span
     )
-    part = Part("passthrough", query, (StreamRef(read.name),), StreamRef(definition.name), ())
+    part = QueryPart("passthrough", query, (StreamRef(read.name),), StreamRef(definition.name), ())
     parallel = _parallel(source, definition.name, problems)
     element = Element(query, f"the @source of stream '{definition.name}'", name, True, parallel, (part,), {}, -1)
     return Group(name, parallel, (element,), receiver=True)

@@ -61,14 +61,14 @@ def sharding(checked: CheckedApp, inputs: Iterable[str]) -> Sharding:
     inputs : iterable of str
         The streams that come from outside of it.
     """
-    search = _Search(checked)
+    search = _KeySearch(checked)
     search.look()
     inputs = tuple(inputs)
     keys = {stream: search.needed.get(stream) for stream in inputs}
     return Sharding(keys, tuple(dict.fromkeys(search.reasons)))
 
 
-class _Search:
+class _KeySearch:
     """Collects by which attribute each stream must be split, and what stands against it."""
 
     def __init__(self, checked: CheckedApp) -> None:

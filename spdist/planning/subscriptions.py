@@ -34,7 +34,7 @@ from spdist.language.ast import (
     TableDefinition,
     WindowDefinition,
 )
-from spdist.planning.elements import Element, Part, Problems
+from spdist.planning.elements import Element, Problems, QueryPart
 from spdist.planning.forming import Definitions, Group, kept_in_memory, kind_of
 from spdist.planning.topology import Kind, Strategy
 
@@ -55,7 +55,7 @@ class Subscription:
         The attribute that splits it; for those that do not split it, the key of the last partition of that stream.
     offered : int
         Number of shares: that of the group's instances.
-    by : Part, optional
+    by : QueryPart, optional
         The query that needs it so; None for an aggregation.
     """
 
@@ -63,7 +63,7 @@ class Subscription:
     strategy: Strategy
     key: str | None
     offered: int
-    by: Part | None = None
+    by: QueryPart | None = None
 
 
 #: By name of group, then by what it reads.
@@ -158,7 +158,7 @@ class _Ledger:
         if key is not None:
             self.last[stream] = key
 
-    def _subscription(self, name: str, element: Element, part: Part, group: Group) -> Subscription:
+    def _subscription(self, name: str, element: Element, part: QueryPart, group: Group) -> Subscription:
         kind, key = kind_of(name, self.definitions), None
         if group.parallel == 1:
             strategy = Strategy.ALL
@@ -189,7 +189,7 @@ class _Ledger:
         )
 
 
-def _check_parallel(part: Part, group: Group, definitions: Definitions, problems: Problems) -> None:
+def _check_parallel(part: QueryPart, group: Group, definitions: Definitions, problems: Problems) -> None:
     """Refuse a plain query that keeps events: each instance would see only some of them."""
     if refused := _keeps_events(part.query.input, definitions):
         what, kind = refused
@@ -230,7 +230,7 @@ def _looks_up(side: JoinSide, other: JoinSide, definitions: Definitions) -> bool
 
 def check_shared(groups: Sequence[Group], definitions: Definitions, problems: Problems) -> None:
     """Check tables in memory and defined windows: they live in one instance, so only one such may use them."""
-    users_of: dict[str, dict[Group, Part]] = {}
+    users_of: dict[str, dict[Group, QueryPart]] = {}
     for group in groups:
         for part in group.parts:
             for name in part.ids:

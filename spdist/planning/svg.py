@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from spdist.planning.layout import Layout
+from spdist.planning.layout import GraphLayout
 
 __all__ = ["CHARACTER", "SMALL", "arrow", "curve", "picture", "text"]
 
@@ -13,7 +13,7 @@ CHARACTER = 6.7  # px of a character at 12 px, on average
 SMALL = 5.6  # at 10 px
 
 
-def picture(layout: Layout, label: str, body: Iterable[str]) -> str:
+def picture(layout: GraphLayout, label: str, body: Iterable[str]) -> str:
     """Return a whole picture, as large as its layout; `label` is what a screen reader says."""
     width, height = round(layout.width), round(layout.height)
     return (

@@ -8,7 +8,7 @@ from html import escape
 
 from spdist.history import clock_text
 from spdist.planning import svg
-from spdist.planning.layout import Layout
+from spdist.planning.layout import GraphLayout
 
 __all__ = ["Bar", "Dot", "timeline"]
 
@@ -84,7 +84,7 @@ def timeline(
     body.append(svg.text(left, bottom + 12, clock_text(first), small=True))
     if last > first:
         body.append(svg.text(left + _WIDTH, bottom + 12, clock_text(last), anchor="end", small=True))
-    return svg.picture(Layout(left + _WIDTH + 16, bottom + 20, {}, {}, {}), title, body)
+    return svg.picture(GraphLayout(left + _WIDTH + 16, bottom + 20, {}, {}, {}), title, body)
 
 
 def _dot(dot: Dot, x: float, y: float) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
-from spdist.engine.script import Script
+from spdist.engine.script import ScriptedRun
 from spdist.engine.seen import Collected, error_of, observed_of
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
@@ -63,7 +63,7 @@ def run_case(case: Case) -> dict[str, Any]:
         checked = check(parse(case["app"]), catalog(), case["app"])
         observed = observed_of(checked, case)
         collected = Collected(checked, observed)
-        script = Script(_maker(checked, case), observed, collected.put)
+        script = ScriptedRun(_maker(checked, case), observed, collected.put)
     except SiddhiAppError as error:
         return {"error": error_of(error)}
     steps = case.get("events", [])

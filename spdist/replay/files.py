@@ -18,7 +18,7 @@ from spdist.engine.time_limit import TookTooLong, time_limit
 from spdist.errors import MappingError, SiddhiAppError, error_codes
 from spdist.replay.cases import run_case
 
-__all__ = ["Line", "Result", "read_case", "read_cases", "replay", "replay_line", "result_of"]
+__all__ = ["CaseLine", "CaseResult", "read_case", "read_cases", "replay", "replay_line", "result_of"]
 
 #: Cases that one call of another process works off; a process that dies costs no more than these a second try.
 _PIECE = 50
@@ -26,7 +26,7 @@ _SMALLEST = {"app": "define stream S (v int); from S insert into Out;"}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CaseLine:
     """One line of a file of cases.
 
     Parameters
@@ -42,7 +42,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """The result of one case.
 
     Parameters
@@ -60,7 +60,7 @@ class Result:
     unusable: bool = False
 
 
-def read_cases(path: Path) -> Iterator[Line]:
+def read_cases(path: Path) -> Iterator[CaseLine]:
     """Yield the lines of a file, empty ones left out.
 
     Raises
@@ -70,10 +70,10 @@ def read_cases(path: Path) -> Iterator[Line]:
     """
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if text.strip():
-            yield Line(f"{path.name}:{number}", text)
+            yield CaseLine(f"{path.name}:{number}", text)
 
 
-def read_case(line: Line) -> tuple[str, dict[str, Any]]:
+def read_case(line: CaseLine) -> tuple[str, dict[str, Any]]:
     """Return the name and the case that stand on a line.
 
     Raises
@@ -89,12 +89,12 @@ def read_case(line: Line) -> tuple[str, dict[str, Any]]:
     return str(case.get("name", line.name)), case
 
 
-def replay_line(line: Line, limit_s: float = 60.0) -> dict[str, Any]:
+def replay_line(line: CaseLine, limit_s: float = 60.0) -> dict[str, Any]:
     """Replay the case on a line; whatever goes wrong is its result.
 
     Parameters
     ----------
-    line : Line
+    line : CaseLine
         The case as JSON.
     limit_s : float
         Seconds after which it is given up (in a process's main thread; elsewhere there is no limit).
@@ -115,12 +115,12 @@ def replay_line(line: Line, limit_s: float = 60.0) -> dict[str, Any]:
         return {"name": name, "error": error_of(error)}
 
 
-def replay(lines: Sequence[Line], jobs: int = 1) -> Iterator[Result]:
+def replay(lines: Sequence[CaseLine], jobs: int = 1) -> Iterator[CaseResult]:
     """Replay cases and yield their results, in the order of the lines.
 
     Parameters
     ----------
-    lines : sequence of Line
+    lines : sequence of CaseLine
         The cases.
     jobs : int
         Processes; 1 works in this one.
@@ -131,7 +131,7 @@ def replay(lines: Sequence[Line], jobs: int = 1) -> Iterator[Result]:
         return
     pieces = [lines[at : at + _PIECE] for at in range(0, len(lines), _PIECE)]
     with _pool(jobs) as pool:
-        running: list[Future[list[Result]]] = []
+        running: list[Future[list[CaseResult]]] = []
         for piece in pieces:
             try:
                 running.append(pool.submit(_replay_piece, piece))
@@ -154,24 +154,24 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork" if forks else "spawn"))
 
 
-def _replayed(line: Line) -> Result:
+def _replayed(line: CaseLine) -> CaseResult:
     return result_of(replay_line(line))
 
 
-def result_of(result: dict[str, Any]) -> Result:
+def result_of(result: dict[str, Any]) -> CaseResult:
     """Return a result as its line."""
     error = result.get("error")
     kinds = {kind.__name__: kind for kind in error_codes().values()}
     unusable = error is not None and not issubclass(kinds.get(error["type"], Exception), SiddhiAppError)
-    return Result(json.dumps(result, ensure_ascii=False), error is not None, unusable)
+    return CaseResult(json.dumps(result, ensure_ascii=False), error is not None, unusable)
 
 
-def _replay_piece(lines: Sequence[Line]) -> list[Result]:
+def _replay_piece(lines: Sequence[CaseLine]) -> list[CaseResult]:
     with quiet():
         return [_replayed(line) for line in lines]
 
 
-def _alone(line: Line) -> Result:
+def _alone(line: CaseLine) -> CaseResult:
     """Replay a case in a process of its own, since one of those around it ended the process it was in."""
     with _pool(1) as pool:
         try:

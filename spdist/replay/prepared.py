@@ -15,16 +15,16 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import shard_names
-from spdist.replay.files import Line, read_case
+from spdist.replay.files import CaseLine, read_case
 from spdist.transports.base import Record, Repeats
 from spdist.transports.commands import ANSWERS, SCHEMAS
 from spdist.transports.payload import Payload
 
-__all__ = ["Answers", "Prepared", "prepare"]
+__all__ = ["Answers", "PreparedCase", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCase:
     """A case that is ready to run.
 
     Parameters
@@ -60,13 +60,13 @@ class Prepared:
         return bool(streams) and sharding(self.checked, streams).possible
 
 
-def prepare(line: Line) -> Prepared | dict[str, Any]:
+def prepare(line: CaseLine) -> PreparedCase | dict[str, Any]:
     """Return the case on a line, or its result where there is nothing to run: no case, or a refused app."""
     name = line.name
     try:
         name, case = read_case(line)
         checked = check(parse(case["app"]), catalog(), case["app"])
-        return Prepared(name, case, checked, observed_of(checked, case))
+        return PreparedCase(name, case, checked, observed_of(checked, case))
     except Exception as error:
         return {"name": name, "error": error_of(error)}
 
@@ -86,13 +86,13 @@ class Answers:
     The results so far, and one number per shard, which tells repeats.
     """
 
-    def __init__(self, cases: Mapping[str, Prepared], shards: Mapping[str, int] | None = None) -> None:
+    def __init__(self, cases: Mapping[str, PreparedCase], shards: Mapping[str, int] | None = None) -> None:
         #: By instance, the results of cases that have ended.
         self.results: dict[str, dict[str, Any]] = {}
         self._cases = cases
         split = shards or {}
         self._shards = {instance: shard_names(instance, split.get(instance, 1)) for instance in cases}
-        self._heard = {name: (instance, _Heard()) for instance, names in self._shards.items() for name in names}
+        self._heard = {name: (instance, _ShardAnswers()) for instance, names in self._shards.items() for name in names}
         self._repeats = Repeats()
         self._payload = Payload(SCHEMAS[ANSWERS])
 
@@ -115,7 +115,7 @@ class Answers:
             if all(shard.ended for shard in shards):
                 self.results[instance] = self._result(self._cases[instance], shards)
 
-    def _result(self, case: Prepared, shards: Sequence[_Heard]) -> dict[str, Any]:
+    def _result(self, case: PreparedCase, shards: Sequence[_ShardAnswers]) -> dict[str, Any]:
         error = next((shard.error for shard in shards if shard.error is not None), None)
         if error is not None:
             return {"name": case.name, "error": error}
@@ -128,7 +128,7 @@ class Answers:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _ShardAnswers:
     """What one shard has answered so far."""
 
     entries: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)

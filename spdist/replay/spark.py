@@ -21,13 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from spdist.config.datasources import Datasource
-from spdist.config.sections import Files, Log, Script, Secrets, SiddhiProperties, Spark, StatePersistence, Transports
+from spdist.config.sections import (
+    Files,
+    Log,
+    ScriptSettings,
+    Secrets,
+    SiddhiProperties,
+    Spark,
+    StatePersistence,
+    Transports,
+)
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.session import SparkHost
 from spdist.errors import QueryFailedError
-from spdist.replay.files import Line, Result, result_of
-from spdist.replay.prepared import Answers, Prepared, prepare
-from spdist.replay.work import Place, Topics, Work, make_work
+from spdist.replay.files import CaseLine, CaseResult, result_of
+from spdist.replay.prepared import Answers, PreparedCase, prepare
+from spdist.replay.work import CasePlace, Topics, Work, make_work
 from spdist.runtime.group import GroupRuntime
 from spdist.transports.log import LogTransport
 
@@ -42,13 +51,13 @@ _READ_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _HostSettings:
     """The settings of the Spark host of a replay."""
 
     spark: Spark
     transports: Transports
     state_persistence: StatePersistence
-    script: Script = field(default_factory=Script)
+    script: ScriptSettings = field(default_factory=ScriptSettings)
     datasources: Mapping[str, Datasource] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)
@@ -82,12 +91,14 @@ class SparkOptions:
     tell: Callable[[str], None] | None = None
 
 
-def replay_on_spark(lines: Sequence[Line], jobs: int = 2, options: SparkOptions | None = None) -> Iterator[Result]:
+def replay_on_spark(
+    lines: Sequence[CaseLine], jobs: int = 2, options: SparkOptions | None = None
+) -> Iterator[CaseResult]:
     """Replay cases on a Spark session of their own and yield their results, in the order of the lines.
 
     Parameters
     ----------
-    lines : sequence of Line
+    lines : sequence of CaseLine
         The cases.
     jobs : int
         Cores, and processes that host islands.
@@ -125,7 +136,7 @@ class SparkReplay:
     """
 
     def __init__(self, directory: Path, jobs: int = 2) -> None:
-        settings = _Settings(
+        settings = _HostSettings(
             spark=Spark(cores=jobs, max_batch_events=10_000_000, optimize_for="start"),
             transports=Transports(log=Log(directory=directory / "topics")),
             state_persistence=StatePersistence(location=directory / "states"),
@@ -144,7 +155,7 @@ class SparkReplay:
         self._pool.shutdown(cancel_futures=True)
         self.host.stop()
 
-    def run(self, lines: Sequence[Line], options: SparkOptions | None = None) -> Iterator[Result]:
+    def run(self, lines: Sequence[CaseLine], options: SparkOptions | None = None) -> Iterator[CaseResult]:
         """Replay cases and yield their results, in the order of the lines."""
         pieces = [lines[begin : begin + _COMPANY] for begin in range(0, len(lines), _COMPANY)]
         reading = deque(self._pool.submit(_prepare_all, piece) for piece in pieces[:1])
@@ -154,9 +165,9 @@ class SparkReplay:
             self._started.result()
             yield from map(result_of, self._results(found, options or SparkOptions()))
 
-    def _results(self, found: dict[int, Prepared | dict[str, Any]], options: SparkOptions) -> list[dict[str, Any]]:
-        results = {number: one for number, one in found.items() if not isinstance(one, Prepared)}
-        companies = deque([{number: one for number, one in found.items() if isinstance(one, Prepared)}])
+    def _results(self, found: dict[int, PreparedCase | dict[str, Any]], options: SparkOptions) -> list[dict[str, Any]]:
+        results = {number: one for number, one in found.items() if not isinstance(one, PreparedCase)}
+        companies = deque([{number: one for number, one in found.items() if isinstance(one, PreparedCase)}])
         while companies:
             cases = companies.popleft()
             self._runs += 1
@@ -173,11 +184,11 @@ class SparkReplay:
         return [results[number] for number in range(len(found))]
 
 
-def _prepare_all(lines: Sequence[Line]) -> dict[int, Prepared | dict[str, Any]]:
+def _prepare_all(lines: Sequence[CaseLine]) -> dict[int, PreparedCase | dict[str, Any]]:
     return dict(enumerate(map(prepare, lines)))
 
 
-def _split(cases: dict[int, Prepared]) -> Iterator[dict[int, Prepared]]:
+def _split(cases: dict[int, PreparedCase]) -> Iterator[dict[int, PreparedCase]]:
     numbers = list(cases)
     size = -(-len(numbers) // _SPLIT)
     for begin in range(0, len(numbers), max(size, 1)):
@@ -197,7 +208,7 @@ class _Company:
         How they are run.
     """
 
-    def __init__(self, name: str, cases: Mapping[int, Prepared], options: SparkOptions) -> None:
+    def __init__(self, name: str, cases: Mapping[int, PreparedCase], options: SparkOptions) -> None:
         self.error: Exception = QueryFailedError("the query ended without a result of this case")
         self.results: dict[int, dict[str, Any]] = {}
         self.work: list[Work] = []
@@ -211,7 +222,7 @@ class _Company:
             instance = f"{name}-{number}"
             try:
                 shards = options.shards if options.shards > 1 and one.splits else 1
-                place = Place(self._topics, instance, len(self.work), shards, options.parts, options.limit_s)
+                place = CasePlace(self._topics, instance, len(self.work), shards, options.parts, options.limit_s)
                 self.work.append(make_work(one.case, one.checked, one.observed, place))
                 self._numbers[instance] = number
             except Exception as error:

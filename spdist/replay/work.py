@@ -26,7 +26,7 @@ from spdist.transports.commands import ANSWERS, SCHEMAS, SCRIPT, text_row
 from spdist.transports.paths import child
 from spdist.transports.payload import Events, Payload
 
-__all__ = ["Place", "Topics", "Work", "make_work"]
+__all__ = ["CasePlace", "Topics", "Work", "make_work"]
 
 #: What the end of a script promises: nothing follows.
 _END_OF_TIME = 2**62
@@ -79,7 +79,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CasePlace:
     """Where a case runs, and how.
 
     Parameters
@@ -106,7 +106,7 @@ class Place:
     limit_s: float = 60.0
 
 
-def make_work(case: Case, checked: CheckedApp, observed: Any, place: Place) -> Work:
+def make_work(case: Case, checked: CheckedApp, observed: Any, place: CasePlace) -> Work:
     """Return what is to be run and fed for a case.
 
     Parameters
@@ -117,7 +117,7 @@ def make_work(case: Case, checked: CheckedApp, observed: Any, place: Place) -> W
         Its app.
     observed : sequence
         See `spdist.engine.seen.observed_of`.
-    place : Place
+    place : CasePlace
         Where.
 
     Raises
@@ -129,7 +129,7 @@ def make_work(case: Case, checked: CheckedApp, observed: Any, place: Place) -> W
     start = first_time(case)
     random = Random(f"{case.get('name')} {case['app']}")
     begin = {"start": start, "observe": list(observed), "timeZone": time_zone_of(case), "limitS": place.limit_s}
-    writer = _Writer(inputs, {**checked.streams, **SCHEMAS}, random, start)
+    writer = _StepWriter(inputs, {**checked.streams, **SCHEMAS}, random, start)
     writer.command(FIRST_ORDER, begin)
     steps = list(case.get("events", []))
     cuts = sorted(random.randrange(len(steps) + 1) for _ in range(place.parts - 1))
@@ -153,7 +153,7 @@ def _inputs(case: Case, checked: CheckedApp, topics: Topics, partition: int) -> 
     return [commands, *(AssignedInput(stream, topics.events(n), (partition,)) for n, stream in enumerate(known))]
 
 
-def _write_step(writer: _Writer, order: int, step: Mapping[str, Any], checked: CheckedApp, split: bool) -> None:
+def _write_step(writer: _StepWriter, order: int, step: Mapping[str, Any], checked: CheckedApp, split: bool) -> None:
     """Write a step; one that cannot be read fails when its turn has come."""
     try:
         if "stream" in step:
@@ -168,7 +168,7 @@ def _write_step(writer: _Writer, order: int, step: Mapping[str, Any], checked: C
 
 
 @dataclass(slots=True)
-class _Channel:
+class _ScriptInput:
     """One input: what waits to be a record, and the number of the next event."""
 
     topic: str
@@ -178,7 +178,7 @@ class _Channel:
     events: Events = field(default_factory=Events)
 
 
-class _Writer:
+class _StepWriter:
     """Writes the steps of a script as records.
 
     State
@@ -192,7 +192,7 @@ class _Writer:
         self._clock = start
         self._random = random
         self._channels = {
-            assigned.stream: _Channel(assigned.topic, assigned.partitions[0], Payload(schemas[assigned.stream]))
+            assigned.stream: _ScriptInput(assigned.topic, assigned.partitions[0], Payload(schemas[assigned.stream]))
             for assigned in inputs
         }
 

@@ -21,11 +21,11 @@ from spdist.language.parser import parse
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
 from spdist.runtime.group import GroupRuntime
-from spdist.runtime.group_status import GroupStatus
+from spdist.runtime.group_status import InstanceStatus
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
 from spdist.runtime.sinks import check_sinks
 
-__all__ = ["Progress", "prepare", "run_app"]
+__all__ = ["AppProgress", "prepare", "run_app"]
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +33,10 @@ _LOOK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class AppProgress:
     """How an app is doing: its status, and events per second over the last seconds."""
 
-    status: GroupStatus
+    status: InstanceStatus
     rate: float
 
 
@@ -71,8 +71,8 @@ def run_app(
     stop: threading.Event,
     *,
     until_idle_s: float | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
-) -> GroupStatus:
+    tell: Callable[[AppProgress], None] = lambda _: None,
+) -> InstanceStatus:
     """Run until `stop` is set, then end after the running batch.
 
     Parameters
@@ -90,7 +90,7 @@ def run_app(
 
     Returns
     -------
-    GroupStatus
+    InstanceStatus
         The last one.
 
     Raises
@@ -121,7 +121,7 @@ def _watch(
     runtime: GroupRuntime | RealtimeRuntime,
     stop: threading.Event,
     until_idle_s: float | None,
-    tell: Callable[[Progress], None],
+    tell: Callable[[AppProgress], None],
 ) -> None:
     rate = _Rate()
     seen, since = -1, time.monotonic()
@@ -130,7 +130,7 @@ def _watch(
         if status.state not in ("STARTING", "RUNNING"):
             return
         now = time.monotonic()
-        tell(Progress(status, rate.of(status.events_in, now)))
+        tell(AppProgress(status, rate.of(status.events_in, now)))
         if status.state == "STARTING" or status.lag or status.waiting or status.events_in != seen:
             seen, since = status.events_in, now
         elif until_idle_s is not None and now - since >= until_idle_s:

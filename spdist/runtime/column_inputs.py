@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spdist.config.allowed import Allowed
-from spdist.engine.columns_log import Message
+from spdist.engine.columns_log import TopicMessage
 from spdist.engine.places import Place
 from spdist.errors import NotFoundError
 from spdist.planning.topology import Assignment
@@ -131,7 +131,7 @@ def read_messages(
     most: int,
     scripts: bool = False,
     allowed: Allowed | None = None,
-) -> list[Message]:
+) -> list[TopicMessage]:
     """Return some messages that an instance of Spark Columns reads: as many as have `most` bytes, at least one.
 
     Parameters
@@ -159,7 +159,7 @@ def read_messages(
     if reads is None or (reads.partitions and partition not in reads.partitions):
         raise NotFoundError(f"{instance} does not read partition {partition} of topic '{topic}' now", hint="ask again")
     topics = KafkaTopics(reads.access)
-    messages: list[Message] = []
+    messages: list[TopicMessage] = []
     ends_s = time.monotonic() + _PATIENCE_S
     try:
         begin, end = topics.extents((topic,))[topic].get(partition, (0, 0))
@@ -167,7 +167,7 @@ def read_messages(
         while offset < end and most > 0 and time.monotonic() < ends_s:
             for at, sent, _, value in topics.messages(topic, partition, offset):
                 if most > 0:
-                    messages.append(Message(topic, partition, at, sent, value))
+                    messages.append(TopicMessage(topic, partition, at, sent, value))
                     most -= len(value) + 1
                     offset = at + 1
     finally:

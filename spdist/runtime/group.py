@@ -21,7 +21,7 @@ from spdist.engine.standing import why_standing
 from spdist.engine.stopping import StopFlag
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
-from spdist.runtime.group_status import GroupState, GroupStatus
+from spdist.runtime.group_status import GroupState, InstanceStatus
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
 from spdist.runtime.lag import Lag
 from spdist.runtime.newest_revision import NewestRevision
@@ -104,7 +104,7 @@ class GroupRuntime:
         self._error: SpdistError | None = None
         self._sources: tuple[Sources, ...] = ()
         self._fed = sorted({stream for one in self._assignments for stream in one.fed_streams})
-        self._last = GroupStatus(self.name, "STARTING")
+        self._last = InstanceStatus(self.name, "STARTING")
         self._taking = TakeOver(self.name, self._states, host, self._partitions, self._transport)
         self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions, host.allowed)
         self._revisions = periodic_revisions(host.config, self._assignments)
@@ -174,7 +174,7 @@ class GroupRuntime:
         return wait_until(lambda: self.status().state != "STARTING", time.monotonic() + timeout_s)
 
     # ---------------------------------------------------------------------------------------------------- status
-    def status(self) -> GroupStatus:
+    def status(self) -> InstanceStatus:
         """Return what is known now."""
         with self._lock:
             last, query = self._last, self._query
@@ -309,7 +309,7 @@ class GroupRuntime:
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
                 lag, trouble = self._lag.after(progress)
-                self._last = GroupStatus.running(self.name, progress, self._fed, lag, trouble)
+                self._last = InstanceStatus.running(self.name, progress, self._fed, lag, trouble)
 
     def _ask_to_end(self) -> None:
         with self._lock:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from spdist.runtime.progress import counters_of, rejected_of
 from spdist.runtime.revision_files import millis_of
 
-__all__ = ["GroupState", "GroupStatus"]
+__all__ = ["GroupState", "InstanceStatus"]
 
 GroupState = Literal["STARTING", "RUNNING", "STOPPED", "FAILED"]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStatus:
+class InstanceStatus:
     """What is known of a group instance.
 
     Parameters
@@ -69,7 +69,7 @@ class GroupStatus:
     rejected: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def running(cls, name: str, progress: Any, fed: Sequence[str], lag: int, trouble: str | None) -> GroupStatus:
+    def running(cls, name: str, progress: Any, fed: Sequence[str], lag: int, trouble: str | None) -> InstanceStatus:
         """Return the status of an instance whose query has told of its newest batch.
 
         Parameters

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from spdist.config.allowed import Allowed
-from spdist.config.sections import Script, Transports
+from spdist.config.sections import ScriptSettings, Transports
 from spdist.connectors.receiving import now_ms
 from spdist.engine.hosted import checked_app
 from spdist.engine.layout import assignment_hash
@@ -50,14 +50,14 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 
-class Settings(Protocol):
+class KafkaSections(Protocol):
     """The sections of a node's settings that matter here."""
 
     @property
     def transports(self) -> Transports: ...
 
     @property
-    def script(self) -> Script: ...
+    def script(self) -> ScriptSettings: ...
 
 
 #: By topic and partition the offset of the first message and that of the next one.
@@ -283,7 +283,7 @@ class ReadsFinder:
         Of the instances together.
     states : sequence of InstanceState
         Where their states are.
-    settings : Settings
+    settings : KafkaSections
         Of the node.
     shares, allowed
         See `kafka_inputs`.
@@ -293,7 +293,7 @@ class ReadsFinder:
         self,
         name: str,
         states: Sequence[InstanceState],
-        settings: Settings,
+        settings: KafkaSections,
         shares: Callable[[str], int],
         allowed: Allowed | None = None,
     ) -> None:

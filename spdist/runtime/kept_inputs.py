@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.layout import Layout, current_layout, kept_assignment
+from spdist.engine.layout import ShardLayout, current_layout, kept_assignment
 from spdist.engine.places import Place
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import NotFoundError, StateError
@@ -136,7 +136,7 @@ def read_files(location: Place, instance: str, layout: str, shard: int, names: S
     StateError
         One is larger than 64 MiB, or cannot be read.
     """
-    now: Layout = current_layout(state_directory(location, instance))
+    now: ShardLayout = current_layout(state_directory(location, instance))
     KeptShard(tuple(names))
     if now.name != layout or not 0 <= shard < now.count:
         raise NotFoundError(f"the state of {instance} was laid out anew", hint="ask again")

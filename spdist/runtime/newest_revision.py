@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from spdist.errors import SpdistError
-from spdist.runtime.periodic import Settings
+from spdist.runtime.periodic import RevisionSections
 from spdist.runtime.persistence import PersistenceStore, open_persistence
 from spdist.runtime.revision_files import millis_of
 
@@ -22,7 +22,7 @@ class NewestRevision:
 
     Parameters
     ----------
-    settings : Settings
+    settings : RevisionSections
         Of the node: where revisions are.
     instances : sequence of str
         Whose revisions count.
@@ -38,7 +38,7 @@ class NewestRevision:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: RevisionSections,
         instances: Sequence[str],
         every_s: float = 10.0,
         steady: Callable[[], float] = time.monotonic,

@@ -17,12 +17,12 @@ from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.persistence import PersistenceStore, open_persistence
 
-__all__ = ["PeriodicRevisions", "Settings", "periodic_revisions"]
+__all__ = ["PeriodicRevisions", "RevisionSections", "periodic_revisions"]
 
 log = logging.getLogger(__name__)
 
 
-class Settings(Protocol):
+class RevisionSections(Protocol):
     """What a node's settings say of revisions."""
 
     @property
@@ -36,7 +36,7 @@ class Settings(Protocol):
         ...
 
 
-def periodic_revisions(settings: Settings, assignments: Sequence[Assignment]) -> PeriodicRevisions:
+def periodic_revisions(settings: RevisionSections, assignments: Sequence[Assignment]) -> PeriodicRevisions:
     """Return what keeps revisions of some group instances, as ``state.persistence`` says: none unless `enabled`.
 
     Raises

@@ -22,7 +22,7 @@ from spdist.errors import EngineError, SpdistError
 from spdist.planning.realtime import RealtimePlan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime, wait_until
-from spdist.runtime.group_status import GroupState, GroupStatus
+from spdist.runtime.group_status import GroupState, InstanceStatus
 from spdist.runtime.kafka_inputs import user_sources
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.progress import reason_of
@@ -115,7 +115,7 @@ class RealtimeRuntime:
         self._error: SpdistError | None = None
         #: Why nothing is read or written yet; None where all is well.
         self._problem: str | None = None
-        self._last = GroupStatus(self.name, "STARTING")
+        self._last = InstanceStatus(self.name, "STARTING")
         self._newest = NewestRevision(host.config, [self.name])
 
     @property
@@ -158,7 +158,7 @@ class RealtimeRuntime:
         """Wait until the group is not STARTING any more; return whether it is so."""
         return wait_until(lambda: self.status().state != "STARTING", time.monotonic() + timeout_s)
 
-    def status(self) -> GroupStatus:
+    def status(self) -> InstanceStatus:
         """Return what is known now."""
         with self._lock:
             last, query = self._last, self._query

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from spdist.engine.cuts import Cut, together
 from spdist.engine.layout import (
     ASSIGNMENT,
-    Layout,
+    ShardLayout,
     assignment_hash,
     begin_layout,
     current_layout,
@@ -216,7 +216,7 @@ def put_back(location: Place, instance: str, source: Place, undone: Sequence[Und
             return went_back
 
 
-def _went_back(now: Layout, source: Place, shards: list[str], made_by: Assignment) -> WentBack:
+def _went_back(now: ShardLayout, source: Place, shards: list[str], made_by: Assignment) -> WentBack:
     """Return from where on is undone what the shards have published, those of the revision and those of now."""
     cuts = [found[1] for shard in shards if (found := StateStore(source / shard).newest_cut()) is not None]
     if len(cuts) < len(shards):  # of an older version: nobody can tell
@@ -229,7 +229,9 @@ def _went_back(now: Layout, source: Place, shards: list[str], made_by: Assignmen
     return WentBack(names, frozenset(published))
 
 
-def _put_back_into(layout: Layout, source: Place, shards: list[str], instance: str, undone: Sequence[Undone]) -> None:
+def _put_back_into(
+    layout: ShardLayout, source: Place, shards: list[str], instance: str, undone: Sequence[Undone]
+) -> None:
     for shard, store in zip(shards, layout.stores, strict=True):
         _put_back(store, source / shard, instance, undone)
 

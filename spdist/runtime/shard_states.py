@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from spdist.engine.layout import (
-    Layout,
+    ShardLayout,
     assignment_hash,
     begin_layout,
     current_state,
@@ -88,7 +88,7 @@ class InstanceState:
         self._location = location
         self._whole = state_directory(location, assignment.name)
         self._begun: Positions | None = None
-        self._layout: Layout | None = None
+        self._layout: ShardLayout | None = None
         self._made_by: Assignment | None = None
         #: Where a query of Columns has read to that ran in the place of the shards: the state does not know.
         self.read_by_columns: Positions = {}
@@ -104,7 +104,7 @@ class InstanceState:
         """Return where the state goes on: in each partition where the shard does that is furthest behind."""
         return self._positions(*self._state_now())
 
-    def _positions(self, layout: Layout, first: Segment | None) -> Positions:
+    def _positions(self, layout: ShardLayout, first: Segment | None) -> Positions:
         """Return them of a layout of which the newest segment of the first shard is known."""
         found: Positions = {}
         for last in (first, *(store.last() for store in layout.stores[1:])):
@@ -169,7 +169,7 @@ class InstanceState:
         layout, last = self._state_now()
         return {} if self._begins_anew(kept_assignment(layout.directory)) else self._positions(layout, last)
 
-    def _state_now(self) -> tuple[Layout, Segment | None]:
+    def _state_now(self) -> tuple[ShardLayout, Segment | None]:
         return current_state(self._whole, self.assignment.shards)
 
     def _begins_anew(self, made_by: Assignment | None) -> bool:

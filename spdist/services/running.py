@@ -20,7 +20,7 @@ __all__ = ["SERVICES", "Note", "note", "notes", "run_service"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServiceKind:
     """A service that can be started.
 
     Parameters
@@ -43,9 +43,9 @@ def _kafka(directory: Path, port: int) -> KafkaBroker:
     return KafkaBroker(directory, port, properties={"auto.create.topics.enable": "true"})
 
 
-SERVICES: dict[str, Kind] = {
-    "kafka": Kind(_kafka, 9092, "one Kafka broker (KRaft)"),
-    "nats": Kind(NatsServer, 4222, "one NATS server with JetStream"),
+SERVICES: dict[str, ServiceKind] = {
+    "kafka": ServiceKind(_kafka, 9092, "one Kafka broker (KRaft)"),
+    "nats": ServiceKind(NatsServer, 4222, "one NATS server with JetStream"),
 }
 
 

@@ -1,9 +1,9 @@
 """One database as the stores of one app use it: batches that are applied once, and reads that see them.
 
-Rows of changes are kept by those who make them (`Member`) and written when somebody reads, or at the end of the batch,
-many at a time. Everything that a batch writes is one transaction. With it goes a row that says up to which batch of
-which log of inputs this database has been changed: a batch that is replayed after a failure finds its number there, and
-changes nothing.
+Rows of changes are kept by those who make them (`DatabaseWriter`) and written when somebody reads, or at the end of the
+batch, many at a time. Everything that a batch writes is one transaction. With it goes a row that says up to which batch
+of which log of inputs this database has been changed: a batch that is replayed after a failure finds its number there,
+and changes nothing.
 
 Outside of batches each change is a transaction of its own.
 """
@@ -41,7 +41,7 @@ from spdist.operators.stores import Batch
 from spdist.stores.columns import sql_table
 from spdist.stores.engines import WRITE, may_pass
 
-__all__ = ["Database", "Member", "guarded"]
+__all__ = ["Database", "DatabaseWriter", "guarded"]
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ _AT_WORK: WeakValueDictionary[tuple[str, str], Database] = WeakValueDictionary()
 _ASSIGNING = threading.Lock()
 
 
-class Member(Protocol):
+class DatabaseWriter(Protocol):
     """Who changes a database: a table, or the buckets of an aggregation."""
 
     def flush(self) -> None:
@@ -85,7 +85,7 @@ class Database:
     def __init__(self, engine: Engine, name: str, hidden: Sequence[str] = ()) -> None:
         self.dialect: str = engine.dialect.name
         self.name = name
-        self.members: list[Member] = []
+        self.members: list[DatabaseWriter] = []
         self._hidden = sorted(filter(None, hidden), key=len, reverse=True)
         self._engine = engine
         self._writing: Connection | None = None

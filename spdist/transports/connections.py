@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from http import HTTPStatus
 from typing import Any
 
-__all__ = ["Connection", "Handshake", "Limits", "Visitors", "drained", "limits_of"]
+__all__ = ["Connection", "ConnectionLimits", "Handshake", "Visitors", "drained", "limits_of"]
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _FIRST, _EACH = 10, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """What a listener grants to those who connect.
 
     Parameters
@@ -59,9 +59,13 @@ class Limits:
     max_connections_per_address: int = 512
 
 
-def limits_of(settings: Any) -> Limits:
+def limits_of(settings: Any) -> ConnectionLimits:
     """Return the limits that one of the node's ``listenerConfigurations`` gives; without any the usual ones."""
-    return Limits() if settings is None else Limits(**{one.name: getattr(settings, one.name) for one in fields(Limits)})
+    return (
+        ConnectionLimits()
+        if settings is None
+        else ConnectionLimits(**{one.name: getattr(settings, one.name) for one in fields(ConnectionLimits)})
+    )
 
 
 class Visitors:
@@ -71,7 +75,7 @@ class Visitors:
     ----------
     place : str
         The listener, for the log.
-    limits : Limits
+    limits : ConnectionLimits
         What they may take.
 
     State
@@ -79,7 +83,7 @@ class Visitors:
     A number for each address that is connected, and how many connections were refused.
     """
 
-    def __init__(self, place: str, limits: Limits) -> None:
+    def __init__(self, place: str, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.refused = 0
         self._place = place

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from spdist.mapping.passing import Events
+from spdist.mapping.passing import ChunkPayload
 
 __all__ = ["shown", "write_log"]
 
@@ -36,7 +36,7 @@ def encoded(payload: Any) -> bytes:
 
 def shown(payload: Any) -> str:
     """Return a payload as text; events as Siddhi prints them."""
-    if not isinstance(payload, Events):
+    if not isinstance(payload, ChunkPayload):
         return str(payload)
     events = [f"Event{{timestamp={ts}, data={list(row)}, isExpired=false}}" for ts, row in payload]
     return events[0] if len(events) == 1 else f"[{', '.join(events)}]"

@@ -16,7 +16,7 @@ from spdist.language.types import Schema, Type
 from spdist.look import Shown, note_html, number_of, table_html, time_text
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.payload import Events, Payload
-from spdist.transports.reading import Entry, ReadEvent, TopicReader
+from spdist.transports.reading import OrderedEvent, ReadEvent, TopicReader
 from spdist.transports.routing import key_partition, key_text
 
 __all__ = ["Feed", "FeedPosition", "checked_row", "read_events"]
@@ -202,7 +202,7 @@ def read_events(transport: Transport, topic: str, schema: Schema) -> list[ReadEv
     """
     transport.end_offsets(topic)  # raises where it is not there
     reader = TopicReader(transport, topic, Payload(schema))
-    entries: list[Entry] = []
+    entries: list[OrderedEvent] = []
     ended = False
     while not ended:
         more, ended = reader.page(100_000)

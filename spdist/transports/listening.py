@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from spdist.errors import TransportError
-from spdist.transports.connections import Connection, Handshake, Limits, Visitors, drained
+from spdist.transports.connections import Connection, ConnectionLimits, Handshake, Visitors, drained
 
 __all__ = ["Listener", "Peer"]
 
@@ -36,7 +36,7 @@ class Listener:
         0 lets the system choose.
     tls : SSLContext, optional
         See `spdist.transports.tls.server_context`; without it there is no TLS.
-    limits : Limits, optional
+    limits : ConnectionLimits, optional
         What those who connect may take.
 
     Raises
@@ -45,8 +45,10 @@ class Listener:
         The address cannot be listened on: in use, unknown (`socket.gaierror`), not allowed.
     """
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, limits: ConnectionLimits | None = None
+    ) -> None:
+        self._limits = limits or ConnectionLimits()
         self._host = host.strip("[]")
         self._tls = tls
         family = socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)[0][0]

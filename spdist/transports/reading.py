@@ -15,7 +15,7 @@ from spdist.transports.paths import sort_key
 if TYPE_CHECKING:
     from spdist.transports.payload import Payload
 
-__all__ = ["Entry", "Heard", "PartitionPosition", "Position", "ReadEvent", "TopicReader", "event_id"]
+__all__ = ["OrderedEvent", "PartitionPosition", "Position", "ProducerState", "ReadEvent", "TopicReader", "event_id"]
 
 #: Read together from a partition; a record has half a megabyte at most.
 _READ_RECORDS = 8
@@ -25,7 +25,7 @@ _LOWEST = (NO_CLOCK, 0, b"")
 Key = tuple[int, int, bytes]
 
 
-class Entry(NamedTuple):
+class OrderedEvent(NamedTuple):
     """An event, with what puts those of several producers and partitions in the order that one machine gives."""
 
     key: tuple[int, int, bytes, int]
@@ -86,7 +86,7 @@ def event_id(producer: str, topic: str, partition: int, number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ProducerState:
     """What is known of a producer in a partition.
 
     Parameters
@@ -111,13 +111,13 @@ class PartitionPosition:
         Of the next record.
     skip : int
         How many of its events were read already.
-    heard : dict of str to Heard
+    heard : dict of str to ProducerState
         The producers so far, to drop what they repeat.
     """
 
     offset: int = 0
     skip: int = 0
-    heard: dict[str, Heard] = field(default_factory=dict)
+    heard: dict[str, ProducerState] = field(default_factory=dict)
 
 
 #: By partition; those that are missing were not read.
@@ -163,14 +163,14 @@ class TopicReader:
             for number in range(transport.partitions(topic))
         ]
 
-    def page(self, limit: int, max_bytes: int | None = None) -> tuple[list[Entry], bool]:
+    def page(self, limit: int, max_bytes: int | None = None) -> tuple[list[OrderedEvent], bool]:
         """Return up to `limit` events in order, and whether those were all that there are now.
 
         No record is opened any more when those so far had `max_bytes` together.
         """
         heads = [(head.key, one) for one in self._partitions if (head := one.head()) is not None]
         heapq.heapify(heads)
-        entries: list[Entry] = []
+        entries: list[OrderedEvent] = []
         while heads and len(entries) < limit:
             _, one = heads[0]
             entries.append(one.take())
@@ -212,7 +212,7 @@ class _Partition:
     def __lt__(self, other: _Partition) -> bool:
         return self.number < other.number
 
-    def head(self) -> Entry | None:
+    def head(self) -> OrderedEvent | None:
         """Return the next event without taking it; None where there is none now."""
         while not self.waiting:
             record = next(self._records, None)
@@ -225,9 +225,9 @@ class _Partition:
             self._open(record)
         assert self._record is not None
         key, ts, row = self.waiting[0]
-        return Entry((*max(key, self._heard(self._record).high), self.number), ts, row)
+        return OrderedEvent((*max(key, self._heard(self._record).high), self.number), ts, row)
 
-    def take(self) -> Entry:
+    def take(self) -> OrderedEvent:
         """Return the next event and go on behind it; `head` has shown that there is one."""
         entry = self.head()
         assert entry is not None and self._record is not None
@@ -236,7 +236,7 @@ class _Partition:
         position.offset, position.skip = record.offset, position.skip + 1
         number = record.seq + position.skip - 1
         high: Key = entry.key[:3]
-        position.heard[record.producer] = Heard(self._heard(record).next, high)
+        position.heard[record.producer] = ProducerState(self._heard(record).next, high)
         if not self.waiting:
             self._pass(record)
         return entry._replace(id=event_id(record.producer, self._topic, self.number, number))
@@ -269,7 +269,7 @@ class _Partition:
         position, heard = self._position, self._heard(record)
         position.offset, position.skip = record.offset + 1, 0
         if record.producer and record.count:
-            position.heard[record.producer] = Heard(max(heard.next, record.seq + record.count), heard.high)
+            position.heard[record.producer] = ProducerState(max(heard.next, record.seq + record.count), heard.high)
 
-    def _heard(self, record: Record) -> Heard:
-        return self._position.heard.get(record.producer) or Heard()
+    def _heard(self, record: Record) -> ProducerState:
+        return self._position.heard.get(record.producer) or ProducerState()

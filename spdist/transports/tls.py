@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spdist.config import Listener
+from spdist.config import ListenerSettings
 from spdist.errors import TransportError
 
 __all__ = [
@@ -100,7 +100,7 @@ class Certificate:
 CertificateFiles = Certificate | str | Path | tuple[str | Path, str | Path]
 
 
-def certificate_of(listener: Listener) -> Certificate | None:
+def certificate_of(listener: ListenerSettings) -> Certificate | None:
     """Return what a node shows: to who calls it, and to the nodes that it calls; None where its listener has none."""
     if listener.certificate_file is None or listener.key_file is None:
         return None

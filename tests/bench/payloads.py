@@ -23,7 +23,7 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchReader, BatchWriter
+from spdist.mapping.columns import BatchReader, PayloadWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
@@ -99,7 +99,7 @@ class Averaging:
 def of_json(count: int) -> None:
     """Measure JSON to JSON."""
     setting = MapSetting("A", SCHEMA, JSON)
-    reader, writer, averaging = BatchReader(setting), BatchWriter(setting), Averaging()
+    reader, writer, averaging = BatchReader(setting), PayloadWriter(setting), Averaging()
     rows = rows_of(count)
     payloads = [json.dumps({"event": dict(zip(SCHEMA.names, row, strict=True))}).encode() for row in rows]
     events = [(1, row) for row in rows]

@@ -9,7 +9,7 @@ from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     Announce,
     AnswerHeartbeat,
-    Deployment,
+    AppVersion,
     DeploymentSaved,
     DeployRequested,
     Elected,
@@ -42,10 +42,10 @@ def assignment(name: str, text: str = "text", *, receiver: bool = False) -> Assi
     return Assignment(name, app, f"{app}-{group}", text, False, (), (), receiver)
 
 
-def app(name: str, *groups: Assignment | str, **fields: Any) -> Deployment:
+def app(name: str, *groups: Assignment | str, **fields: Any) -> AppVersion:
     """Return a deployment of the given instances: assignments, or names of such."""
     made = tuple(g if isinstance(g, Assignment) else assignment(g) for g in groups)
-    return Deployment(name, f"text of {name}", assignments=made, **fields)
+    return AppVersion(name, f"text of {name}", assignments=made, **fields)
 
 
 def seen(
@@ -78,7 +78,7 @@ class Leader:
         return [instruction for instruction in out if not isinstance(instruction, SaveWorkers)]
 
     def elect(
-        self, *deployments: Deployment, term: int = 1, until_ms: int = FOREVER, workers: dict[str, str] | None = None
+        self, *deployments: AppVersion, term: int = 1, until_ms: int = FOREVER, workers: dict[str, str] | None = None
     ) -> list[Instruction]:
         return self.handle(Elected(Lease(term, until_ms), deployments, workers))
 
@@ -100,7 +100,7 @@ class Leader:
         self.told("w2")
         self.settle()
 
-    def deploy(self, deployment: Deployment) -> list[Instruction]:
+    def deploy(self, deployment: AppVersion) -> list[Instruction]:
         """Deploy, with a database that accepts it at once."""
         order = only(self.handle(DeployRequested(deployment)), SaveDeployment)
         return self.handle(DeploymentSaved(order.deployment.name, order.deployment.version))

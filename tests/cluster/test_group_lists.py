@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spdist.cluster.group_lists import ToldGroups, whole_groups
 from spdist.cluster.messages import GroupPhase, GroupReport, RedirectHeartbeat, Refuse, WorkerHeartbeat, WorkerReport
-from spdist.cluster.reports import LONGEST_ERROR, Changes
+from spdist.cluster.reports import LONGEST_ERROR, ChangedGroups
 from spdist.cluster.wire import HeartbeatRequest, read_message
 from tests.cluster.leader import Leader, app, only, seen
 
@@ -99,11 +99,11 @@ class TestTheLeader:
     def test_who_leaves_out_what_is_not_known_is_refused_and_not_counted(self) -> None:
         leader = Leader()
         leader.elect()
-        guess = replace(leader.report("w1"), changes=Changes((), "x"))
+        guess = replace(leader.report("w1"), changes=ChangedGroups((), "x"))
         assert only(leader.handle(WorkerHeartbeat(guess)), Refuse).error.code == "SP0706"
         assert "w1" not in leader.state.members
 
     def test_a_standby_sends_it_to_the_leader(self) -> None:
         leader = Leader()
-        guess = replace(leader.report("w1"), changes=Changes((), "x"))
+        guess = replace(leader.report("w1"), changes=ChangedGroups((), "x"))
         only(leader.handle(WorkerHeartbeat(guess)), RedirectHeartbeat)

@@ -18,7 +18,7 @@ import spdist
 from spdist.cluster.local import LocalCluster
 from spdist.cluster.nodes import NodeProcess
 from spdist.cluster.overview import GroupStatus
-from spdist.cluster.streams import Streams
+from spdist.cluster.streams import StreamAccess
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.config.sections import Log, Transports
 from spdist.errors import ClusterError, NotFoundError, OnDemandQueryError
@@ -171,7 +171,7 @@ def test_the_schema_of_a_stream_is_that_of_the_checked_app() -> None:
 
 
 def test_streams_of_an_app_with_functions_of_its_own_are_fed_and_read(tmp_path: Path) -> None:
-    streams = Streams(transport_settings(Transports(Log(tmp_path))))
+    streams = StreamAccess(transport_settings(Transports(Log(tmp_path))))
     streams.feed(STUCK, "S", None).send([(1000, ("stuck", 1))])
     assert streams.read(STUCK, "S") == [(1000, ("stuck", 1))]
     streams.close()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spdist.clock import SystemClock
-from spdist.cluster.manager import Deployed, Manager
+from spdist.cluster.manager import DeployOutcome, Manager
 from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, RedirectHeartbeat, WorkerReport
 from spdist.cluster.state import ManagerState
 from spdist.cluster.store import CoordinationStore
@@ -88,7 +88,7 @@ def test_a_standby_takes_over_with_all_apps(tmp_path: Path, eventually: Eventual
     with running_manager(manager_config(tmp_path, "manager-1", **SLOW)) as first:
         eventually(first.leads, "the first leads", SLOW_S)
         with running_manager(manager_config(tmp_path, "manager-2", **SLOW)) as second:
-            assert first.deploy(APP, replace=False) == Deployed("Trades", created=True)
+            assert first.deploy(APP, replace=False) == DeployOutcome("Trades", created=True)
             assert not second.leads()
             eventually(lambda: len(second.known_managers()) == 2, "the managers know of each other")
             first.stop()

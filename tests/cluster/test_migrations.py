@@ -32,7 +32,7 @@ from spdist.__main__ import app
 from spdist.cluster.database import METADATA, Transactions
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.messages import AppVersion, Desired
 from spdist.cluster.migrations import NEWEST, VERSION_TABLE
 from spdist.cluster.migrations.columns import NAME, TEXT
 from spdist.cluster.store import CoordinationStore
@@ -168,7 +168,7 @@ def test_what_0_12_has_stored_is_there_after_the_upgrade(
     assert [one.node_id for one in store.live_managers(1 << 41)] == ["m1"]
     # … and the next leader goes on with it.
     assert store.try_take(row, "m2", "http://m2") == 8
-    store.save_deployment(8, "m2", Deployment("Prices", "changed", 4))
+    store.save_deployment(8, "m2", AppVersion("Prices", "changed", 4))
     assert [one.text for one in store.deployments()] == ["x", "changed"]
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from spdist.cluster.placement import (
     PlacedGroup,
+    PlacementRequest,
     PlacementWorker,
-    Request,
     allocation_algorithm,
     decide_placement,
 )
@@ -35,7 +35,7 @@ def place(
     current: dict[str, str] | None = None,
     rebalance: bool = True,
 ) -> dict[str, str]:
-    return decide_placement(Request(groups, there, current or {}, rebalance))
+    return decide_placement(PlacementRequest(groups, there, current or {}, rebalance))
 
 
 def test_instances_of_a_group_go_round_the_workers() -> None:
@@ -174,20 +174,20 @@ def test_current_places_on_workers_that_are_gone_do_not_count() -> None:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw: st.DrawFn) -> PlacementRequest:
     groups = [g for i in range(draw(st.integers(0, 4))) for g in instances(f"App-{i}", draw(st.integers(1, 4)))]
     ids = [f"w{i}" for i in range(draw(st.integers(0, 5)))]
     current = {g.name: draw(st.sampled_from([*ids, "ghost"])) for g in groups if draw(st.booleans())}
-    return Request(draw(st.permutations(groups)), workers(*draw(st.permutations(ids))), current)
+    return PlacementRequest(draw(st.permutations(groups)), workers(*draw(st.permutations(ids))), current)
 
 
-def loads(request: Request, placement: dict[str, str]) -> list[int]:
+def loads(request: PlacementRequest, placement: dict[str, str]) -> list[int]:
     count = Counter(placement.values())
     return [count[w.id] for w in request.workers]
 
 
 @given(requests())
-def test_everything_is_placed_evenly(request: Request) -> None:
+def test_everything_is_placed_evenly(request: PlacementRequest) -> None:
     got = decide_placement(request)
     if request.workers:
         assert set(got) == {g.name for g in request.groups}
@@ -195,15 +195,15 @@ def test_everything_is_placed_evenly(request: Request) -> None:
 
 
 @given(requests())
-def test_asking_again_moves_nothing_and_order_does_not_matter(request: Request) -> None:
+def test_asking_again_moves_nothing_and_order_does_not_matter(request: PlacementRequest) -> None:
     got = decide_placement(request)
-    assert decide_placement(Request(request.groups, request.workers[::-1], got)) == got
-    assert decide_placement(Request(request.groups, request.workers[::-1], request.current)) == got
+    assert decide_placement(PlacementRequest(request.groups, request.workers[::-1], got)) == got
+    assert decide_placement(PlacementRequest(request.groups, request.workers[::-1], request.current)) == got
 
 
 @given(requests())
 @settings(deadline=None)
-def test_no_balanced_placement_moves_less(request: Request) -> None:
+def test_no_balanced_placement_moves_less(request: PlacementRequest) -> None:
     """Each worker keeps what it has up to its share; which workers get the larger shares is chosen for the best."""
     ids = [w.id for w in request.workers]
     if not ids:
@@ -219,8 +219,8 @@ def test_no_balanced_placement_moves_less(request: Request) -> None:
 
 
 @given(requests())
-def test_siblings_are_spread_when_all_is_placed_afresh(request: Request) -> None:
-    got = decide_placement(Request(request.groups, request.workers, {}))
+def test_siblings_are_spread_when_all_is_placed_afresh(request: PlacementRequest) -> None:
+    got = decide_placement(PlacementRequest(request.groups, request.workers, {}))
     for group, siblings in itertools.groupby(sorted(request.groups, key=lambda g: g.name), key=lambda g: g.group):
         names = [g.name for g in siblings]
         if request.workers:
@@ -229,7 +229,7 @@ def test_siblings_are_spread_when_all_is_placed_afresh(request: Request) -> None
 
 
 @st.composite
-def troubled(draw: st.DrawFn) -> Request:
+def troubled(draw: st.DrawFn) -> PlacementRequest:
     """Requests with workers that are full or not ready, and groups that failed on some."""
     request = draw(requests())
     ids = [w.id for w in request.workers]
@@ -242,11 +242,11 @@ def troubled(draw: st.DrawFn) -> Request:
         replace(g, avoid=draw(avoid), waits=draw(st.booleans()), interrupted=draw(st.booleans()))
         for g in request.groups
     ]
-    return Request(groups, there, request.current, draw(st.booleans()))
+    return PlacementRequest(groups, there, request.current, draw(st.booleans()))
 
 
 @given(troubled())
-def test_what_runs_is_moved_only_to_where_it_will_run_well(request: Request) -> None:
+def test_what_runs_is_moved_only_to_where_it_will_run_well(request: PlacementRequest) -> None:
     got = decide_placement(request)
     there = {w.id: w for w in request.workers}
     arrived: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from spdist.cluster import placement
-from spdist.cluster.placement import PlacedGroup, PlacementWorker, Request, decide_placement_by_load
+from spdist.cluster.placement import PlacedGroup, PlacementRequest, PlacementWorker, decide_placement_by_load
 
 QUICK = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False, database=None
@@ -28,7 +28,7 @@ def workers(*ids: str, **more: Any) -> list[PlacementWorker]:
 
 
 def place(groups: list[PlacedGroup], there: list[PlacementWorker], **current: str) -> dict[str, str]:
-    return decide_placement_by_load(Request(groups, there, current))
+    return decide_placement_by_load(PlacementRequest(groups, there, current))
 
 
 def test_new_groups_go_to_the_worker_that_carries_least() -> None:
@@ -63,7 +63,7 @@ def test_where_no_load_is_known_nothing_that_runs_is_moved_and_new_groups_are_co
 
 # ---------------------------------------------------------------------------------------------------------------- laws
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw: st.DrawFn) -> PlacementRequest:
     ids = [f"w{i}" for i in range(draw(st.integers(1, 4)))]
     some = st.frozensets(st.sampled_from(ids), max_size=2)
     groups = [
@@ -90,19 +90,19 @@ def requests(draw: st.DrawFn) -> Request:
         for id in ids
     ]
     current = {g.name: draw(st.sampled_from([*ids, "ghost"])) for g in groups if draw(st.integers(0, 5)) > 0}
-    return Request(groups, there, current, draw(st.booleans()))
+    return PlacementRequest(groups, there, current, draw(st.booleans()))
 
 
-def calm(request: Request) -> Request:
+def calm(request: PlacementRequest) -> PlacementRequest:
     """The same where all have a place and none has to leave it."""
     ids = [w.id for w in request.workers]
     groups = [replace(g, waits=False) for g in request.groups]
     there = [replace(w, gives_up=None, room=None) for w in request.workers]
     current = {g.name: where if (where := request.current.get(g.name)) in ids else ids[0] for g in groups}
-    return Request(groups, there, {name: str(id) for name, id in current.items()}, True)
+    return PlacementRequest(groups, there, {name: str(id) for name, id in current.items()}, True)
 
 
-def weights(request: Request, where: dict[str, str]) -> dict[str, int]:
+def weights(request: PlacementRequest, where: dict[str, str]) -> dict[str, int]:
     """The algorithm's own measure: what each worker carries."""
     known = [g.load for g in request.groups if g.load is not None]
     average = max(1, sum(known) // len(known)) if known else 1000
@@ -113,14 +113,14 @@ def weights(request: Request, where: dict[str, str]) -> dict[str, int]:
     return out
 
 
-def never_worse(request: Request) -> None:
+def never_worse(request: PlacementRequest) -> None:
     request = calm(request)
     before, after = (weights(request, dict(w)) for w in (request.current, decide_placement_by_load(request)))
     assert max(after.values()) <= max(before.values())
     assert sum(w * w for w in after.values()) <= sum(w * w for w in before.values())
 
 
-def nothing_moves_without_a_gain(request: Request) -> None:
+def nothing_moves_without_a_gain(request: PlacementRequest) -> None:
     """A move brings the fuller of its two workers down by a fifth of the average, so all must differ by two fifths."""
     request = calm(request)
     before = weights(request, dict(request.current))
@@ -135,13 +135,13 @@ def nothing_moves_without_a_gain(request: Request) -> None:
         assert max(before[source], before[target]) - max(after[source], after[target]) >= 0.2 * average
 
 
-def asking_again_moves_nothing(request: Request) -> None:
+def asking_again_moves_nothing(request: PlacementRequest) -> None:
     request = calm(request)
     got = decide_placement_by_load(request)
     assert decide_placement_by_load(replace(request, current=got, workers=request.workers[::-1])) == got
 
 
-def nothing_comes_back_when_loads_waver(request: Request) -> None:
+def nothing_comes_back_when_loads_waver(request: PlacementRequest) -> None:
     request = calm(request)
     got = decide_placement_by_load(request)
     for percent in (98, 102):
@@ -154,7 +154,7 @@ def nothing_comes_back_when_loads_waver(request: Request) -> None:
         assert not [n for n in moved if again[n] == request.current[n]]
 
 
-def workers_are_given_only_what_they_take(request: Request) -> None:
+def workers_are_given_only_what_they_take(request: PlacementRequest) -> None:
     got = decide_placement_by_load(request)
     there = {w.id: w for w in request.workers}
     for one in request.groups:
@@ -174,7 +174,7 @@ def workers_are_given_only_what_they_take(request: Request) -> None:
             assert len([g for g in gone if not g.waits]) <= worker.gives_up
 
 
-def receivers_keep_apart(request: Request) -> None:
+def receivers_keep_apart(request: PlacementRequest) -> None:
     groups = [replace(g, receiver=True) for g in request.groups]
     there = [replace(w, receiver=i % 2 == 0) for i, w in enumerate(request.workers)]
     got = decide_placement_by_load(replace(request, groups=groups, workers=there))
@@ -184,7 +184,7 @@ def receivers_keep_apart(request: Request) -> None:
     assert len(taken) == len(set(taken)), "two instances of a group compete for one address"
 
 
-Law = Callable[[Request], None]
+Law = Callable[[PlacementRequest], None]
 LAWS: list[Law] = [
     never_worse,
     nothing_moves_without_a_gain,

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode
 
 import pytest
 
-from spdist.cluster.checkup import Level, check_node
+from spdist.cluster.checkup import FindingLevel, check_node
 from spdist.cluster.claims import Keys, RefusedToken
 from spdist.cluster.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
 from spdist.cluster.scim import ListedUser
@@ -234,14 +234,14 @@ deployment.config: {{type: default}}
 auth.configs: {{type: external, properties: {{issuer: "{url}", spClientId: sp, adminScope: all}}}}
 """)
 
-    def found(**more: str) -> tuple[Level, str]:
+    def found(**more: str) -> tuple[FindingLevel, str]:
         config = load_config(file, role="server", environment=more)
         return next((one.level, one.found) for one in check_node(config) if one.what == "identity provider")
 
     level, told = found()
-    assert level is Level.WARNING and f"{url}/keys answers 404" in told
+    assert level is FindingLevel.WARNING and f"{url}/keys answers 404" in told
     words.answers["/keys"] = (200, {"keys": [KEY]})
-    assert found(SPDIST__AUTH__INTROSPECTION="always") == (Level.OK, f"{url} has 1 key")
+    assert found(SPDIST__AUTH__INTROSPECTION="always") == (FindingLevel.OK, f"{url} has 1 key")
     del words.answers["/.well-known/openid-configuration"][1]["introspection_endpoint"]
-    assert found(SPDIST__AUTH__INTROSPECTION="always")[0] is Level.FAILED
-    assert found()[0] is Level.OK
+    assert found(SPDIST__AUTH__INTROSPECTION="always")[0] is FindingLevel.FAILED
+    assert found()[0] is FindingLevel.OK

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.checkup import Level, check_node
+from spdist.cluster.checkup import FindingLevel, check_node
 from spdist.cluster.claims import RefusedToken
 from spdist.cluster.identity import Identity
 from spdist.cluster.provider import ProviderAway
@@ -76,7 +76,9 @@ auth.configs:
     (tmp_path / "deployment.yaml").write_text(text, encoding="utf-8")
     config = load_config(tmp_path, role="manager", environment=settings(tmp_path, "manager-1", PROVIDER_SECRET=SECRET))
     (seen,) = (one for one in check_node(config) if one.what == "identity provider")
-    assert seen.level is Level.OK and seen.found == f"{provider.url} has 1 key, and {provider.scim_url} lists users"
+    assert (
+        seen.level is FindingLevel.OK and seen.found == f"{provider.url} has 1 key, and {provider.scim_url} lists users"
+    )
     tokens = {name: provider.token(name, NO_GROUPS) for name in ("dan", "eve", "fay", "gus")}
     with running_manager(config) as manager, httpx.Client(base_url=manager.url, trust_env=False, timeout=60) as http:
         eventually(manager.leads, "the manager leads")

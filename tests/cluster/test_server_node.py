@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.app_directory import AppDirectory, Changes, Stamp, changes
+from spdist.cluster.app_directory import AppDirectory, FileChanges, Stamp, changes
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.election import Lease
 from spdist.cluster.instances import RestartPolicy
@@ -83,20 +83,20 @@ A, B = Stamp(1, 10, 1), Stamp(2, 11, 1)
 @pytest.mark.parametrize(
     ("known", "before", "now", "found"),
     [
-        ({}, {}, {}, Changes()),
-        ({"X": A}, {"X": A}, {"X": A}, Changes()),
-        ({}, {}, {"X": A}, Changes(unsettled=True)),
-        ({}, {"X": A}, {"X": A}, Changes(written=("X",))),
-        ({}, {"X": A}, {"X": B}, Changes(unsettled=True)),
-        ({"X": A}, {"X": A}, {"X": B}, Changes(unsettled=True)),
-        ({"X": A}, {"X": B}, {"X": B}, Changes(written=("X",))),
-        ({"X": A}, {"X": A}, {}, Changes(unsettled=True)),
-        ({"X": A}, {}, {}, Changes(removed=("X",))),
-        ({"X": A, "Y": A}, {"Y": B, "Z": A}, {"Y": B, "Z": B}, Changes(("Y",), ("X",), unsettled=True)),
+        ({}, {}, {}, FileChanges()),
+        ({"X": A}, {"X": A}, {"X": A}, FileChanges()),
+        ({}, {}, {"X": A}, FileChanges(unsettled=True)),
+        ({}, {"X": A}, {"X": A}, FileChanges(written=("X",))),
+        ({}, {"X": A}, {"X": B}, FileChanges(unsettled=True)),
+        ({"X": A}, {"X": A}, {"X": B}, FileChanges(unsettled=True)),
+        ({"X": A}, {"X": B}, {"X": B}, FileChanges(written=("X",))),
+        ({"X": A}, {"X": A}, {}, FileChanges(unsettled=True)),
+        ({"X": A}, {}, {}, FileChanges(removed=("X",))),
+        ({"X": A, "Y": A}, {"Y": B, "Z": A}, {"Y": B, "Z": B}, FileChanges(("Y",), ("X",), unsettled=True)),
     ],
 )
 def test_a_change_counts_when_two_looks_have_seen_the_same(
-    known: dict[str, Stamp], before: dict[str, Stamp], now: dict[str, Stamp], found: Changes
+    known: dict[str, Stamp], before: dict[str, Stamp], now: dict[str, Stamp], found: FileChanges
 ) -> None:
     assert changes(known, before, now) == found
 

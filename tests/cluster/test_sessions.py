@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from spdist.cluster.manager import Manager
-from spdist.cluster.sessions import TOKEN_LENGTH, Session, Sessions
+from spdist.cluster.sessions import TOKEN_LENGTH, Session, TokenSessions
 from spdist.config import load_config
 from tests.cluster.shells import CONF, PASSWORD, running_manager, settings, with_users
 
@@ -31,7 +31,7 @@ class Clock:
 # ------------------------------------------------------------------------------------------------------------- values
 def test_a_token_is_good_until_it_ends_and_can_be_renewed_once() -> None:
     clock = Clock()
-    sessions = Sessions(10, 60, clock)
+    sessions = TokenSessions(10, 60, clock)
     tokens = sessions.begin(ANN, renewable=True)
     assert len(tokens.access) == len(tokens.refresh) == TOKEN_LENGTH
     assert sessions.find(tokens.access) == ANN
@@ -47,7 +47,7 @@ def test_a_token_is_good_until_it_ends_and_can_be_renewed_once() -> None:
 
 
 def test_a_session_that_is_ended_or_renewed_lets_nobody_in() -> None:
-    sessions = Sessions(10, 60, Clock())
+    sessions = TokenSessions(10, 60, Clock())
     ended, renewed = sessions.begin(ANN, renewable=True), sessions.begin(ANN, renewable=True)
     sessions.end(ended.access)
     assert sessions.redeem(renewed.refresh) == ANN
@@ -58,7 +58,7 @@ def test_a_session_that_is_ended_or_renewed_lets_nobody_in() -> None:
 
 def test_what_is_kept_is_bounded_for_each_user_and_holds_no_token() -> None:
     clock = Clock()
-    sessions = Sessions(10, 60, clock)
+    sessions = TokenSessions(10, 60, clock)
     bob = sessions.begin(Session("bob", b""), renewable=False)
     own = [sessions.begin(ANN, renewable=True) for _ in range(150)]
     assert len(sessions) == 101 and sessions.find(bob.access) is not None, "nobody ends the sessions of another"

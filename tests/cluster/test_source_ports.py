@@ -25,7 +25,7 @@ from spdist.connectors.http.addresses import HttpAddress, sources_at
 from spdist.connectors.http.ports import HttpPort
 from spdist.planning.topology import Assignment
 from spdist.services.process import free_port
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from tests.cluster.shells import FakeRuntime
 from tests.cluster.test_server_group import Pair, variables, written
 from tests.transports.certificates import authority
@@ -101,7 +101,7 @@ class Sourced(FakeRuntime):
             return JSONResponse({"events": len(await request.body())})
 
         for address in sources_at(self.assignment, self.allowed):
-            port = HttpPort.shared(address, Limits())
+            port = HttpPort.shared(address, ConnectionLimits())
             port.add(address.path, accept)
             self.ports.append((port, address.path))
         super().start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.messages import Deployment, GroupPhase, MemoryReport
+from spdist.cluster.messages import AppVersion, GroupPhase, MemoryReport
 from spdist.cluster.overview import ClusterStatus
 from spdist.cluster.status import DeploymentState, DeploymentStatus, deployment_status, deployment_statuses
 from spdist.cluster.views import nodes_view
@@ -182,7 +182,7 @@ def test_a_failure_is_told_with_its_reason_and_the_next_try(leader: Leader) -> N
 
 
 def test_an_app_that_cannot_be_planned_has_failed(leader: Leader) -> None:
-    leader.elect(Deployment("A", "text", 1, error="line 1: no such function"), term=2)
+    leader.elect(AppVersion("A", "text", 1, error="line 1: no such function"), term=2)
     assert (status(leader).state, status(leader).reason, status(leader).groups) == (
         FAILED,
         "line 1: no such function",

@@ -18,7 +18,7 @@ import pytest
 
 from spdist.cluster import store as store_module
 from spdist.cluster.election import ElectionTiming, LeaderRow
-from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.messages import AppVersion, Desired
 from spdist.cluster.store import CoordinationStore
 from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
 from spdist.planning.origin import FIRST, Begin, Origin
@@ -109,7 +109,7 @@ class CoordinationStoreContract:
         one, other = opened("one"), opened("other")
         assert one.try_take(None, "manager-1", "http://1") == 1
         assert other.try_take(None, "manager-2", "http://2") == 1
-        one.save_deployment(1, "manager-1", Deployment("App", "text", 1))
+        one.save_deployment(1, "manager-1", AppVersion("App", "text", 1))
         one.heartbeat_manager("manager-1", "http://1")
         assert other.deployments() == ()
         assert other.live_managers(60_000) == ()
@@ -188,7 +188,7 @@ class CoordinationStoreContract:
         store = opened()
         store.try_take(None, "manager-1", "http://1")
         text = "@App:name('Ünï') -- 'quotes' \\ and\nlines 🚀 " + "x" * 100_000
-        store.save_deployment(1, "manager-1", Deployment("Ünï", text, 1))
+        store.save_deployment(1, "manager-1", AppVersion("Ünï", text, 1))
         (found,) = opened().deployments()
         assert (found.name, found.text, found.version, found.desired) == ("Ünï", text, 1, Desired.RUNNING)
         assert found.term == 1
@@ -196,9 +196,9 @@ class CoordinationStoreContract:
 
     def test_a_new_version_replaces_the_old_and_keeps_when_it_was_created(self, store: CoordinationStore) -> None:
         store.try_take(None, "manager-1", "http://1")
-        store.save_deployment(1, "manager-1", Deployment("App", "one", 1))
+        store.save_deployment(1, "manager-1", AppVersion("App", "one", 1))
         (first,) = store.deployments()
-        store.save_deployment(1, "manager-1", Deployment("App", "two", 2, desired=Desired.REMOVED))
+        store.save_deployment(1, "manager-1", AppVersion("App", "two", 2, desired=Desired.REMOVED))
         (second,) = store.deployments()
         assert (second.text, second.version, second.desired) == ("two", 2, Desired.REMOVED)
         assert second.created_ms == first.created_ms <= second.updated_ms
@@ -208,45 +208,45 @@ class CoordinationStoreContract:
         origin = Origin("u1", (Begin("App.S", 0, 70, "App-old-1"),))
         one = Assignment("App-g-1", "App", "App-g", "text", False, (), (), origin=origin)
         for version, assignments in ((1, ()), (2, (one,)), (3, (one,))):
-            store.save_deployment(1, "manager-1", Deployment("App", "text", version, assignments))
+            store.save_deployment(1, "manager-1", AppVersion("App", "text", version, assignments))
             (found,) = store.deployments()
             planned = replace(one, origin=FIRST)
             assert restored_origins((planned,), found.origins) == (assignments or (planned,))
-        store.save_deployment(1, "manager-1", Deployment("App", "text", 4, desired=Desired.REMOVED))
+        store.save_deployment(1, "manager-1", AppVersion("App", "text", 4, desired=Desired.REMOVED))
         store.forget_deployment(1, "manager-1", "App", 4)
-        store.save_deployment(1, "manager-1", Deployment("App", "text", 3))
+        store.save_deployment(1, "manager-1", AppVersion("App", "text", 3))
         assert store.deployments()[0].origins == {}
 
     def test_saving_the_same_again_changes_nothing(self, store: CoordinationStore) -> None:
         """After a lost answer the call is repeated."""
         store.try_take(None, "manager-1", "http://1")
         for _ in range(2):
-            store.save_deployment(1, "manager-1", Deployment("App", "one", 1))
+            store.save_deployment(1, "manager-1", AppVersion("App", "one", 1))
         assert [(d.text, d.version) for d in store.deployments()] == [("one", 1)]
 
     def test_names_differ_by_case(self, store: CoordinationStore) -> None:
         store.try_take(None, "manager-1", "http://1")
         for name in ("app", "App"):
-            store.save_deployment(1, "manager-1", Deployment(name, name, 1))
+            store.save_deployment(1, "manager-1", AppVersion(name, name, 1))
         assert {d.name for d in store.deployments()} == {"app", "App"}
 
     def test_without_the_term_nothing_is_written(self, store: CoordinationStore) -> None:
         with pytest.raises(StaleTermError, match="nobody leads"):
-            store.save_deployment(1, "manager-1", Deployment("App", "text", 1))
+            store.save_deployment(1, "manager-1", AppVersion("App", "text", 1))
         store.try_take(None, "manager-1", "http://1")
-        store.save_deployment(1, "manager-1", Deployment("App", "one", 1, desired=Desired.REMOVED))
+        store.save_deployment(1, "manager-1", AppVersion("App", "one", 1, desired=Desired.REMOVED))
         store.try_take(self.row(store), "manager-2", "http://2")
         for term, node in ((1, "manager-1"), (2, "manager-1"), (1, "manager-2"), (3, "manager-2")):
             with pytest.raises(StaleTermError, match="manager-2 leads in term 2"):
-                store.save_deployment(term, node, Deployment("App", "two", 2))
+                store.save_deployment(term, node, AppVersion("App", "two", 2))
             with pytest.raises(StaleTermError, match="manager-2 leads in term 2"):
                 store.forget_deployment(term, node, "App", 1)
         assert [(d.text, d.version) for d in store.deployments()] == [("one", 1)]
 
     def test_only_what_is_undeployed_and_unchanged_is_forgotten(self, store: CoordinationStore) -> None:
         store.try_take(None, "manager-1", "http://1")
-        store.save_deployment(1, "manager-1", Deployment("Runs", "text", 1))
-        store.save_deployment(1, "manager-1", Deployment("Gone", "text", 2, desired=Desired.REMOVED))
+        store.save_deployment(1, "manager-1", AppVersion("Runs", "text", 1))
+        store.save_deployment(1, "manager-1", AppVersion("Gone", "text", 2, desired=Desired.REMOVED))
         store.forget_deployment(1, "manager-1", "Runs", 1)
         store.forget_deployment(1, "manager-1", "Gone", 1)
         assert {d.name for d in store.deployments()} == {"Runs", "Gone"}
@@ -256,7 +256,7 @@ class CoordinationStoreContract:
     def test_a_name_that_does_not_fit_is_refused_before_anything_is_written(self, store: CoordinationStore) -> None:
         store.try_take(None, "manager-1", "http://1")
         with pytest.raises(ClusterError, match="256 characters"):
-            store.save_deployment(1, "manager-1", Deployment("x" * 256, "text", 1))
+            store.save_deployment(1, "manager-1", AppVersion("x" * 256, "text", 1))
         assert store.deployments() == ()
 
     def test_while_a_write_is_fenced_nobody_takes_over(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ class CoordinationStoreContract:
             during.append(thread.is_alive())
 
         monkeypatch.setattr(store_module, "_fence", fence_then_race)
-        leader.save_deployment(1, "manager-1", Deployment("App", "text", 1))
+        leader.save_deployment(1, "manager-1", AppVersion("App", "text", 1))
         thread.join(10)
         assert during == [True], "the rival got in between the check and the write"
         assert taken == [2]
@@ -353,7 +353,7 @@ def campaign(url: str, node: str, rounds: int) -> tuple[list[int], list[int]]:
         if term is not None:
             won.append(term)
             with contextlib.suppress(StaleTermError):
-                store.save_deployment(term, node, Deployment(f"App-{term}", "text", 1))
+                store.save_deployment(term, node, AppVersion(f"App-{term}", "text", 1))
                 written.append(term)
     store.close()
     return won, written

@@ -22,7 +22,7 @@ from spdist.cluster.cursors import read_cursor, write_cursor
 from spdist.cluster.feeding import FeedState
 from spdist.cluster.manager import Manager
 from spdist.cluster.rows import from_json_row, to_json_row
-from spdist.cluster.streams import Streams
+from spdist.cluster.streams import StreamAccess
 from spdist.config import load_config
 from spdist.errors import ClusterError, MappingError, NotFoundError, UnauthorizedError
 from spdist.language.types import Schema
@@ -30,7 +30,7 @@ from spdist.transports.base import Record
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
 from spdist.transports.payload import Events, Payload
-from spdist.transports.reading import Heard, PartitionPosition
+from spdist.transports.reading import PartitionPosition, ProducerState
 from tests.cluster.shells import CONF, PASSWORD, manager_config, settings, with_users
 
 Eventually = Callable[..., Any]
@@ -358,10 +358,10 @@ def test_a_cursor_of_another_topic_or_none_is_refused(
 
 
 def test_cursors_say_what_they_were_given_and_have_a_bound() -> None:
-    position = {0: PartitionPosition(5, 2, {"a": Heard(7, (-(2**63), 3, b"\x01\xff"))}), 1: PartitionPosition()}
+    position = {0: PartitionPosition(5, 2, {"a": ProducerState(7, (-(2**63), 3, b"\x01\xff"))}), 1: PartitionPosition()}
     assert read_cursor("T", write_cursor("T", position)) == position
     # What is no longer than a cursor may be, but unpacks to more than is read.
-    many = {0: PartitionPosition(0, 0, {f"p{number * 7919:x}": Heard(number) for number in range(20_000)})}
+    many = {0: PartitionPosition(0, 0, {f"p{number * 7919:x}": ProducerState(number) for number in range(20_000)})}
     with pytest.raises(ClusterError, match="20000 producers"):
         write_cursor("T", many)
 
@@ -408,7 +408,7 @@ def test_a_manager_that_stops_keeps_no_reader_waiting(tmp_path: Path, eventually
     try:
         eventually(manager.leads, "it leads")
         looked = threading.Event()
-        page = Streams.page
+        page = StreamAccess.page
 
         def look(*given: Any) -> Any:
             looked.set()

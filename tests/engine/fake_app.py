@@ -8,7 +8,7 @@ from typing import Any
 
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.island import Island
-from spdist.engine.layout import Layout, keep_assignment
+from spdist.engine.layout import ShardLayout, keep_assignment
 from spdist.engine.source import control_record
 from spdist.engine.state import Positions, state_directory
 from spdist.language.types import Schema
@@ -113,4 +113,4 @@ def heard(positions: Positions) -> Arrivals:
 
 def say_who_runs(location: Path, name: str) -> None:
     """Keep in the state of an instance which assignment makes it, as whoever runs it does first."""
-    keep_assignment(Layout(state_directory(location, name), ".", 1), assignment(name=name))
+    keep_assignment(ShardLayout(state_directory(location, name), ".", 1), assignment(name=name))

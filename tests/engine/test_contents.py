@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.contents import Content, Contents, contents_of
+from spdist.engine.contents import Contents, OperatorContent, contents_of
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.language.checker import check
@@ -26,7 +26,7 @@ def running(text: str, *events: tuple[Any, ...], until: int | None = None, strea
     return app
 
 
-def only(contents: Contents, of: str, kind: Any = None) -> Content:
+def only(contents: Contents, of: str, kind: Any = None) -> OperatorContent:
     (found,) = contents.of(of, kind)
     return found
 

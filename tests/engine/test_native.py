@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from spdist.engine.local import run
-from spdist.engine.native import NativeWriter, Place
+from spdist.engine.native import ExpressionPlace, NativeWriter
 from spdist.engine.native_functions import FORMS
 from spdist.engine.native_values import SPARK_TYPES
 from spdist.engine.session import SparkHost
@@ -95,7 +95,7 @@ def on_spark(host: SparkHost, exprs: list[ast.Expression], data: list[Row]) -> l
     schema = ", ".join(f"{name} {SPARK_TYPES[kind]}" for name, kind in ATTRIBUTES.items())
     frame = host.session.createDataFrame([(n, *row) for n, row in enumerate(data)], f"n int, {schema}")
     timestamp = F.lit(1000).cast("bigint") + F.col("n").cast("bigint")
-    writer = NativeWriter(Place(SCOPE, [F.col(name) for name in ("n", *NAMES)], timestamp), catalog())
+    writer = NativeWriter(ExpressionPlace(SCOPE, [F.col(name) for name in ("n", *NAMES)], timestamp), catalog())
     columns = []
     for expression in exprs:
         native = writer.expression(expression)

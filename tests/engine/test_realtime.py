@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
-from spdist.engine.columns_log import Message, MessageLog, ResultId
+from spdist.engine.columns_log import MessageLog, ResultId, TopicMessage
 from spdist.engine.jars import kafka_jars
 from spdist.engine.messages import kafka_endpoints, map_setting
 from spdist.engine.realtime import (
@@ -67,7 +67,7 @@ def _held_by(row: Any, payloads: list[bytes]) -> None:
     plan, id = planned(), ResultId.of(row.headers[0].value.decode())
     assert id is not None
     (output,) = (one for one in plan.outputs if one.topic == row.topic)
-    log = MessageLog("App-default-1", plan, Message("in", 0, id.offset, 1000, payloads[id.offset]))
+    log = MessageLog("App-default-1", plan, TopicMessage("in", 0, id.offset, 1000, payloads[id.offset]))
     held = [event for _, event in log.events(id, output.stream)]
     mapping = next(one for stream, one in kafka_endpoints(plan.checked, "sink") if one.get("topic") == row.topic)
     setting = map_setting(plan.checked, output.stream, mapping)

@@ -33,7 +33,7 @@ from pathlib import Path
 import psutil
 
 from spdist.cluster.client import Caller, ClusterClient
-from spdist.cluster.streams import Streams
+from spdist.cluster.streams import StreamAccess
 from spdist.cluster.topics import stream_schema
 from spdist.errors import SpdistError
 from spdist.services.process import free_port
@@ -111,7 +111,7 @@ class Traffic:
 
     def __init__(self, topics: TransportSettings, text: str) -> None:
         hasty = topics.with_patience(_PATIENCE_MS)
-        self._streams = Streams(hasty)
+        self._streams = StreamAccess(hasty)
         self._feed = self._streams.feed(text, "Numbers", "chaos")
         self.results = Tally([ALL])
         self._sender = NumberSender(self._send, PACE_S)

@@ -14,7 +14,7 @@ import nats
 from kafka import KafkaProducer
 
 from spdist.connectors.kafka.link import create_topics
-from spdist.connectors.nats.link import NatsLink, NatsSettings
+from spdist.connectors.nats.link import NatsLink, NatsSourceSettings
 
 __all__ = ["WAYS_IN", "IslandPlaces", "WayIn"]
 
@@ -96,7 +96,7 @@ def _over_nats(where: IslandPlaces) -> WayIn:
         await client.close()
 
     asyncio.run(make_stream())
-    link = NatsLink(NatsSettings((where.nats,)))
+    link = NatsLink(NatsSourceSettings((where.nats,)))
 
     def send(number: int) -> bool:
         # The server drops a message that it has.

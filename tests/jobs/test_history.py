@@ -16,9 +16,9 @@ from spdist.headless.job import Failure
 from spdist.jobs.due import Standing
 from spdist.jobs.history import FILE, History
 from spdist.jobs.locks import FileLock
-from spdist.jobs.runs import JobRun, RunState, Trigger, notebook_name
+from spdist.jobs.runs import JobRun, RunState, RunTrigger, notebook_name
 
-RUN = JobRun(0, "a", RunState.RUNNING, Trigger.SCHEDULE, 1000, 1000, started_ms=1001)
+RUN = JobRun(0, "a", RunState.RUNNING, RunTrigger.SCHEDULE, 1000, 1000, started_ms=1001)
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from spdist.__main__ import app
 from spdist.clock import SystemClock
 from spdist.headless.exchange import exit_value_of
 from spdist.jobs.history import History
-from spdist.jobs.running import Running
-from spdist.jobs.runs import JobRun, RunState, Trigger
+from spdist.jobs.running import RunningJob
+from spdist.jobs.runs import JobRun, RunState, RunTrigger
 from spdist.jobs.settings import Job
 from tests.jobs.notebooks import write
 from tests.transports.receiver import Receiver
@@ -220,9 +220,9 @@ spdist.exit_value("again")"""
     with history.changing() as change:
         lock = change.lock("shaky")
         assert lock is not None
-        run = change.add(JobRun(0, "shaky", RunState.RUNNING, Trigger.SCHEDULE, 0, 0, 1000), 30)
+        run = change.add(JobRun(0, "shaky", RunState.RUNNING, RunTrigger.SCHEDULE, 0, 0, 1000), 30)
     told: list[JobRun] = []
-    running = Running(job, run, lock, history=history, clock=SystemClock(), tell=lambda job, run: told.append(run))
+    running = RunningJob(job, run, lock, history=history, clock=SystemClock(), tell=lambda job, run: told.append(run))
     running.start()
     assert running.wait(PATIENCE_S)
     (ended,) = history.runs()

@@ -14,7 +14,7 @@ from spdist.clock import ManualClock
 from spdist.errors import ScheduleError
 from spdist.jobs.history import Change, History
 from spdist.jobs.locks import FileLock
-from spdist.jobs.runs import JobRun, RunState, Trigger
+from spdist.jobs.runs import JobRun, RunState, RunTrigger
 from spdist.jobs.scheduler import Scheduler
 from spdist.jobs.settings import Job, JobsFile
 
@@ -56,7 +56,7 @@ def going(clock: ManualClock) -> Going:
     return run
 
 
-def states(file: JobsFile) -> list[tuple[RunState, Trigger, int | None]]:
+def states(file: JobsFile) -> list[tuple[RunState, RunTrigger, int | None]]:
     history = History(file.directory)
     try:
         return [(one.state, one.trigger, one.due_ms) for one in reversed(history.runs())]
@@ -83,18 +83,18 @@ def test_missed_times_are_told_each_and_caught_up_once(
         clock.advance(2 * HOUR + 120_000)  # the machine has slept
         eventually(lambda: told, "the run that catches up has failed", timeout_s=300)
     assert [(one.trigger, one.failure and one.failure.name) for one in told] == [
-        (Trigger.CATCH_UP, "FileNotFoundError")
+        (RunTrigger.CATCH_UP, "FileNotFoundError")
     ]
     assert states(file) == [
-        (RunState.MISSED, Trigger.SCHEDULE, first),
-        (RunState.MISSED, Trigger.SCHEDULE, second),
-        (RunState.FAILED, Trigger.CATCH_UP, second),
+        (RunState.MISSED, RunTrigger.SCHEDULE, first),
+        (RunState.MISSED, RunTrigger.SCHEDULE, second),
+        (RunState.FAILED, RunTrigger.CATCH_UP, second),
     ]
     # Down for some hours: what was decided is not told again.
     clock.advance(HOUR)
     with going(file_of(tmp_path)):
         eventually(lambda: len(states(file)) == 4, "what was missed meanwhile is told")
-    assert states(file)[3] == (RunState.MISSED, Trigger.SCHEDULE, 500_003 * HOUR)
+    assert states(file)[3] == (RunState.MISSED, RunTrigger.SCHEDULE, 500_003 * HOUR)
 
 
 def test_a_run_that_was_interrupted_is_told_of_once(
@@ -103,7 +103,7 @@ def test_a_run_that_was_interrupted_is_told_of_once(
     file = file_of(tmp_path)
     history = History(file.directory)
     with history.changing() as change:  # and nobody has its lock
-        run = change.add(JobRun(0, "a", RunState.RUNNING, Trigger.SCHEDULE, 0, 0, 0), 30)
+        run = change.add(JobRun(0, "a", RunState.RUNNING, RunTrigger.SCHEDULE, 0, 0, 0), 30)
     history.close()
     with going(file) as told:
         eventually(lambda: told, "it is told")

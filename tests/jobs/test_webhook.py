@@ -12,7 +12,7 @@ import pytest
 from spdist.config import Secret
 from spdist.headless.job import Failure
 from spdist.jobs import webhook
-from spdist.jobs.runs import JobRun, RunState, Trigger
+from spdist.jobs.runs import JobRun, RunState, RunTrigger
 from spdist.jobs.settings import Job
 from spdist.jobs.webhook import post_failure
 from spdist.transports.tls import server_context
@@ -20,7 +20,7 @@ from tests.transports.certificates import authority, certificate
 from tests.transports.receiver import Receiver
 
 RUN = JobRun(
-    3, "nightly", RunState.FAILED, Trigger.SCHEDULE, 1000, 1000, 1500, 4000, 2, 1, "nightly/x.ipynb",
+    3, "nightly", RunState.FAILED, RunTrigger.SCHEDULE, 1000, 1000, 1500, 4000, 2, 1, "nightly/x.ipynb",
     Failure("ValueError", "no rows", 2, "load()"),
 )  # fmt: skip
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.planning.layout import Box, Edge, lay_out
+from spdist.planning.layout import Arrow, Box, lay_out
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[Box], list[Edge]]:
+def graphs(draw: st.DrawFn) -> tuple[list[Box], list[Arrow]]:
     count = draw(st.integers(1, 9))
     sizes = st.floats(10, 200)
     boxes = [Box(f"b{i}", draw(sizes), draw(sizes), draw(st.floats(0, 90))) for i in range(count)]
     names = st.sampled_from([box.id for box in boxes])
     pairs = draw(st.lists(st.tuples(names, names).filter(lambda p: p[0] != p[1]), max_size=14))
-    return boxes, [Edge(*pair) for pair in pairs]
+    return boxes, [Arrow(*pair) for pair in pairs]
 
 
 @given(graphs())
-def test_boxes_do_not_overlap_and_lie_in_the_picture(graph: tuple[list[Box], list[Edge]]) -> None:
+def test_boxes_do_not_overlap_and_lie_in_the_picture(graph: tuple[list[Box], list[Arrow]]) -> None:
     boxes, edges = graph
     layout = lay_out(boxes, edges)
     areas = [(*layout.boxes[b.id], b.width, b.height) for b in boxes]
@@ -34,7 +34,7 @@ def test_boxes_do_not_overlap_and_lie_in_the_picture(graph: tuple[list[Box], lis
 
 
 @given(graphs())
-def test_every_arrow_starts_and_ends_at_its_boxes(graph: tuple[list[Box], list[Edge]]) -> None:
+def test_every_arrow_starts_and_ends_at_its_boxes(graph: tuple[list[Box], list[Arrow]]) -> None:
     boxes, edges = graph
     layout = lay_out(boxes, edges)
     size = {box.id: box for box in boxes}
@@ -51,7 +51,7 @@ def test_every_arrow_starts_and_ends_at_its_boxes(graph: tuple[list[Box], list[E
 
 
 @given(graphs())
-def test_arrows_run_from_left_to_right_unless_they_close_a_cycle(graph: tuple[list[Box], list[Edge]]) -> None:
+def test_arrows_run_from_left_to_right_unless_they_close_a_cycle(graph: tuple[list[Box], list[Arrow]]) -> None:
     boxes, edges = graph
     layout = lay_out(boxes, edges)
     for points in layout.paths.values():
@@ -73,7 +73,7 @@ def _reaches(forward: set[tuple[str, str]], start: str, goal: str) -> bool:
 
 def test_a_chain_is_drawn_as_one_straight_line() -> None:
     boxes = [Box("a", 50, 20), Box("b", 80, 60, lead=40), Box("c", 50, 20)]
-    layout = lay_out(boxes, [Edge("a", "b"), Edge("b", "c")], gap=30)
+    layout = lay_out(boxes, [Arrow("a", "b"), Arrow("b", "c")], gap=30)
     heights = {round(y, 6) for points in layout.paths.values() for _, y in points}
     assert len(heights) == 1
     assert layout.boxes["b"][0] == layout.boxes["a"][0] + 50 + 30 + 40

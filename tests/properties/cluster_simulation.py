@@ -15,8 +15,8 @@ from spdist.cluster.election import LeaderRow, Lease
 from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     Announce,
+    AppVersion,
     CordonRequested,
-    Deployment,
     DeployRequested,
     Event,
     Instruction,
@@ -151,7 +151,7 @@ class World(Network):
     def deploy(self, app: str, text: int) -> None:
         leader = self.leader()
         if leader is not None:
-            self.request(leader, DeployRequested(Deployment(app, str(text), assignments=assignments(app, text))))
+            self.request(leader, DeployRequested(AppVersion(app, str(text), assignments=assignments(app, text))))
 
     def undeploy(self, app: str) -> None:
         leader = self.leader()

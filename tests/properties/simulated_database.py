@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from spdist.cluster.election import LeaderRow
-from spdist.cluster.messages import Deployment, Desired
+from spdist.cluster.messages import AppVersion, Desired
 from spdist.planning.topology import Assignment
 
 __all__ = ["Database", "Unreachable", "assignments"]
@@ -73,7 +73,7 @@ class Database:
         """Return True while the leader row has this term and node: what another one writes counts for nothing."""
         return self.leader is not None and (self.leader.term, self.leader.node_id) == (term, node)
 
-    def save(self, term: int, node: str, deployment: Deployment) -> bool:
+    def save(self, term: int, node: str, deployment: AppVersion) -> bool:
         if not self.has(term, node):
             return False
         self.rows[deployment.name] = Row(deployment.text, deployment.version, deployment.desired)
@@ -105,9 +105,9 @@ class Database:
     def known_workers(self, term: int) -> Mapping[str, str] | None:
         return self.workers if self.workers_term == term - 1 else None
 
-    def deployments(self) -> tuple[Deployment, ...]:
+    def deployments(self) -> tuple[AppVersion, ...]:
         return tuple(
-            Deployment(
+            AppVersion(
                 name,
                 row.text,
                 row.version,

@@ -15,7 +15,7 @@ from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchReader, BatchWriter
+from spdist.mapping.columns import BatchReader, PayloadWriter
 from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.picked_rows import PickedRows
@@ -213,7 +213,7 @@ def test_writing_a_batch(schema: Schema, options: dict[str, str], type: str, dat
         assert isinstance(error, MappingError)
         heard.append((number, chunk, str(error)))
 
-    writer = BatchWriter(mapping)
+    writer = PayloadWriter(mapping)
     made = writer.write([ts for ts, _ in events], [row for _, row in events], unwritten, chunks)
     assert len(made) == len(expected)
     assert [encoded(one) for one in made] == [encoded(one) for one in expected]
@@ -228,7 +228,7 @@ def test_writing_a_column(kind: str, data: st.DataObject) -> None:
     mapping = setting(Schema.of([("a", "string"), ("b", kind)]), "json", {})
     rows = [("x", value) for value in values]
     expected = [payload for row in rows for payload in sink_mapper(mapping).write(((0, row),))]
-    writer = BatchWriter(mapping)
+    writer = PayloadWriter(mapping)
     assert writer.quick
     assert [encoded(one) for one in writer.write([], rows, lambda *_: None)] == [encoded(one) for one in expected]
 

@@ -17,7 +17,7 @@ from spdist.engine.arrivals import Arrivals
 from spdist.engine.local import run as run_locally
 from spdist.engine.messages import mapped_topics
 from spdist.engine.shard import Shard, SnapshotPolicy
-from spdist.engine.shards import Heard, HostedShards, Router, ShardSettings, island_maker, lowest_positions
+from spdist.engine.shards import HostedShards, ReadBatch, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.state import Positions, StateStore
 from spdist.errors import FencedError, QueryFailedError
 from spdist.extension import catalog
@@ -129,7 +129,7 @@ class Process:
     def __init__(self, host: HostedShards, sending: Sending) -> None:
         self.host, self.sending = host, sending
 
-    def run(self, number: int, known: Heard, reading: Iterable[tuple[int, Record]]) -> None:
+    def run(self, number: int, known: ReadBatch, reading: Iterable[tuple[int, Record]]) -> None:
         self.sending.begin(self.host.process(number, reading, known, self.sending))
 
 

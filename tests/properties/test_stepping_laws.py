@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.engine import stepping
-from spdist.engine.contents import Content
+from spdist.engine.contents import OperatorContent
 from spdist.testing import Stepper, VirtualApp
 from tests.properties.siddhi_apps import DEFINITIONS, Sample, samples
 from tests.properties.test_cause_laws import START, meetings
@@ -57,7 +57,7 @@ def test_stepping_and_looking_at_each_step_is_a_plain_run(sample: Sample) -> Non
     assert stepper._app.snapshot() == app.snapshot()
 
 
-def kept(stepper: Stepper) -> list[Content]:
+def kept(stepper: Stepper) -> list[OperatorContent]:
     """What is held at a step; a join may go over to windows that need no timers."""
     return [part for part in stepper.contents().parts if part.kind != "timers"]
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from spdist.__main__ import app
 from spdist.extension import function, signature
 from spdist.language.types import Type
-from spdist.replay.files import Line, Result, read_cases, replay, replay_line
+from spdist.replay.files import CaseLine, CaseResult, read_cases, replay, replay_line
 
 APP = "define stream S (v int); from S[v > 1] select v insert into Out;"
 
@@ -27,14 +27,14 @@ def slow(value: int) -> int:
     return value
 
 
-def line(name: str, **case: Any) -> Line:
+def line(name: str, **case: Any) -> CaseLine:
     steps = [{"stream": "S", "timestamp": 5, "data": [2]}]
-    return Line(name, json.dumps({"name": name, "app": APP, "events": steps, "observe": ["Out"]} | case))
+    return CaseLine(name, json.dumps({"name": name, "app": APP, "events": steps, "observe": ["Out"]} | case))
 
 
 BAD = [
-    Line("f:1", "{not json"),
-    Line("f:2", "[1]"),
+    CaseLine("f:1", "{not json"),
+    CaseLine("f:2", "[1]"),
     line("no app", app=None),
     line("wrong row", events=[{"stream": "S", "timestamp": 5, "data": []}]),
     line("no stream", events=[{"stream": "Nope", "timestamp": 5, "data": [1]}]),
@@ -73,7 +73,7 @@ def test_a_case_that_ends_its_process_does_not_end_the_others(monkeypatch: pytes
     assert [result["name"] for result in results if "error" in result] == ["deadly"]
 
 
-def dying_piece(lines: list[Line]) -> list[Result]:
+def dying_piece(lines: list[CaseLine]) -> list[CaseResult]:
     if any(one.name == "deadly" for one in lines):
         os._exit(3)
     return list(replay(lines))

@@ -15,8 +15,8 @@ from spdist.mapping.case_values import write_value
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.replay import run_case
 from spdist.replay.cases import first_time, read_arrivals
-from spdist.replay.files import Line, read_cases
-from spdist.replay.prepared import Prepared, prepare
+from spdist.replay.files import CaseLine, read_cases
+from spdist.replay.prepared import PreparedCase, prepare
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.feed import read_events
 from spdist.transports.paths import child
@@ -28,12 +28,12 @@ CASES = Path(__file__).parents[1] / "cases"
 STRIDE = 10
 
 
-def lines() -> Iterator[Line]:
+def lines() -> Iterator[CaseLine]:
     """Cases of events and of nothing but time beside them."""
     for file in sorted(CASES.glob("*.jsonl")):
         for line in list(read_cases(file))[3::STRIDE]:
             one = prepare(line)
-            steps = one.case["events"] if isinstance(one, Prepared) else ()
+            steps = one.case["events"] if isinstance(one, PreparedCase) else ()
             plain = all("advance" in step or "stream" in step for step in steps)
             # What an in-memory sink cannot deliver comes back through a topic, when its batch is over.
             if plain and any("stream" in step for step in steps) and "@sink" not in line.text:
@@ -43,7 +43,7 @@ def lines() -> Iterator[Line]:
 class Hosted:
     """A case between topics: one for each stream that it sends to, one of two partitions for each that it watches."""
 
-    def __init__(self, one: Prepared) -> None:
+    def __init__(self, one: PreparedCase) -> None:
         self.one = one
         streams = one.checked.streams
         sent = dict.fromkeys(step["stream"] for step in one.case["events"] if "stream" in step)
@@ -92,9 +92,9 @@ class Hosted:
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, id=line.name) for line in lines()])
-def test_what_comes_out_is_what_virtual_time_gives(line: Line) -> None:
+def test_what_comes_out_is_what_virtual_time_gives(line: CaseLine) -> None:
     one = prepare(line)
-    assert isinstance(one, Prepared)
+    assert isinstance(one, PreparedCase)
     hosted, lot = Hosted(one), random.Random(line.text)
     with quiet():
         hosted.batch(dict.fromkeys(hosted.one.checked.streams, hosted.clock))

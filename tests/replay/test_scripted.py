@@ -14,9 +14,9 @@ from spdist.engine.hosted import build_island
 from spdist.engine.seen import quiet
 from spdist.engine.shards import Router, ShardSettings, island_maker
 from spdist.engine.state import Segment
-from spdist.replay.files import Line, read_cases, replay_line
-from spdist.replay.prepared import Answers, Prepared, prepare
-from spdist.replay.work import Place, Topics, make_work
+from spdist.replay.files import CaseLine, read_cases, replay_line
+from spdist.replay.prepared import Answers, PreparedCase, prepare
+from spdist.replay.work import CasePlace, Topics, make_work
 from spdist.transports.base import Record
 from tests.replay.multisets import multisets
 
@@ -26,19 +26,19 @@ STRIDE = 9
 COMMANDS_OF_CASES = ('"restart"', '"restore"', '"snapshot"', '"shutdown"')
 
 
-def lines() -> Iterator[Line]:
+def lines() -> Iterator[CaseLine]:
     for file in sorted(CASES.glob("*.jsonl")):
         for number, line in enumerate(read_cases(file)):
             if number % STRIDE == 0 or any(command in line.text for command in COMMANDS_OF_CASES):
                 yield line
 
 
-def hosted(line: Line, parts: int = 4, snapshots: bool = True, limit_s: float = 60.0) -> dict[str, Any]:
+def hosted(line: CaseLine, parts: int = 4, snapshots: bool = True, limit_s: float = 60.0) -> dict[str, Any]:
     """The result of a case through an island; records come again, and the island goes on elsewhere after each batch."""
     prepared = prepare(line)
-    if not isinstance(prepared, Prepared):
+    if not isinstance(prepared, PreparedCase):
         return prepared
-    place = Place(Topics("t"), "case-0", 3, parts=parts, limit_s=limit_s)
+    place = CasePlace(Topics("t"), "case-0", 3, parts=parts, limit_s=limit_s)
     work = make_work(prepared.case, prepared.checked, prepared.observed, place)
     island = build_island(work.assignment, 0)
     answers = Answers({"case-0": prepared})
@@ -58,11 +58,11 @@ def hosted(line: Line, parts: int = 4, snapshots: bool = True, limit_s: float = 
     return answers.results["case-0"]
 
 
-def sharded(line: Line, shards: int = 3, parts: int = 4) -> dict[str, Any]:
+def sharded(line: CaseLine, shards: int = 3, parts: int = 4) -> dict[str, Any]:
     """The result of a case whose events are spread by key over several islands."""
     prepared = prepare(line)
-    assert isinstance(prepared, Prepared)
-    place = Place(Topics("t"), "case-0", 3, shards, parts)
+    assert isinstance(prepared, PreparedCase)
+    place = CasePlace(Topics("t"), "case-0", 3, shards, parts)
     work = make_work(prepared.case, prepared.checked, prepared.observed, place)
     opening = Segment(1, "test", 0, 0, {}, opening=True)
     settings = [ShardSettings(work.assignment, index, shards, opening, "") for index in range(shards)]
@@ -79,9 +79,9 @@ def sharded(line: Line, shards: int = 3, parts: int = 4) -> dict[str, Any]:
     return answers.results["case-0"]
 
 
-def given(*events: dict[str, Any], **case: Any) -> Line:
+def given(*events: dict[str, Any], **case: Any) -> CaseLine:
     app = "define stream S (v int); define stream T (v int); from S select v insert into Out; from T insert into Out;"
-    return Line("a case", json.dumps({"name": "a case", "app": app, "start": 5, "events": list(events)} | case))
+    return CaseLine("a case", json.dumps({"name": "a case", "app": app, "start": 5, "events": list(events)} | case))
 
 
 def sent(stream: str, timestamp: int, *data: Any) -> dict[str, Any]:
@@ -89,16 +89,16 @@ def sent(stream: str, timestamp: int, *data: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, id=line.name) for line in lines()])
-def test_islands_give_what_virtual_time_gives(line: Line) -> None:
+def test_islands_give_what_virtual_time_gives(line: CaseLine) -> None:
     assert hosted(line) == replay_line(line)
 
 
 SPLIT = [line for file in sorted(CASES.glob("*.jsonl")) for line in read_cases(file) if "partition with" in line.text]
 
 
-def splittable() -> list[Line]:
+def splittable() -> list[CaseLine]:
     found = [(line, prepare(line)) for line in SPLIT]
-    return [line for line, one in found if isinstance(one, Prepared) and one.splits]
+    return [line for line, one in found if isinstance(one, PreparedCase) and one.splits]
 
 
 def test_cases_are_split_by_key_where_their_apps_can_be() -> None:
@@ -131,10 +131,10 @@ def test_events_keep_the_order_of_the_script_across_streams_at_equal_and_older_t
         given(observe=[{"query": "nope"}]),
         given(app="define stream S (v nothing);"),
         given(app=3),
-        Line("no JSON", "{"),
+        CaseLine("no JSON", "{"),
     ],
 )
-def test_what_cannot_be_run_is_the_result_of_its_case(line: Line) -> None:
+def test_what_cannot_be_run_is_the_result_of_its_case(line: CaseLine) -> None:
     result = hosted(line)
     assert "error" in result
     assert result == replay_line(line)

@@ -12,7 +12,7 @@ import pytest
 from spdist.engine.seen import quiet
 from spdist.extension import function, signature
 from spdist.language.types import Type
-from spdist.replay.files import Line, read_cases, replay
+from spdist.replay.files import CaseLine, read_cases, replay
 from spdist.replay.spark import SparkOptions, SparkReplay
 from tests.replay.multisets import multisets
 
@@ -27,9 +27,9 @@ def here(value: int) -> int:
     return value
 
 
-def lines() -> list[Line]:
+def lines() -> list[CaseLine]:
     """Some cases of all areas, and all that restart, save and restore."""
-    found: list[Line] = []
+    found: list[CaseLine] = []
     for file in sorted(CASES.glob("*.jsonl")):
         own = list(read_cases(file))
         found += own[:: -(-len(own) // EACH)]
@@ -37,10 +37,10 @@ def lines() -> list[Line]:
     return list(dict.fromkeys(found))
 
 
-def line(name: str, **case: Any) -> Line:
+def line(name: str, **case: Any) -> CaseLine:
     app = "define stream S (v int); from S[v > 1] select v insert into Out;"
     steps = [{"stream": "S", "timestamp": t, "data": [t]} for t in (5, 6)]
-    return Line(name, json.dumps({"name": name, "app": app, "events": steps, "observe": ["Out"]} | case))
+    return CaseLine(name, json.dumps({"name": name, "app": app, "events": steps, "observe": ["Out"]} | case))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkReplay]:
         yield started
 
 
-def results(spark: SparkReplay, given: list[Line], options: SparkOptions | None = None) -> list[dict[str, Any]]:
+def results(spark: SparkReplay, given: list[CaseLine], options: SparkOptions | None = None) -> list[dict[str, Any]]:
     with quiet():
         return [json.loads(result.text) for result in spark.run(given, options)]
 
@@ -93,7 +93,7 @@ def test_what_a_case_does_stops_no_other(spark: SparkReplay) -> None:
         line("ends the query", app=ends_the_query),
         line("refused", app="define stream"),
         line("never ends", app=never_ends, events=[{"advance": 5}, {"advance": 10**12}]),
-        Line("no JSON", "{"),
+        CaseLine("no JSON", "{"),
         line("good, too"),
     ]
     found = results(spark, given, SparkOptions(limit_s=3))

@@ -13,7 +13,7 @@ from spdist.config.sections import (
     Kafka,
     Log,
     Nats,
-    Script,
+    ScriptSettings,
     Secrets,
     SiddhiProperties,
     Spark,
@@ -30,7 +30,7 @@ class HostSettings:
     spark: Spark
     transports: Transports
     state_persistence: StatePersistence
-    script: Script = field(default_factory=Script)
+    script: ScriptSettings = field(default_factory=ScriptSettings)
     datasources: dict[str, Datasource] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     files: Files = field(default_factory=Files)

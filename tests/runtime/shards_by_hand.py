@@ -10,7 +10,7 @@ from typing import Any
 
 from spdist.cluster.topics import fed_topic
 from spdist.engine.hosted import build_island, checked_app
-from spdist.engine.layout import Layout, assignment_hash, current_layout, keep_assignment, open_layout
+from spdist.engine.layout import ShardLayout, assignment_hash, current_layout, keep_assignment, open_layout
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.shard_log import ShardLog, shard_log
 from spdist.engine.shards import Router, ShardSettings
@@ -109,7 +109,7 @@ class _Group:
             of.topics.ensure(one.topic, 1 + max(one.partitions))
         for topic in (put.topic for one in assignment.outputs for put in one.publishing):
             of.topics.ensure(topic, max(1, of.topics.partitions(topic)))
-        layout: Layout = current_layout(state_directory(of.location, assignment.name), assignment.shards)
+        layout: ShardLayout = current_layout(state_directory(of.location, assignment.name), assignment.shards)
         openings = open_layout(
             layout, f"by hand {uuid.uuid4().hex}", {}, assignment_hash(keep_assignment(layout, assignment))
         )

@@ -11,7 +11,7 @@ from typing import Any
 import nats
 import pytest
 
-from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
+from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSourceSettings
 from spdist.connectors.nats.source import NatsSource, in_line
 from spdist.errors import TransportError
 from spdist.transports.options import Options
@@ -113,7 +113,7 @@ def test_nothing_is_appended_behind_a_gap(
 def other(server: str) -> Iterator[NatsLink]:
     """Another reader, which acknowledges nothing, as one that stands still."""
     options = {"server.urls": server, "auth.type": "user", "username": "me", "password": "pw"}
-    link = NatsLink(NatsSettings.of(Options(options, "another reader")))
+    link = NatsLink(NatsSourceSettings.of(Options(options, "another reader")))
     yield link
     link.close()
 

@@ -16,7 +16,7 @@ from kafka.admin import NewTopic
 from spdist.connectors.kafka.sink import KafkaSink, behind, messages_of
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import AppValidationError, TransportError
-from spdist.mapping.passing import Events
+from spdist.mapping.passing import ChunkPayload
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.event_log import encoded
@@ -195,7 +195,7 @@ def test_who_waits_for_brokers_says_so_and_can_be_told_to_stop(
     log.close()
 
 
-_payloads = st.sampled_from(["", "x", "ä😀" * 3, b"\x00\xff", {"k": 1}, Events([(1, ("x",))])])
+_payloads = st.sampled_from(["", "x", "ä😀" * 3, b"\x00\xff", {"k": 1}, ChunkPayload([(1, ("x",))])])
 _options = st.fixed_dictionaries(
     {"topic": st.sampled_from(["t", "u"])},
     optional={"key": st.sampled_from(["", "k", "ä"]), "partition.no": st.sampled_from(["", "0", "12"])},

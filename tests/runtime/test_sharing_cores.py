@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spdist.config.sections import Script
+from spdist.config.sections import ScriptSettings
 from spdist.engine.session import SparkHost
 from spdist.extension import catalog
 from spdist.language.checker import check
@@ -40,7 +40,7 @@ def test_groups_that_always_have_work_leave_the_core_to_the_others(tmp_path: Pat
     """One core, two groups with a backlog of two hundred batches: a third one does not wait for their end."""
     plain = settings_in(tmp_path, cores=1, max_batch_events=10)
     groups: dict[str, GroupRuntime] = {}
-    with SparkHost(replace(plain, script=Script(python_enabled=True))) as host:
+    with SparkHost(replace(plain, script=ScriptSettings(python_enabled=True))) as host:
         log = LogTransport(host.log_directory)
         try:
             for name, count in (("A", 2000), ("B", 2000), ("Z", 0)):

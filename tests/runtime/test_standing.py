@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.config.sections import Script
+from spdist.config.sections import ScriptSettings
 from spdist.engine.local import LocalApp
 from spdist.engine.session import SparkHost
 from spdist.engine.standing import StandingWatch, why_standing
@@ -44,7 +44,7 @@ define function slow[python] return string {
 def host(tmp_path: Path) -> Iterator[SparkHost]:
     plain = settings_in(tmp_path, slow_event_ms=1000)
     with SparkHost(
-        HostSettings(plain.spark, plain.transports, plain.state_persistence, Script(python_enabled=True))
+        HostSettings(plain.spark, plain.transports, plain.state_persistence, ScriptSettings(python_enabled=True))
     ) as host:
         yield host
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spdist.config.sections import Log, Script, Transports
+from spdist.config.sections import Log, ScriptSettings, Transports
 from spdist.connectors.kafka import link as kafka_link
 from spdist.connectors.kafka.source import UserTopics
 from spdist.engine.query import QuerySettings
@@ -136,7 +136,7 @@ def test_options_are_needed() -> None:
 def test_brokers_that_do_not_answer_are_waited_for(
     there: Extents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = SimpleNamespace(transports=NOWHERE, script=Script())
+    settings = SimpleNamespace(transports=NOWHERE, script=ScriptSettings())
     finder = ReadsFinder("App", [InstanceState(assignment(), tmp_path)], settings, lambda _topic: 1)
     problems: list[str | None] = []
 

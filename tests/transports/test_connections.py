@@ -13,7 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from spdist.transports.listening import Listener
 
 Eventually = Callable[..., Any]
@@ -24,7 +24,7 @@ HEAD = b"POST /%s HTTP/1.1\r\nHost: here\r\n"
 class At:
     """A listener whose app reads bodies, refuses them unread, or takes its time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         app = FastAPI()
         self.go = threading.Event()
         self.disconnected = threading.Event()
@@ -63,7 +63,7 @@ def made() -> Iterator[Made]:
     listeners: list[At] = []
 
     def make(**limits: int) -> At:
-        listeners.append(At(Limits(**limits)))
+        listeners.append(At(ConnectionLimits(**limits)))
         return listeners[-1]
 
     yield make

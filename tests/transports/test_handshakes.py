@@ -13,7 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from spdist.transports.listening import Listener
 from spdist.transports.tls import client_context, server_context
 from tests.transports.certificates import HERE, authority, certificate
@@ -34,7 +34,7 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Listener]]:
         return len(await request.body())
 
     def make(**limits: int) -> Listener:
-        one = Listener(HERE, 0, server_context(certificate(tmp_path, "node")), Limits(**limits))
+        one = Listener(HERE, 0, server_context(certificate(tmp_path, "node")), ConnectionLimits(**limits))
         listeners.append(one)
         one.start(app)
         return one

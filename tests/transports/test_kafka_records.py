@@ -10,21 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords as OtherRecords
 
-from spdist.connectors.kafka.records import Batch, Messages, Part, batches, octets
+from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches, octets
 from spdist.connectors.kafka.writer import _Records
 
 #: The others are made in the same place, by libraries that need not be there.
 _COMPRESSIONS = (None, "gzip")
 
 
-def built(batch: Batch, compression: str | None = None) -> bytes:
+def built(batch: SentBatch, compression: str | None = None) -> bytes:
     records = _Records(batch, compression)
     records._set_producer_state(7, 1, 40)
     assert records.record_count() == batch.count
     return bytes(records._build())
 
 
-def read(batch: Batch, compression: str | None = None) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
+def read(batch: SentBatch, compression: str | None = None) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
     whole = built(batch, compression)
     (found,) = [MemoryRecords(whole).next_batch()]
     assert found.validate_crc()
@@ -45,12 +45,12 @@ _numbers = st.one_of(
 
 
 @st.composite
-def _messages(draw: st.DrawFn) -> Messages:
+def _messages(draw: st.DrawFn) -> OutgoingMessages:
     numbers = draw(_numbers)
     values = draw(st.lists(_values, min_size=len(numbers), max_size=len(numbers)))
     key = draw(st.sampled_from([None, b"", b"k", b"\xff" * 300]))
     source = draw(st.sampled_from([b"A-1#0:", "Ä:".encode(), b"a" * 70 + b":"]))
-    return Messages("t", None, key, values, source, numbers, 3)
+    return OutgoingMessages("t", None, key, values, source, numbers, 3)
 
 
 @settings(deadline=None)
@@ -60,11 +60,13 @@ def _messages(draw: st.DrawFn) -> Messages:
     st.integers(1, 5000),
     st.sampled_from(_COMPRESSIONS),
 )
-def test_clients_read_what_was_written(some: list[Messages], step: int, limit: int, compression: str | None) -> None:
+def test_clients_read_what_was_written(
+    some: list[OutgoingMessages], step: int, limit: int, compression: str | None
+) -> None:
     parts, expected, start = [], [], 0
     for one in some:
         places = range(step - 1, len(one.values), step)
-        parts += [Part(one, start, places)] if places else []
+        parts += [PartitionMessages(one, start, places)] if places else []
         expected += [(start + n, one.key, one.values[n], b"%b%d" % (one.source, one.numbers[n])) for n in places]
         start += len(one.values)
     found = []
@@ -79,7 +81,7 @@ def test_clients_read_what_was_written(some: list[Messages], step: int, limit: i
 
 def test_a_batch_is_full_but_for_a_few_bytes_of_each() -> None:
     values = [f"n{n}" * (n % 30) for n in range(30_000)]
-    whole = Part(Messages("t", 0, None, values, b"A-1#0:", range(30_000), 0), 0, range(30_000))
+    whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(30_000), 0), 0, range(30_000))
     for limit in (20_000, 1 << 18, 1 << 20):
         *full, _ = batches([whole], limit)
         assert all(one.count == 1 << 14 or 61 + len(one.records) + 8 * one.count > limit - 1000 for one in full)

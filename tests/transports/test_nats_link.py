@@ -13,7 +13,7 @@ from pathlib import Path
 import nats
 import pytest
 
-from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
+from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSourceSettings
 from spdist.connectors.nats.sink import NatsSink
 from spdist.connectors.sending import SendError
 from spdist.errors import AppValidationError, TransportError
@@ -57,7 +57,7 @@ def deliveries(written: dict[str, str], *texts: str) -> list[Delivery]:
 
 def test_messages_are_published_in_order_with_their_ids(server: str) -> None:
     got: queue.Queue[NatsMessage] = queue.Queue()
-    reader = NatsLink(NatsSettings.of(Options(options(server), "it")))
+    reader = NatsLink(NatsSourceSettings.of(Options(options(server), "it")))
     sink = NatsSink(options(server))
     try:
         reader.subscribe("orders.*", "", got.put)
@@ -74,7 +74,7 @@ def test_messages_are_published_in_order_with_their_ids(server: str) -> None:
 
 def test_a_stream_confirms_and_drops_repeats(server: str) -> None:
     written = options(server, jetstream="true")
-    sink, link = NatsSink(written), NatsLink(NatsSettings.of(Options(written, "it")))
+    sink, link = NatsSink(written), NatsLink(NatsSourceSettings.of(Options(written, "it")))
     try:
         with pytest.raises(SendError, match="NATS does not take a message") as error:
             sink.send(deliveries(written, "a"))  # nothing keeps this subject yet
@@ -94,7 +94,7 @@ def test_a_stream_confirms_and_drops_repeats(server: str) -> None:
 
 def test_a_server_that_is_not_there_is_said() -> None:
     written = options(f"nats://u:secret@127.0.0.1:{free_port()}")
-    sink, link = NatsSink(written), NatsLink(NatsSettings.of(Options(written, "it")))
+    sink, link = NatsSink(written), NatsLink(NatsSourceSettings.of(Options(written, "it")))
     try:
         with pytest.raises(SendError) as error:
             sink.send(deliveries(written, "a"))

@@ -15,7 +15,7 @@ import pytest
 from spdist.config.allowed import Allowed
 from spdist.connectors.file.sink import FileSink
 from spdist.connectors.sending import SendError
-from spdist.mapping.passing import Events
+from spdist.mapping.passing import ChunkPayload
 from spdist.transports.delivery import Delivery
 
 
@@ -101,7 +101,7 @@ def test_separators_modes_and_places(tmp_path: Path) -> None:
     found = [(tmp_path / name).read_text() for name in "abcd"]
     assert found == ["12", "1\n2\n", "1\n\n", "2\n"]
     uri = f"file://{tmp_path}/e%20f.txt"
-    send([Delivery("file", 0, 0, "S", {"file.uri": uri}, Events([(1, ("x",))]), "A", 0)])
+    send([Delivery("file", 0, 0, "S", {"file.uri": uri}, ChunkPayload([(1, ("x",))]), "A", 0)])
     assert (tmp_path / "e f.txt").read_text() == "Event{timestamp=1, data=['x'], isExpired=false}\n"
 
 

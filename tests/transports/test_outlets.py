@@ -14,7 +14,7 @@ from spdist.connectors.memory.sink import InMemorySink, in_memory_topic, read_in
 from spdist.connectors.sending import SendError, SinkContext, Sinks
 from spdist.errors import AppValidationError, TransportError
 from spdist.language.types import Schema
-from spdist.mapping.passing import Events as Passed
+from spdist.mapping.passing import ChunkPayload as Passed
 from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.errors import read_errors
 from spdist.transports.feed import read_events

@@ -32,11 +32,11 @@ from spdist.language import ast
 from spdist.language.parser import parse
 from spdist.language.transport_names import STORE_SECRETS
 from spdist.language.types import Schema
-from spdist.mapping.passing import Events
+from spdist.mapping.passing import ChunkPayload
 from spdist.mapping.templates import Template
 from spdist.stores import settings as store_module
 from spdist.stores.settings import store_settings
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from spdist.transports.delivery import Delivery
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
@@ -283,7 +283,7 @@ def sent(kind: str, options: dict[str, str], node: SimpleNamespace) -> None:
     sink = open_sink(kind, options, SinkContext("A", transport, {}, allowed=node.allowed))
     try:
         if kind != "kafka":  # there is no broker
-            payload = Events([(1, ("x",))]) if kind == "inMemory" else "x"
+            payload = ChunkPayload([(1, ("x",))]) if kind == "inMemory" else "x"
             sink.send([Delivery(kind, 0, 0, "S", options, payload, "A", 0)])
     finally:
         sink.close()
@@ -293,7 +293,7 @@ def received(kind: str, options: dict[str, str], node: SimpleNamespace) -> None:
     read = Options(options, f"the @source of type '{kind}'", allowed=node.allowed)
     context: Any = SimpleNamespace(options=read, app="A", stream="S", inlet=SimpleNamespace(topic="A.S"))
     if kind == "http":
-        HttpSource(context, lambda: None, Limits())
+        HttpSource(context, lambda: None, ConnectionLimits())
     elif kind == "file":
         FileSource(context, node.files / "position")._paths()
     elif kind == "nats":

@@ -12,7 +12,7 @@ import pytest
 
 from spdist.errors import ClusterError
 from spdist.panels import DeployPanel, MonitorPanel, TopologyPanel
-from spdist.panels.poller import Awaited, Inquiry, Known, Poller, next_due
+from spdist.panels.poller import Awaited, Inquiry, PolledValue, Poller, next_due
 from spdist.panels.watch import watch_of
 from tests.widgets.fake_cluster import TEXT, FakeCluster
 
@@ -39,11 +39,11 @@ class Follower:
 def test_what_was_never_asked_comes_first_then_what_is_overdue_for_longest() -> None:
     a, b, c = (Inquiry(name, int, every) for name, every in (("a", 1.0), ("b", 5.0), ("c", math.inf)))
     assert next_due([], {}) is None
-    assert next_due([a, b, c], {"a": Known(10.0)}) == (b, -math.inf)
-    answers = {"a": Known(14.5), "b": Known(10.0), "c": Known(0.0)}
+    assert next_due([a, b, c], {"a": PolledValue(10.0)}) == (b, -math.inf)
+    answers = {"a": PolledValue(14.5), "b": PolledValue(10.0), "c": PolledValue(0.0)}
     assert next_due([a, b, c], answers) == (b, 15.0)
     assert next_due([c], answers) == (c, math.inf)
-    assert next_due([c], {"c": Known(3.0, error=ClusterError("away"))}) == (c, 4.0), "what failed is asked again"
+    assert next_due([c], {"c": PolledValue(3.0, error=ClusterError("away"))}) == (c, 4.0), "what failed is asked again"
 
 
 def test_followers_never_wait_and_are_told_the_last_answer(eventually: Eventually) -> None:

@@ -20,7 +20,7 @@ from spdist.cluster.api.models import (
     answers,
     takes,
 )
-from spdist.cluster.questions import Answer, Question
+from spdist.cluster.questions import QueryAnswer, Question
 from spdist.errors import OnDemandQueryError
 
 __all__ = ["SETTING", "AppRequests", "IsActive", "Setting", "app_routes", "measured"]
@@ -40,7 +40,7 @@ _QUERY = {"appName": "Trades", "query": "from Prices on symbol == 'IBM' select s
 class AppRequests(Protocol):
     """Who answers: `spdist.cluster.app_desk.AppDesk`, `spdist.cluster.worker_desk.WorkerDesk`."""
 
-    def query(self, app: str, question: Question) -> Answer:
+    def query(self, app: str, question: Question) -> QueryAnswer:
         """Put a query on demand to an app."""
         ...
 

@@ -14,7 +14,7 @@ from spdist.cluster.api.gate import AppText, Gate
 from spdist.cluster.api.models import AppState, Content, Done, Responses, Revision, answers, takes
 
 if TYPE_CHECKING:
-    from spdist.cluster.deployed import Deployed
+    from spdist.cluster.deployed import DeployOutcome
 
 __all__ = ["Apps", "Revisions", "deploy_routes", "revision_routes"]
 
@@ -26,7 +26,7 @@ _APP = "@app:name('Doubles') define stream S (v int); from S select v * 2 as twi
 class Apps(Protocol):
     """Who has apps: `spdist.cluster.manager.Manager`, `spdist.cluster.server_node.ServerNode`."""
 
-    def deploy(self, text: str, *, replace: bool) -> Deployed:
+    def deploy(self, text: str, *, replace: bool) -> DeployOutcome:
         """Deploy an app, or replace the one of its name."""
         ...
 
@@ -105,7 +105,7 @@ def deploy_routes(node: Apps, gate: Gate) -> APIRouter:
     return router
 
 
-def _stored(done: Deployed) -> Response:
+def _stored(done: DeployOutcome) -> Response:
     what = "deployed" if done.created else "updated"
     body: Json = {"type": "success", "message": f"{done.name} was {what}", "name": done.name}
     if done.change is not None:

@@ -28,7 +28,7 @@ from spdist.errors import ClusterError, MappingError
 from spdist.transports.base import NO_CLOCK
 
 if TYPE_CHECKING:
-    from spdist.cluster.streams import Streams
+    from spdist.cluster.streams import StreamAccess
     from spdist.language.types import Schema
     from spdist.transports.feed import FeedPosition
 
@@ -79,7 +79,7 @@ class _Position(Message):
 class StreamNode(Protocol):
     """Whose streams they are: a manager, or a server."""
 
-    streams: Streams
+    streams: StreamAccess
     #: set when the node stops: who waits for events must not any longer
     stopping: threading.Event
 
@@ -101,7 +101,7 @@ def stream_routes(node: StreamNode, gate: Gate) -> APIRouter:
     """Return the routes of the events of the streams of the apps of `node`."""
     router = APIRouter(prefix="/siddhi-apps/{name}/streams/{stream}/events", tags=["streams"])
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spdist-streams")
-    waiting = _Waiting()
+    waiting = _WaitingReaders()
 
     async def apart(work: Callable[[], T]) -> T:
         try:
@@ -149,7 +149,7 @@ def stream_routes(node: StreamNode, gate: Gate) -> APIRouter:
     return router
 
 
-class _Waiting:
+class _WaitingReaders:
     """How many readers wait."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _FileOptions:
     """The options of the source."""
 
     is_directory: bool
@@ -55,7 +55,7 @@ class _Settings:
     interval_s: float
 
     @classmethod
-    def of(cls, read: Options) -> _Settings:
+    def of(cls, read: Options) -> _FileOptions:
         file, directory = read.text("file.uri"), read.text("dir.uri")
         if bool(file) == bool(directory):
             raise read.wrong("file.uri", "or 'dir.uri' must be written, one of them", "For example: file.uri='/in.txt'")
@@ -153,7 +153,7 @@ class FileSource(Looping):
     def __init__(self, context: SourceContext, position: Path) -> None:
         super().__init__(f"the @source of stream '{context.stream}'")
         self._context = context
-        self._settings = _Settings.of(context.options)
+        self._settings = _FileOptions.of(context.options)
         self._position = Position(position)
         self._files: dict[str, _Known] = {}
         #: Files that are waited for: size, when they were changed (ns), and since when they are so (steady, s).

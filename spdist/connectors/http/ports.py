@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, Response
 
 from spdist.connectors.http.addresses import HttpAddress, cannot_listen, clean_path
 from spdist.errors import TransportError
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from spdist.transports.listening import Listener
 
 __all__ = ["LATER", "Closed", "HttpPort"]
@@ -33,7 +33,7 @@ class HttpPort:
     ----------
     address : HttpAddress
         Its host, port and certificate.
-    limits : Limits
+    limits : ConnectionLimits
         What those who connect may take.
     closed : callable, optional
         What is answered where no source listens; 404 by default.
@@ -51,7 +51,7 @@ class HttpPort:
     _open: dict[tuple[str, int], HttpPort] = {}  # noqa: RUF012 -- shared on purpose, under the lock
     _lock = threading.RLock()
 
-    def __init__(self, address: HttpAddress, limits: Limits, closed: Closed | None = None) -> None:
+    def __init__(self, address: HttpAddress, limits: ConnectionLimits, closed: Closed | None = None) -> None:
         self.address = address
         self.closed = closed
         self._routes: dict[str, Callable[[Request], Awaitable[Response]]] = {}
@@ -64,7 +64,7 @@ class HttpPort:
         self._listener.start(self._app())
 
     @classmethod
-    def shared(cls, address: HttpAddress, limits: Limits, closed: Closed | None = None) -> HttpPort:
+    def shared(cls, address: HttpAddress, limits: ConnectionLimits, closed: Closed | None = None) -> HttpPort:
         """Return the port of an address, which is open as long as somebody uses it; from now on with this `closed`."""
         with cls._lock:
             port = cls._open.get((address.host, address.port)) if address.port else None

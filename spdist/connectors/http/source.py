@@ -39,7 +39,7 @@ from spdist.connectors.http.addresses import HttpAddress
 from spdist.connectors.http.ports import LATER, HttpPort
 from spdist.connectors.receiving import Read, SourceContext, now_ms
 from spdist.errors import MappingError, TransportError
-from spdist.transports.connections import Limits
+from spdist.transports.connections import ConnectionLimits
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
@@ -75,7 +75,7 @@ class HttpSource:
         https ``https.keystore.file`` (PEM); ``drop.repeats``.
     users : callable
         Returns those users of the node.
-    limits : Limits
+    limits : ConnectionLimits
         What those who connect may take; of sources that share a port those of the first.
 
     Raises
@@ -84,12 +84,12 @@ class HttpSource:
         An option is wrong.
     """
 
-    def __init__(self, context: SourceContext, users: Callable[[], Logins | None], limits: Limits) -> None:
+    def __init__(self, context: SourceContext, users: Callable[[], Logins | None], limits: ConnectionLimits) -> None:
         read = context.options
         self._limits = limits
         self._address = HttpAddress.of(read, context.app, context.stream)
         logins = _users(read, users)
-        self._route = _Route(context, logins, read.flag("drop.repeats", logins is not None))
+        self._route = _SourceRoute(context, logins, read.flag("drop.repeats", logins is not None))
         self._port: HttpPort | None = None
 
     def start(self) -> None:
@@ -122,7 +122,7 @@ class HttpSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingRequest:
     """A request whose body has come."""
 
     body: bytes
@@ -134,14 +134,14 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Route:
+class _SourceRoute:
     """One source at a port, and the requests that wait for a thread that parses and appends them."""
 
     context: SourceContext
     logins: Logins | None
     drops_repeats: bool = False
     problem: str | None = None
-    _waiting: list[_Waiting] = field(default_factory=list)
+    _waiting: list[_WaitingRequest] = field(default_factory=list)
     #: Bytes of bodies that have come, of requests that are not answered yet.
     _bytes: int = 0
     _writer: asyncio.Task[None] | None = None
@@ -226,7 +226,7 @@ class _Route:
         """Return what a body holds, once that is appended."""
         if len(self._waiting) >= _MOST_WAITING:
             raise TransportError("too many requests wait")
-        one = _Waiting(body, headers, producer, number, asyncio.get_running_loop().create_future())
+        one = _WaitingRequest(body, headers, producer, number, asyncio.get_running_loop().create_future())
         self._waiting.append(one)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
@@ -248,21 +248,21 @@ class _Route:
                     one.answer.set_result(result)
         self._writer = None
 
-    def _first(self) -> list[_Waiting]:
+    def _first(self) -> list[_WaitingRequest]:
         """Return those that have waited longest, and forget them."""
         sizes = accumulate(len(one.body) for one in self._waiting)
         count = max(1, sum(1 for _ in takewhile(lambda size: size <= _TOGETHER, sizes)))
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         return taken
 
-    def _append(self, taken: Sequence[_Waiting]) -> list[Read | Exception]:
+    def _append(self, taken: Sequence[_WaitingRequest]) -> list[Read | Exception]:
         """Parse some bodies and append their events; return what each holds. Runs in a thread, one at a time."""
         found: list[Read | Exception] = []
         for producer, several in groupby(taken, lambda one: one.producer):
             found += self._append_of(producer, list(several))
         return found
 
-    def _append_of(self, producer: str, taken: Sequence[_Waiting]) -> list[Read | Exception]:
+    def _append_of(self, producer: str, taken: Sequence[_WaitingRequest]) -> list[Read | Exception]:
         """Do that for bodies of one producer, for all or none of them."""
         now = now_ms()
         found: list[Read | Exception] = []

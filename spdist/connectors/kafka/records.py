@@ -22,7 +22,7 @@ from spdist.mapping.octets import OCTETS, bounds, joined, octets_of
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.event_log import encoded
 
-__all__ = ["Batch", "Messages", "Part", "batches", "octets"]
+__all__ = ["OutgoingMessages", "PartitionMessages", "SentBatch", "batches", "octets"]
 
 #: Bytes of a batch that are no record.
 _HEADER_BYTES = 61
@@ -51,7 +51,7 @@ _BEFORE_ID = _varint(1) + _varint(len(ID_HEADER)) + ID_HEADER.encode()
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class OutgoingMessages:
     """Messages for one place, in order: parallel columns.
 
     Parameters
@@ -80,7 +80,7 @@ class Messages:
     numbers: Sequence[int]
     first: int
 
-    def since(self, place: int) -> Messages:
+    def since(self, place: int) -> OutgoingMessages:
         """Return those from a place on."""
         if not place:
             return self
@@ -89,16 +89,16 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionMessages:
     """Messages of one partition: those of `messages` at `places`, the first of which is number `start` of all."""
 
-    messages: Messages
+    messages: OutgoingMessages
     start: int
     places: range
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SentBatch:
     """Records that are sent as one: how many there are, and the number of the first of all."""
 
     begin: int
@@ -115,28 +115,28 @@ def octets(payloads: Sequence[Any]) -> Any:
     return pa.array(map(encoded, payloads), OCTETS)
 
 
-def batches(parts: Iterable[Part], limit: int) -> Iterator[Batch]:
+def batches(parts: Iterable[PartitionMessages], limit: int) -> Iterator[SentBatch]:
     """Yield the records of messages, many together; one that does not even fit alone is a batch, too.
 
     Parameters
     ----------
-    parts : iterable of Part
+    parts : iterable of PartitionMessages
         What goes to one partition, in order.
     limit : int
         Bytes that a batch may have, before it is compressed.
     """
     for some in _some(parts):
-        records = _Records(some)
+        records = _RecordColumns(some)
         cuts = list(_cuts(records.most_bytes(), limit - _HEADER_BYTES))
         made = records.made(cuts)
         ends, values = bounds(made), memoryview(made.buffers()[2])
         for begin, end in pairwise(cuts):
-            yield Batch(int(records.places[begin]), end - begin, values[ends[begin] : ends[end]])
+            yield SentBatch(int(records.places[begin]), end - begin, values[ends[begin] : ends[end]])
 
 
-def _some(parts: Iterable[Part]) -> Iterator[list[Part]]:
+def _some(parts: Iterable[PartitionMessages]) -> Iterator[list[PartitionMessages]]:
     """Yield messages of parts in order, so many that their records are made together."""
-    some: list[Part] = []
+    some: list[PartitionMessages] = []
     room = _TOGETHER
     for part in parts:
         left = part.places
@@ -162,10 +162,10 @@ def _cuts(sizes: Any, room: int) -> Iterator[int]:
     yield count
 
 
-class _Records:
+class _RecordColumns:
     """The records of messages, as columns of what they are made of."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[PartitionMessages]) -> None:
         counts = [len(part.places) for part in parts]
         of_each = [part.messages for part in parts]
         cuts = [slice(part.places.start, part.places.stop, part.places.step) for part in parts]

@@ -12,7 +12,7 @@ from concurrent.futures import wait
 from itertools import groupby
 
 from spdist.connectors.kafka.link import KafkaAccess
-from spdist.connectors.kafka.records import Messages
+from spdist.connectors.kafka.records import OutgoingMessages
 from spdist.connectors.kafka.writer import KafkaWriter, Refused
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
@@ -61,7 +61,7 @@ class KafkaSink:
         """Send in order; returns when the brokers have confirmed all."""
         messages, bad = messages_of(deliveries)
         there, count = 0, sum(len(some.values) for some in messages)
-        waiting = _Waiting(self._context, f"the @sink of stream '{deliveries[0].stream}' (kafka)")
+        waiting = _BrokerWait(self._context, f"the @sink of stream '{deliveries[0].stream}' (kafka)")
         try:
             while there < count:
                 done, why = self._sent(behind(messages, there), waiting)
@@ -84,7 +84,7 @@ class KafkaSink:
         """Close the connection."""
         self._writer.close()
 
-    def _sent(self, messages: Sequence[Messages], waiting: _Waiting) -> tuple[int, Exception | None]:
+    def _sent(self, messages: Sequence[OutgoingMessages], waiting: _BrokerWait) -> tuple[int, Exception | None]:
         """Send; return how many are there and what stopped the next one."""
         sending = self._writer.begin(messages)
         while not wait((sending,), _SLICE_S).done:
@@ -101,7 +101,7 @@ class KafkaSink:
         return sending.result()
 
 
-class _Waiting:
+class _BrokerWait:
     """Since when a sink waits for its brokers, and who has been told."""
 
     def __init__(self, context: SinkContext, sink: str) -> None:
@@ -126,11 +126,11 @@ class _Waiting:
             self._context.waiting(None)
 
 
-def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | None]:
+def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[OutgoingMessages], str | None]:
     """Return what deliveries are as messages, up to the first that names no partition, and what is wrong with that."""
     together = isinstance(deliveries, Deliveries)
     runs = [deliveries] if together else [list(run) for _, run in groupby(deliveries, _place)]
-    messages: list[Messages] = []
+    messages: list[OutgoingMessages] = []
     for run in runs:
         first = run[0]
         partition, key = first.options.get("partition.no", ""), first.options.get("key")
@@ -139,7 +139,7 @@ def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[Messages], str | N
         numbers = range(first.seq, first.seq + len(run)) if together else [one.seq for one in run]
         place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
         payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
-        messages.append(Messages(*place, payloads, f"{first.producer}:".encode(), numbers, first.seq))
+        messages.append(OutgoingMessages(*place, payloads, f"{first.producer}:".encode(), numbers, first.seq))
     return messages, None
 
 
@@ -147,7 +147,7 @@ def _place(one: Delivery) -> tuple[str | None, ...]:
     return one.producer, *(one.options.get(name) for name in ("topic", "partition.no", "key"))
 
 
-def behind(messages: Sequence[Messages], there: int) -> Sequence[Messages]:
+def behind(messages: Sequence[OutgoingMessages], there: int) -> Sequence[OutgoingMessages]:
     """Return the messages but for the first so many."""
     left = []
     for some in messages:

@@ -31,7 +31,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
 
 from spdist.connectors.kafka.link import KafkaAccess
-from spdist.connectors.kafka.records import Batch, Messages, Part, batches
+from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches
 from spdist.errors import TransportError
 from spdist.transports.tls import Certificate, client_context
 
@@ -76,7 +76,7 @@ class Refused(Exception):
 class _Records(BatchBuilder):  # type: ignore[misc]
     """A batch whose records are there already: the client puts its header before them, compresses and signs them."""
 
-    def __init__(self, batch: Batch, compression: str | None) -> None:
+    def __init__(self, batch: SentBatch, compression: str | None) -> None:
         codec = getattr(DefaultRecordBatch, f"CODEC_{(compression or 'none').upper()}")
         super().__init__(len(batch.records), codec)
         self._relative_offset = batch.count
@@ -115,7 +115,7 @@ class KafkaWriter:
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafka", daemon=True)
         self._thread.start()
 
-    def begin(self, messages: Sequence[Messages]) -> Future[tuple[int, Exception | None]]:
+    def begin(self, messages: Sequence[OutgoingMessages]) -> Future[tuple[int, Exception | None]]:
         """Begin to send, in order; while brokers are away it goes on until they are back, or `abandon`.
 
         Returns
@@ -140,7 +140,7 @@ class KafkaWriter:
         self._thread.join(_END_S)
         self._loop.close()
 
-    async def _send(self, messages: Sequence[Messages]) -> tuple[int, Exception | None]:
+    async def _send(self, messages: Sequence[OutgoingMessages]) -> tuple[int, Exception | None]:
         count = sum(len(some.values) for some in messages)
         try:
             producer = await self._connected()
@@ -156,10 +156,10 @@ class KafkaWriter:
         return min([*failed, stopped or (count, None)], key=lambda stop: stop[0])
 
     async def _parts(
-        self, producer: AIOKafkaProducer, messages: Iterable[Messages]
-    ) -> tuple[dict[tuple[str, int], list[Part]], tuple[int, Exception] | None]:
+        self, producer: AIOKafkaProducer, messages: Iterable[OutgoingMessages]
+    ) -> tuple[dict[tuple[str, int], list[PartitionMessages]], tuple[int, Exception] | None]:
         """Return what goes to each topic and partition; also what goes nowhere: the number of the first, and why."""
-        parts: dict[tuple[str, int], list[Part]] = {}
+        parts: dict[tuple[str, int], list[PartitionMessages]] = {}
         start = 0
         for some in messages:
             try:
@@ -168,11 +168,11 @@ class KafkaWriter:
                 return parts, (start, error)
             for partition, places in shares:
                 if places:
-                    parts.setdefault((some.topic, partition), []).append(Part(some, start, places))
+                    parts.setdefault((some.topic, partition), []).append(PartitionMessages(some, start, places))
             start += len(some.values)
         return parts, None
 
-    def _shares(self, some: Messages, partitions: list[int]) -> Iterator[tuple[int, range]]:
+    def _shares(self, some: OutgoingMessages, partitions: list[int]) -> Iterator[tuple[int, range]]:
         """Yield each partition and the places of the messages that go there, the same whenever they are sent."""
         whole, count = range(len(some.values)), len(partitions)
         if some.partition is not None:
@@ -186,7 +186,7 @@ class KafkaWriter:
                 yield partition, whole[(turn - some.first) % count :: count]
 
     async def _write(
-        self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[Part]
+        self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[PartitionMessages]
     ) -> tuple[int, Exception | None] | None:
         """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
         begin, count, sent = 0, 0, None

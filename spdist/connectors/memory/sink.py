@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.connectors.sending import SinkContext
-from spdist.mapping.passing import Events
+from spdist.mapping.passing import ChunkPayload
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import Delivery
 from spdist.transports.payload import pack_value, unpack_value
@@ -51,11 +51,11 @@ def read_in_memory(value: bytes) -> Any:
     """Return the payload of a record that `InMemorySink` appended."""
     kind, payload = json.loads(value)
     found = unpack_value(payload)
-    return Events((ts, tuple(row)) for ts, row in found) if kind == "events" else found
+    return ChunkPayload((ts, tuple(row)) for ts, row in found) if kind == "events" else found
 
 
 def _packed(payload: Any) -> bytes:
-    if isinstance(payload, Events):
+    if isinstance(payload, ChunkPayload):
         return json.dumps(["events", pack_value([(ts, row) for ts, row in payload])]).encode()
     return json.dumps(["payload", pack_value(payload)]).encode()
 

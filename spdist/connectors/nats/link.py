@@ -20,7 +20,7 @@ from spdist.errors import TransportError
 from spdist.transports.options import Options
 from spdist.transports.tls import Certificate, client_context
 
-__all__ = ["Given", "NatsLink", "NatsMessage", "NatsSettings"]
+__all__ = ["GivenMessages", "NatsLink", "NatsMessage", "NatsSourceSettings"]
 
 T = TypeVar("T")
 #: Subject, payload, headers.
@@ -34,7 +34,7 @@ _WINDOW = 256
 
 
 @dataclass(frozen=True, slots=True)
-class NatsSettings:
+class NatsSourceSettings:
     """Where the server is and who asks.
 
     Parameters
@@ -58,7 +58,7 @@ class NatsSettings:
     name: str = "spdist"
 
     @classmethod
-    def of(cls, read: Options) -> NatsSettings:
+    def of(cls, read: Options) -> NatsSourceSettings:
         """Read the options of a source or sink; raises AppValidationError where one is wrong."""
         written = read.text("server.urls") or read.text("bootstrap.servers", _DEFAULT)
         servers = tuple(one.strip() for one in written.split(",") if one.strip())
@@ -105,7 +105,7 @@ class NatsMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenMessages:
     """What readers of a durable subscription were given until now, whoever they are.
 
     Parameters
@@ -128,11 +128,11 @@ class NatsLink:
 
     Parameters
     ----------
-    settings : NatsSettings
+    settings : NatsSourceSettings
         Where to.
     """
 
-    def __init__(self, settings: NatsSettings) -> None:
+    def __init__(self, settings: NatsSourceSettings) -> None:
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="nats", daemon=True)
@@ -190,12 +190,12 @@ class NatsLink:
 
         return self._reached(some())
 
-    def given(self, subscription: Any) -> Given:
+    def given(self, subscription: Any) -> GivenMessages:
         """Return what readers of a durable subscription were given until now; raises TransportError."""
 
-        async def ask() -> Given:
+        async def ask() -> GivenMessages:
             info = await subscription.consumer_info()
-            return Given(info.ack_floor.stream_seq, info.delivered.stream_seq, info.delivered.consumer_seq)
+            return GivenMessages(info.ack_floor.stream_seq, info.delivered.stream_seq, info.delivered.consumer_seq)
 
         return self._reached(ask())
 
@@ -335,7 +335,7 @@ async def _quiet(_error: Exception) -> None:
     """Say nothing: whoever uses the connection finds out, and says it with its own words."""
 
 
-def _tls(settings: NatsSettings) -> ssl.SSLContext | None:
+def _tls(settings: NatsSourceSettings) -> ssl.SSLContext | None:
     if settings.trust is None and settings.certificate is None:
         return None
     return client_context(settings.trust, None if settings.certificate is None else Certificate(settings.certificate))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from spdist.config.allowed import Allowed
-from spdist.connectors.nats.link import NatsLink, NatsSettings
+from spdist.connectors.nats.link import NatsLink, NatsSourceSettings
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.transports.delivery import ID_HEADER, Delivery
 from spdist.transports.event_log import encoded
@@ -27,7 +27,7 @@ class NatsSink:
     Parameters
     ----------
     options : mapping of str to str
-        ``destination``; ``server.urls``, ``auth.type`` and what belongs to it, see `NatsSettings`; ``jetstream``.
+        ``destination``; ``server.urls``, ``auth.type`` and what belongs to it, see `NatsSourceSettings`; ``jetstream``.
     allowed : Allowed
         The secrets and files that the app may refer to.
 
@@ -40,7 +40,7 @@ class NatsSink:
         read = Options(options, "the @sink of type 'nats'", allowed=allowed or Allowed())
         read.needed("destination", "orders")
         self._confirmed = read.flag("jetstream", False)
-        self._link = NatsLink(NatsSettings.of(read))
+        self._link = NatsLink(NatsSourceSettings.of(read))
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Publish in order; returns when the server, or its stream, has all messages."""

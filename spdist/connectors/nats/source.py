@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSettings
+from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSourceSettings
 from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
 
@@ -37,7 +37,7 @@ class NatsSource(Looping):
     ----------
     context : SourceContext
         Where events go. Options: ``destination``, ``queue.group.name``; ``jetstream``, ``durable.name``; and those of
-        `NatsSettings`.
+        `NatsSourceSettings`.
     """
 
     def __init__(self, context: SourceContext) -> None:
@@ -47,7 +47,7 @@ class NatsSource(Looping):
         self._stream = context.options.flag("jetstream", False)
         self._durable = context.options.text("durable.name") or context.inlet.topic.replace(".", "-").replace(" ", "-")
         self._queue = context.options.text("queue.group.name")
-        self._settings = NatsSettings.of(context.options)
+        self._settings = NatsSourceSettings.of(context.options)
         self._link: NatsLink | None = None
         self._pulled: Any = None
         self._got: queue.Queue[NatsMessage] = queue.Queue()
