@@ -20,11 +20,13 @@ from spdist.errors import SiddhiTypeError
 from spdist.functions.bounds import Room
 from spdist.functions.json_gson import parse_gson
 from spdist.functions.json_parse import parse_smart
+from spdist.functions.json_path import InvalidPathError, JsonPath
+from spdist.functions.json_path_text import compile_path
 from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
 from spdist.mapping.bounds import check_depth, check_events, shown
-from spdist.mapping.paths import MISSING, Path
+from spdist.mapping.paths import MISSING, find
 from spdist.mapping.templates import json_template
 from spdist.mapping.values import read_text, write_text
 
@@ -127,7 +129,7 @@ class JsonSource(Stateless):
         self._setting = setting
         self._fail = setting.flag("fail.on.missing.attribute", True)
         enclosing = setting.text("enclosing.element", _ROOT)
-        self._enclosing = None if enclosing == _ROOT else _path(enclosing)
+        self._enclosing = None if enclosing == _ROOT else (enclosing, _path(enclosing))
         mapped = mapped_attributes(setting)
         self._paths = None if mapped is None else [_mapped(text) for text in mapped]
 
@@ -145,9 +147,10 @@ class JsonSource(Stateless):
         except (ValueError, RecursionError) as error:
             raise self._setting.bad(f"this is no JSON that can be read ({error}): {shown(payload)}") from error
         if self._enclosing is not None:
-            tree = self._enclosing.find(tree)
+            written, path = self._enclosing
+            tree = find(path, tree)
             if tree is MISSING:
-                raise self._setting.bad(f"nothing is at '{self._enclosing.text}' in {shown(payload)}")
+                raise self._setting.bad(f"nothing is at '{written}' in {shown(payload)}")
         return tree
 
     def _rows(self, tree: Any, properties: Mapping[str, Any], lost: Lost) -> list[tuple[Any, ...]]:
@@ -208,15 +211,15 @@ class JsonSource(Stateless):
 
         def value(_name: str, _type: Type) -> Any:
             path = next(paths)
-            return path.find(element) if isinstance(path, Path) else properties.get(path, MISSING)
+            return find(path, element) if isinstance(path, JsonPath) else properties.get(path, MISSING)
 
         return self._row(value, lost)
 
-    def _row(self, find: Callable[[str, Type], Any], lost: Lost) -> tuple[Any, ...] | None:
+    def _row(self, value_of: Callable[[str, Type], Any], lost: Lost) -> tuple[Any, ...] | None:
         row: list[Any] = []
         absent: list[str] = []
         for name, kind in self._setting.schema:
-            value = find(name, kind)
+            value = value_of(name, kind)
             if value is MISSING:
                 absent.append(name)
                 value = None
@@ -245,14 +248,14 @@ def _permissive(text: str) -> Any:
     return parse_smart(text)
 
 
-def _mapped(text: str) -> Path | str:
+def _mapped(text: str) -> JsonPath | str:
     if text.startswith(TRANSPORT_PREFIX):
         return text.removeprefix(TRANSPORT_PREFIX)
     return _path(text)
 
 
-def _path(text: str) -> Path:
+def _path(text: str) -> JsonPath:
     try:
-        return Path(text)
-    except ValueError as error:
-        raise SiddhiTypeError(str(error), hint="for example: $.a.b[0] or $.list[*].v") from error
+        return compile_path(text)
+    except InvalidPathError as error:
+        raise SiddhiTypeError(f"'{text}' is no path", hint="for example: $.a.b[0] or $.list[*].v") from error

@@ -1,4 +1,4 @@
-"""Paths into JSON."""
+"""Paths into the JSON of payloads: the same that functions read, but what is missing is no error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from spdist.mapping.paths import MISSING, Path
+from spdist.functions.json_path import InvalidPathError
+from spdist.functions.json_path_text import compile_path
+from spdist.mapping.paths import MISSING, find
 
 TREE = {"a": {"b": [10, {"c d": 1}]}, "list": [{"v": 1}, {"v": 2}], "v": 0}
 
@@ -26,15 +28,23 @@ TREE = {"a": {"b": [10, {"c d": 1}]}, "list": [{"v": 1}, {"v": 2}], "v": 0}
         ("$.list[5]", MISSING),
         ("$.v.x", MISSING),
         ("$.v[0]", MISSING),
-        ("$.v.length()", MISSING),
+        ("$.v.length()", None),
+        ("$.list[?(@.v > 1)].v", [2]),
+        ("$.list[0,1].v", [1, 2]),
+        ("$.list[-1:].v", [2]),
+        ("$.v.none()", MISSING),
         ("$.v.*", []),
     ],
 )
 def test_paths_lead_to_values(path: str, expected: Any) -> None:
-    assert Path(path).find(TREE) == expected
+    assert find(compile_path(path), TREE) == expected
 
 
-@pytest.mark.parametrize("path", ["$.a[", "$.a]", "$.a[?(@.v > 1)]", "$.", "$..", "$[a"])
+def test_nothing_is_in_null() -> None:
+    assert find(compile_path("$.a"), None) is MISSING
+
+
+@pytest.mark.parametrize("path", ["$.a[b", "$.", "$..", "$[a", "$.a[?(@.v > )]", "$.a b"])
 def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="is no path"):
-        Path(path)
+    with pytest.raises(InvalidPathError):
+        compile_path(path)
