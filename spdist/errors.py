@@ -6,34 +6,48 @@ The code of a class is part of the product: it is what scripts match on and what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from html import escape
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from spdist.spans import Paint, Span
 
 __all__ = [
-    "AppValidationError", "BusyError", "ChannelError", "ClockJumpError", "ClusterError", "ClusterUnreachableError",
-    "ConfigError", "ConflictError", "ConflictingStrategiesError", "DeploymentTimeoutError", "DistInPartitionError",
-    "DuplicateAnnotationError", "DuplicateDefinitionError", "EngineError", "EventsLostWarning", "FeedbackError",
-    "FencedError", "InnerGroupPartitionError", "MappingError", "NoWorkersError", "NotFoundError", "NotLeaderError",
-    "NotebookError", "OnDemandQueryError", "ParallelAggregationError", "ParallelJoinError", "ParallelMismatchError",
-    "ParallelPatternError", "ParallelTableError", "ParallelWindowError", "ParallelWindowQueryError",
-    "PartitionKeyError", "PlannerBusyError", "PlanningError", "QueryFailedError", "RemoteError",
-    "RepeatedPartitionError", "ScheduleError", "ServiceError", "SharedTableError", "SharedWindowError",
-    "SiddhiAppError", "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError",
-    "StoreUnavailableError", "TransportError", "TransportUnavailableError", "UnansweredError", "UnauthorizedError",
+    "AppValidationError", "BusyError", "ClockJumpError", "ClusterError", "ClusterUnreachableError", "ConfigError",
+    "ConflictError", "DeploymentTimeoutError", "DuplicateAnnotationError", "DuplicateDefinitionError",
+    "EngineError", "EventsLostWarning", "FeedbackError", "FencedError", "MappingError", "NoWorkersError",
+    "NotFoundError", "NotLeaderError", "NotebookError", "OnDemandQueryError", "PlanningError", "PlanningRule",
+    "QueryFailedError", "RemoteError", "ScheduleError", "ServiceError", "SiddhiAppError", "SiddhiSyntaxError",
+    "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError", "StoreUnavailableError",
+    "TransportError", "TransportUnavailableError", "UnansweredError", "UnauthorizedError",
     "UndefinedAttributeError", "UndefinedNameError", "UndefinedSideError", "UnknownExtensionError",
-    "UnsupportedFeatureError", "error_codes",
+    "UnsupportedFeatureError", "error_codes", "error_of",
 ]  # fmt: skip
 
+
+#: The code of `BusyError` where a manager plans something else.
+PLANNER_BUSY = "SP0709"
 
 _CODES: dict[str, type[SpdistError]] = {}
 
 
 def error_codes() -> dict[str, type[SpdistError]]:
-    """Return the table from stable code to error class (a copy)."""
+    """Return the table from stable code to error class (a copy); a class may have several codes."""
     return dict(_CODES)
+
+
+def error_of(code: str, message: str, **known: Any) -> SpdistError:
+    """Return the error with a code, as it was before it went over a wire; `known` is what its class takes, by name.
+
+    Raises
+    ------
+    KeyError
+        There is no such code.
+    """
+    kind = _CODES[code]
+    return kind(message, **known) if code == kind.code else kind(message, code=code, **known)
 
 
 class SpdistError(Exception):
@@ -49,9 +63,13 @@ class SpdistError(Exception):
         What to do about it.
     text : str, optional
         The app's text, so that the error can show the line with a caret.
+    code : str, optional
+        One of `codes`, where it is not the class's first code.
     """
 
-    code: ClassVar[str] = "SP0000"
+    code: str = "SP0000"
+    #: Further codes of the class, each with what it means.
+    codes: ClassVar[Mapping[str, str]] = {}
     #: True where the same call may succeed later without anyone changing anything.
     retryable: ClassVar[bool] = False
     #: From a line of an app and from its carets to ANSI colours, and from the line to HTML: set by `spdist.language`.
@@ -59,14 +77,26 @@ class SpdistError(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.code in _CODES:
-            raise TypeError(f"error code {cls.code} of {cls.__name__} is taken by {_CODES[cls.code].__name__}")
-        _CODES[cls.code] = cls
+        own = (cls.code, *cls.__dict__.get("codes", ()))
+        for code in own:
+            if code in _CODES:
+                raise TypeError(f"error code {code} of {cls.__name__} is taken by {_CODES[code].__name__}")
+        _CODES.update(dict.fromkeys(own, cls))
 
     def __init__(
-        self, message: str, *, span: Span | None = None, hint: str | None = None, text: str | None = None
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        hint: str | None = None,
+        text: str | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
+        if code is not None:
+            if code not in (type(self).code, *self.codes):
+                raise ValueError(f"{code} is no code of {type(self).__name__}")
+            self.code = str(code)
         self.message = message
         self.span = span
         self.hint = hint
@@ -217,100 +247,43 @@ class ConfigError(SpdistError, ValueError):
     code = "SP0200"
 
 
+class PlanningRule(StrEnum):
+    """What an app that is split into groups may not ask for. Each rule is a code of `PlanningError`."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Self:
+        """Make a rule of its code and what breaks it."""
+        rule = str.__new__(cls, code)
+        rule._value_ = code
+        rule.meaning = meaning
+        return rule
+
+    PARALLEL_MISMATCH = "SP0301", "The members of a group ask for different ``parallel``."
+    PARALLEL_TABLE = "SP0302", "A table in memory is used in a group of several instances."
+    SHARED_TABLE = "SP0303", "A table in memory is used by several groups."
+    PARALLEL_WINDOW = "SP0304", "A defined window is used in a group of several instances."
+    SHARED_WINDOW = "SP0305", "A defined window is used by several groups."
+    PARALLEL_JOIN = "SP0306", "A join outside a partition is to run in several instances."
+    PARALLEL_PATTERN = "SP0307", "A pattern or sequence outside a partition is to run in several instances."
+    PARALLEL_WINDOW_QUERY = "SP0308", "A query with a window outside a partition is to run in several instances."
+    DIST_IN_PARTITION = "SP0309", "A query inside a partition has a ``@dist`` of its own."
+    PARTITION_KEY = "SP0310", "A partition by ranges, or one in several instances that is not by a bare attribute."
+    REPEATED_PARTITION = "SP0311", "Two partitions of a group split the same stream by the same key."
+    CONFLICTING_STRATEGIES = "SP0312", "Two queries of a group need the same stream in ways that do not go together."
+    INNER_GROUP_PARTITION = "SP0313", "A partition in several instances reads what its own group produces."
+    PARALLEL_AGGREGATION = "SP0314", "An element of several instances joins an aggregation in memory."
+    CHANNEL = (
+        "SP0315",
+        "A topic that the app needs does not fit, and may not be made: ``transportChannelCreationEnabled('false')``.",
+    )
+
+
 class PlanningError(SiddhiAppError):
     """A distributed app that cannot be split as its annotations ask; names the query and the group."""
 
     code = "SP0300"
-
-
-class ParallelMismatchError(PlanningError):
-    """The members of a group ask for different ``parallel``."""
-
-    code = "SP0301"
-
-
-class ParallelTableError(PlanningError):
-    """A table in memory is used in a group of several instances."""
-
-    code = "SP0302"
-
-
-class SharedTableError(PlanningError):
-    """A table in memory is used by several groups."""
-
-    code = "SP0303"
-
-
-class ParallelWindowError(PlanningError):
-    """A defined window is used in a group of several instances."""
-
-    code = "SP0304"
-
-
-class SharedWindowError(PlanningError):
-    """A defined window is used by several groups."""
-
-    code = "SP0305"
-
-
-class ParallelJoinError(PlanningError):
-    """A join outside a partition is to run in several instances."""
-
-    code = "SP0306"
-
-
-class ParallelPatternError(PlanningError):
-    """A pattern or sequence outside a partition is to run in several instances."""
-
-    code = "SP0307"
-
-
-class ParallelWindowQueryError(PlanningError):
-    """A query with a window outside a partition is to run in several instances."""
-
-    code = "SP0308"
-
-
-class DistInPartitionError(PlanningError):
-    """A query inside a partition has a ``@dist`` of its own."""
-
-    code = "SP0309"
-
-
-class PartitionKeyError(PlanningError):
-    """A partition by ranges, or one in several instances that is not by a bare attribute."""
-
-    code = "SP0310"
-
-
-class RepeatedPartitionError(PlanningError):
-    """Two partitions of a group split the same stream by the same key."""
-
-    code = "SP0311"
-
-
-class ConflictingStrategiesError(PlanningError):
-    """Two queries of a group need the same stream in ways that do not go together."""
-
-    code = "SP0312"
-
-
-class InnerGroupPartitionError(PlanningError):
-    """A partition in several instances reads what its own group produces."""
-
-    code = "SP0313"
-
-
-class ParallelAggregationError(PlanningError):
-    """An element of several instances joins an aggregation in memory."""
-
-    code = "SP0314"
-
-
-class ChannelError(PlanningError):
-    """A topic that the app needs does not fit, and may not be made: ``transportChannelCreationEnabled('false')``."""
-
-    code = "SP0315"
+    codes: ClassVar[Mapping[str, str]] = {rule.value: rule.meaning for rule in PlanningRule}
 
 
 class EngineError(SpdistError, RuntimeError):
@@ -451,17 +424,11 @@ class StoreUnavailableError(ClusterError, ConnectionError):
     retryable = True
 
 
-class PlannerBusyError(ClusterError):
-    """The manager is planning another app, and that takes long."""
-
-    code = "SP0709"
-    retryable = True
-
-
 class BusyError(ClusterError):
     """As many requests of this kind are under way as this node takes."""
 
     code = "SP0710"
+    codes: ClassVar[Mapping[str, str]] = {PLANNER_BUSY: "The manager is planning another app, and that takes long."}
     retryable = True
 
 
@@ -498,3 +465,25 @@ class ServiceError(SpdistError, RuntimeError):
 
 class EventsLostWarning(UserWarning):
     """Events of a run were lost because a query failed on them, or refused; `spdist.Result.lost` counts them."""
+
+
+_WERE_CLASSES = (
+    "ParallelMismatchError", "ParallelTableError", "SharedTableError", "ParallelWindowError", "SharedWindowError",
+    "ParallelJoinError", "ParallelPatternError", "ParallelWindowQueryError", "DistInPartitionError",
+    "PartitionKeyError", "RepeatedPartitionError", "ConflictingStrategiesError", "InnerGroupPartitionError",
+    "ParallelAggregationError", "ChannelError",
+)  # fmt: skip
+#: Names of classes that are codes of another class now: who catches one catches that class.
+_FORMER: Mapping[str, type[SpdistError]] = {
+    "PlannerBusyError": BusyError,
+    **dict.fromkeys(_WERE_CLASSES, PlanningError),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[SpdistError]:
+        if name not in _FORMER:
+            raise AttributeError(f"module 'spdist.errors' has no attribute '{name}'")
+        kind = _FORMER[name]
+        warnings.warn(f"{name} is {kind.__name__} now; its `code` says which one", DeprecationWarning, stacklevel=2)
+        return kind

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from spdist.cluster.plans import flow_text, plan_text
 from spdist.cluster.topics import stream_schemas
-from spdist.errors import PlannerBusyError, PlanningError, SiddhiAppError, Span, SpdistError, error_codes
+from spdist.errors import PLANNER_BUSY, BusyError, PlanningError, SiddhiAppError, Span, SpdistError, error_of
 from spdist.extension import user_modules
 from spdist.language.types import Schema
 from spdist.planning.change import TopologyChange
@@ -117,7 +117,7 @@ class Planner:
         ------
         SiddhiAppError
             The text is wrong or too large, or it cannot be planned in the time that the settings allow.
-        PlannerBusyError
+        BusyError
             Another app is being planned, and that takes too long to wait for it.
         """
         return self._plan(text, self._settings.limits, self._settings.time_ms / 1000)
@@ -181,7 +181,7 @@ class Planner:
             with self._counting:
                 self.waiting -= 1
         if not begun:
-            raise PlannerBusyError("the manager is planning another app", hint="try again in a moment")
+            raise BusyError("the manager is planning another app", hint="try again in a moment", code=PLANNER_BUSY)
         try:
             answer = self._asked(json.dumps(request).encode() + b"\n", time_s)
         finally:
@@ -306,7 +306,6 @@ def _told(error: SpdistError) -> dict[str, Any]:
 
 def _error(told: dict[str, Any], text: str) -> SpdistError:
     """Return the error that `_told` told of an app with that text."""
-    kind = error_codes()[told["code"]]
     known: dict[str, Any] = {
         "hint": told["hint"],
         "span": None if told["span"] is None else Span(*told["span"]),
@@ -314,7 +313,7 @@ def _error(told: dict[str, Any], text: str) -> SpdistError:
     }
     if told["errors"]:
         known["errors"] = tuple(_error(one, text) for one in told["errors"])
-    return kind(told["message"], **known)
+    return error_of(told["code"], told["message"], **known)
 
 
 # --- the child ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from spdist.errors import (
     SpdistError,
     StoreUnavailableError,
     error_codes,
+    error_of,
 )
 
 __all__ = ["error_body", "read_error"]
@@ -73,7 +74,8 @@ def read_error(body: Any, what: str) -> SpdistError:
     if not isinstance(body, dict) or not isinstance(body.get("message"), str):
         return RemoteError(f"{what} failed: {str(body)[:300]}")
     # Nodes of older versions call it `code`; a cluster may be updated node by node.
-    kind = error_codes().get(str(body.get("error", body.get("code"))), RemoteError)
+    code = str(body.get("error", body.get("code")))
+    kind = error_codes().get(code, RemoteError)
     hint = body.get("hint")
     known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}
     line, column = body.get("line"), body.get("column")
@@ -84,4 +86,4 @@ def read_error(body: Any, what: str) -> SpdistError:
     found = body.get("errors")
     if issubclass(kind, SiddhiAppError) and isinstance(found, list) and len(found) > 1:
         known["errors"] = tuple(e for one in found if isinstance(e := read_error(one, what), SiddhiAppError))
-    return kind(body["message"], **known)
+    return error_of(kind.code if kind is RemoteError else code, body["message"], **known)

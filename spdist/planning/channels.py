@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spdist.errors import ChannelError, PlanningError, Span
+from spdist.errors import PlanningError, PlanningRule, Span
 from spdist.language.ast import SiddhiApp, find_annotations
 from spdist.language.parser import parse
 from spdist.planning.topology import GroupInput, Strategy, Topic, Topology
@@ -68,11 +68,10 @@ def check_channels(topology: Topology, existing: Mapping[str, int], text: str = 
 
     Raises
     ------
-    ChannelError
+    PlanningError
         One is missing or too small and may not be made, or has more partitions than the app was planned with: its keys
         would be found elsewhere than where they were put. WSO2 deletes such a topic with its data; we never do.
-    PlanningError
-        Several do not fit; holds them.
+        Its code is `PlanningRule.CHANNEL`; where several do not fit it holds them.
     """
     fed = {one.topic for group in topology.groups for one in group.inputs if one.user_source}
     found: list[tuple[Topic, str, str]] = []
@@ -91,7 +90,13 @@ def check_channels(topology: Topology, existing: Mapping[str, int], text: str = 
         return
     app = parse(text) if text else None
     errors = tuple(
-        ChannelError(message, hint=hint, span=app and _place(app, topology, topic.name), text=text or None)
+        PlanningError(
+            message,
+            hint=hint,
+            span=app and _place(app, topology, topic.name),
+            text=text or None,
+            code=PlanningRule.CHANNEL,
+        )
         for topic, message, hint in found
     )
     if len(errors) == 1:

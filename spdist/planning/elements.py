@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from spdist.errors import (
-    DistInPartitionError,
-    PartitionKeyError,
     PlanningError,
+    PlanningRule,
     SiddhiAppError,
     Span,
     UnsupportedFeatureError,
@@ -48,11 +47,9 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[SiddhiAppError] = []
 
-    def add(
-        self, message: str, span: Span | None, hint: str | None = None, kind: type[PlanningError] = PlanningError
-    ) -> None:
-        """Note that the app cannot be split as it asks; `kind` is the rule that it breaks."""
-        self.found.append(kind(message, span=span, hint=hint))
+    def add(self, message: str, span: Span | None, hint: str | None = None, rule: PlanningRule | None = None) -> None:
+        """Note that the app cannot be split as it asks; `rule` is the one that it breaks."""
+        self.found.append(PlanningError(message, span=span, hint=hint, code=rule))
 
     def unsupported(self, message: str, span: Span | None, hint: str | None = None) -> None:
         """Note that the app asks for something that is not built yet."""
@@ -189,7 +186,7 @@ def _partition(node: Partition, label: str, numbers: Iterator[int], problems: Pr
                 f"query '{part.name}' stands inside a partition and cannot have a @dist of its own",
                 dist.span or part.query.span,
                 f"write @dist before the partition: all of it goes to one group ('{group}')",
-                DistInPartitionError,
+                PlanningRule.DIST_IN_PARTITION,
             )
     keys: dict[str, str | None] = {}
     for key in node.keys:
@@ -198,7 +195,7 @@ def _partition(node: Partition, label: str, numbers: Iterator[int], problems: Pr
                 f"{label} of group '{group}' splits '{key.stream.id}' by ranges; only values can be distributed",
                 key.span or node.span,
                 "compute the range's label in a query first, and partition by that attribute",
-                PartitionKeyError,
+                PlanningRule.PARTITION_KEY,
             )
         keys[key.stream.name] = key.value.name if isinstance(key.value, Variable) else None
     return Element(node, label, group, asked, parallel, parts, keys)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from spdist.errors import ParallelAggregationError, ParallelMismatchError, Span
+from spdist.errors import PlanningRule, Span
 from spdist.language.ast import (
     AggregationDefinition,
     Definition,
@@ -141,7 +141,7 @@ def _group(name: str, members: Sequence[Element], problems: Problems) -> Group:
                 f"'{name}' for '{first.parallel}'",
                 element.node.span,
                 "write the same parallel on all queries of an execGroup (none counts as '1')",
-                ParallelMismatchError,
+                PlanningRule.PARALLEL_MISMATCH,
             )
     return Group(name, first.parallel, tuple(members))
 
@@ -171,7 +171,7 @@ def _together(
                 f"{element.label} joins the in-memory aggregation '{joined[0]}' with parallel '{element.parallel}'",
                 element.node.span,
                 "give it parallel='1', or keep the aggregation in a store",
-                ParallelAggregationError,
+                PlanningRule.PARALLEL_AGGREGATION,
             )
         for name in joined:
             together[first(name)] = first(joined[0])

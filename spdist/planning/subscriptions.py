@@ -12,17 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from spdist.errors import (
-    ConflictingStrategiesError,
-    ParallelJoinError,
-    ParallelPatternError,
-    ParallelTableError,
-    ParallelWindowError,
-    ParallelWindowQueryError,
-    PartitionKeyError,
-    PlanningError,
-    RepeatedPartitionError,
-    SharedTableError,
-    SharedWindowError,
+    PlanningRule,
 )
 from spdist.language.ast import (
     AnonymousInput,
@@ -136,7 +126,7 @@ class _Ledger:
                 f"{element.label} splits '{stream}' by '{key}', as another partition of group '{group.name}' does",
                 element.node.span,
                 "put the queries of both into one partition, or give the second an execGroup of its own",
-                RepeatedPartitionError,
+                PlanningRule.REPEATED_PARTITION,
             )
         elif here in self.split and group.parallel > 1:
             self.problems.add(
@@ -144,7 +134,7 @@ class _Ledger:
                 f"it by '{self.split[here]}': the strategies for one stream conflict",
                 element.node.span,
                 "give the second partition an execGroup of its own",
-                ConflictingStrategiesError,
+                PlanningRule.CONFLICTING_STRATEGIES,
             )
         if key is None and group.parallel > 1 and stream not in element.ranged:
             self.problems.add(
@@ -152,7 +142,7 @@ class _Ledger:
                 f"'{group.parallel}' it must be a bare attribute",
                 element.node.span,
                 "compute the value in a query first, and partition by that attribute",
-                PartitionKeyError,
+                PlanningRule.PARTITION_KEY,
             )
         self.split[here] = key
         if key is not None:
@@ -185,34 +175,34 @@ class _Ledger:
             f"query '{known.by.name}' reads it {known.strategy.value}, query '{new.by.name}' {new.strategy.value}",
             new.by.query.span,
             "give one of the two queries an execGroup of its own",
-            ConflictingStrategiesError,
+            PlanningRule.CONFLICTING_STRATEGIES,
         )
 
 
 def _check_parallel(part: QueryPart, group: Group, definitions: Definitions, problems: Problems) -> None:
     """Refuse a plain query that keeps events: each instance would see only some of them."""
     if refused := _keeps_events(part.query.input, definitions):
-        what, kind = refused
+        what, rule = refused
         problems.add(
             f"query '{part.name}' of group '{group.name}' has parallel '{group.parallel}' but is {what} outside a "
             "partition: each instance would see only a part of the events",
             part.query.span,
             "put it into a partition, or give it parallel='1'",
-            kind,
+            rule,
         )
 
 
-def _keeps_events(read: Input, definitions: Definitions) -> tuple[str, type[PlanningError]] | None:
+def _keeps_events(read: Input, definitions: Definitions) -> tuple[str, PlanningRule] | None:
     match read:
         case JoinInput(left=left, right=right):
             # a look into what all instances share needs no other events
             if _looks_up(left, right, definitions) or _looks_up(right, left, definitions):
                 return None
-            return "a join", ParallelJoinError
+            return "a join", PlanningRule.PARALLEL_JOIN
         case PatternInput(kind=kind):
-            return f"a {kind}", ParallelPatternError
+            return f"a {kind}", PlanningRule.PARALLEL_PATTERN
         case SingleInput(window=window) if window is not None:
-            return f"a window ({window.id})", ParallelWindowQueryError
+            return f"a window ({window.id})", PlanningRule.PARALLEL_WINDOW_QUERY
         case AnonymousInput(query=query):
             return _keeps_events(query.input, definitions)
     return None
@@ -248,7 +238,7 @@ def check_shared(groups: Sequence[Group], definitions: Definitions, problems: Pr
                 f"the {kind} '{name}' is used by the groups {names}, but lives in one of them only",
                 second.query.span,
                 "give all queries that use it the same execGroup",
-                SharedTableError if of_table else SharedWindowError,
+                PlanningRule.SHARED_TABLE if of_table else PlanningRule.SHARED_WINDOW,
             )
         for group, part in users.items():
             if group.parallel > 1:
@@ -257,5 +247,5 @@ def check_shared(groups: Sequence[Group], definitions: Definitions, problems: Pr
                     f"'{group.parallel}': each instance would have one of its own",
                     part.query.span,
                     "give the group parallel='1'",
-                    ParallelTableError if of_table else ParallelWindowError,
+                    PlanningRule.PARALLEL_TABLE if of_table else PlanningRule.PARALLEL_WINDOW,
                 )

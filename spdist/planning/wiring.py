@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spdist.errors import InnerGroupPartitionError
+from spdist.errors import PlanningRule
 from spdist.language.ast import StreamDefinition
 from spdist.planning.channels import payload_of, shares_keyed, topic_name
 from spdist.planning.elements import Problems
@@ -142,7 +142,7 @@ def _check_local(stream: Stream, problems: Problems) -> None:
                     f"'{group.parallel}': each instance would see only its own events",
                     users[0].query.input.span or element.node.span,
                     "give the partition an execGroup of its own, so that the stream is published between the two",
-                    InnerGroupPartitionError,
+                    PlanningRule.INNER_GROUP_PARTITION,
                 )
 
 

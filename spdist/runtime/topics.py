@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from spdist.errors import ChannelError
+from spdist.errors import PlanningError, PlanningRule
 from spdist.planning.topology import Assignment
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def ensure_topics(transport: Transport, assignments: Iterable[Assignment]) -> No
 
     Raises
     ------
-    ChannelError
+    PlanningError
         One is missing or too small, and the app says ``transportChannelCreationEnabled('false')``.
     """
     for assignment in assignments:
@@ -31,7 +31,8 @@ def ensure_topics(transport: Transport, assignments: Iterable[Assignment]) -> No
             if assignment.creates_topics or topic in made:
                 transport.ensure(topic, partitions, subjects.get(topic, ()))
             elif transport.partitions(topic) < partitions:
-                raise ChannelError(
+                raise PlanningError(
                     f"topic '{topic}' with {partitions} partitions is missing, and may not be created",
                     hint="create it, or leave out @app:transportChannelCreationEnabled('false')",
+                    code=PlanningRule.CHANNEL,
                 )

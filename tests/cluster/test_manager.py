@@ -20,11 +20,11 @@ from spdist.cluster.state import ManagerState
 from spdist.cluster.store import CoordinationStore
 from spdist.cluster.worker import Worker
 from spdist.errors import (
-    ChannelError,
     ClusterError,
     ConfigError,
     ConflictError,
     NotLeaderError,
+    PlanningError,
     SiddhiAppError,
     StaleTermError,
     StoreUnavailableError,
@@ -74,7 +74,7 @@ def test_an_app_whose_topics_do_not_fit_is_not_deployed(tmp_path: Path, eventual
     manager.start()
     try:
         eventually(manager.leads, "it leads")
-        with pytest.raises(ChannelError, match="has 3 partitions; the app needs 2") as caught:
+        with pytest.raises(PlanningError, match="has 3 partitions; the app needs 2") as caught:
             manager.deploy(text, replace=False)
         assert caught.value.span is not None
         assert manager.apps() == []

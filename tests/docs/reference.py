@@ -12,10 +12,11 @@ import typer
 import spdist
 from spdist.__main__ import app
 from spdist.cluster.api import manager_app, server_app, worker_app
+from spdist.errors import error_codes
 from tests.cluster.test_description import running_nodes
 from tests.docs.routes import BY_HAND, FOLDER, cell, plain, rest
 
-__all__ = ["FOLDER", "commands", "python", "settings"]
+__all__ = ["FOLDER", "commands", "errors", "python", "settings"]
 
 ROOT = FOLDER.parents[1]
 
@@ -77,6 +78,21 @@ def python() -> str:
     return "\n".join(lines)
 
 
+# --- errors
+def errors() -> str:
+    """Return the page of all errors by their codes."""
+    lines = ["# Errors", "", BY_HAND, ""]
+    lines += [
+        "All are subclasses of `SpdistError`, in `spdist.errors`. A code is stable: match on it. *Again*: the same"
+    ]
+    lines += ["call may succeed later without anyone changing anything.", ""]
+    lines += ["| code | class | what has happened | again |", "|---|---|---|---|"]
+    for code, kind in sorted(error_codes().items()):
+        told = kind.codes.get(code) or (kind.__doc__ or "").partition("\n\n")[0]
+        lines.append(f"| {code} | `{kind.__name__}` | {cell(told)} | {'yes' if kind.retryable else ''} |")
+    return "\n".join([*lines, ""])
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         homes = Path(directory, "nodes"), Path(directory, "server")
@@ -85,7 +101,7 @@ def main() -> None:
         with running_nodes(*homes) as (manager, worker, server):
             apps = {"manager": manager_app(manager), "worker": worker_app(worker), "server": server_app(server)}
             routes = rest({name: one.openapi() for name, one in apps.items()})
-    pages = {"commands": commands(), "rest": routes, "settings": settings(), "python": python()}
+    pages = {"commands": commands(), "rest": routes, "settings": settings(), "python": python(), "errors": errors()}
     for name, text in pages.items():
         FOLDER.joinpath(f"{name}.md").write_text(text)
 

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 import spdist
 from spdist.__main__ import app
-from tests.docs.reference import commands, python, settings
+from tests.docs.reference import commands, errors, python, settings
 from tests.docs.routes import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +92,8 @@ def test_commands_are_there(page: Path) -> None:
                 found = found.commands[word]
 
 
-@pytest.mark.parametrize(("page", "text"), [("commands", commands()), ("settings", settings()), ("python", python())])
+@pytest.mark.parametrize(
+    ("page", "text"), [("commands", commands()), ("settings", settings()), ("python", python()), ("errors", errors())]
+)
 def test_the_reference_is_current(page: str, text: str) -> None:
     assert (FOLDER / f"{page}.md").read_text() == text, "run `make reference`"

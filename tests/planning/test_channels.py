@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spdist.errors import ChannelError, PlanningError
+from spdist.errors import PlanningError
 from spdist.language.parser import parse
 from spdist.planning.channels import check_channels, consumer_group, payload_of, topic_name
 from spdist.planning.groups import plan
@@ -68,14 +68,14 @@ def test_topics_that_are_missing_are_made_unless_that_is_forbidden(planned: Plan
     head = "@app:name('App') @app:transportChannelCreationEnabled('false') define stream S (k string);"
     forbidden = planned(head + KEYED)
     assert not forbidden.creates_topics
-    with pytest.raises(ChannelError, match=r"topic 'App.S.k' with 2 partitions is missing") as caught:
+    with pytest.raises(PlanningError, match=r"topic 'App.S.k' with 2 partitions is missing") as caught:
         check_channels(forbidden, {})
     assert caught.value.code == "SP0315"
     check_channels(forbidden, {"App.S.k": 2})
 
 
 def test_a_keyed_topic_with_too_many_partitions_does_not_fit(planned: Planned) -> None:
-    with pytest.raises(ChannelError, match="has 3 partitions; the app needs 2"):
+    with pytest.raises(PlanningError, match="has 3 partitions; the app needs 2"):
         check_channels(planned(KEYED), {"App.S.k": 3})
     check_channels(planned(KEYED), {"App.S.k": 1})
     check_channels(planned("from S select k insert into A;"), {"App.S": 3})

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from spdist.errors import (
-    ParallelPatternError,
-    ParallelWindowQueryError,
     PlanningError,
+    PlanningRule,
     SiddhiAppError,
     UnsupportedFeatureError,
 )
@@ -200,7 +199,7 @@ def test_everything_that_is_wrong_is_said_at_once(planned: Planned) -> None:
             @info(name='w') @dist(execGroup='g', parallel='2') from S#window.length(5) select k insert into A;
             @info(name='p') @dist(execGroup='h', parallel='2') from every e1=S -> e2=R select e1.k as k insert into B;
         """)
-    assert [type(e) for e in caught.value.errors] == [ParallelWindowQueryError, ParallelPatternError]
+    assert [e.code for e in caught.value.errors] == [PlanningRule.PARALLEL_WINDOW_QUERY, PlanningRule.PARALLEL_PATTERN]
 
 
 def test_expressions_as_keys_ranges_aside_are_fine_for_one_instance(planned: Planned) -> None:

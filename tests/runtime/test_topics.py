@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.errors import ChannelError
+from spdist.errors import PlanningError
 from spdist.language.parser import parse
 from spdist.planning.groups import plan
 from spdist.runtime.topics import ensure_topics
@@ -30,7 +30,7 @@ def test_topics_are_made() -> None:
 def test_topics_that_may_not_be_made_must_be_there() -> None:
     transport = MemoryTransport()
     assignments = plan(parse(TEXT.format("@app:transportChannelCreationEnabled('false')"))).assignments()
-    with pytest.raises(ChannelError, match=r"'App.S' with 1 partitions is missing"):
+    with pytest.raises(PlanningError, match=r"'App.S' with 1 partitions is missing"):
         ensure_topics(transport, assignments)
     transport.ensure("App.S", 2)
     transport.ensure("App.Mid", 1)

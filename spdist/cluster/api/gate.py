@@ -31,7 +31,6 @@ from spdist.errors import (
     NotFoundError,
     NotLeaderError,
     NoWorkersError,
-    PlannerBusyError,
     SiddhiAppError,
     SpdistError,
     StaleTermError,
@@ -78,7 +77,6 @@ STATUS: dict[type[SpdistError], int] = {
     StaleTermError: 409,
     NotLeaderError: 307,
     NoWorkersError: 503,
-    PlannerBusyError: 503,
     BusyError: 503,
     UnansweredError: 504,
 }

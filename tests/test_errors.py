@@ -1,0 +1,50 @@
+"""Errors by their codes: which class has them, and that they cross wires whole."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spdist import errors
+from spdist.cluster.wire_errors import error_body, read_error
+from spdist.errors import PLANNER_BUSY, BusyError, NotLeaderError, PlanningError, PlanningRule, error_codes, error_of
+
+
+@pytest.mark.parametrize("code", sorted(error_codes()))
+def test_an_error_is_made_of_its_code_and_crosses_wires_with_it(code: str) -> None:
+    error = error_of(code, "it is so", hint="do that")
+    assert (type(error), error.code, error.message, error.hint) == (error_codes()[code], code, "it is so", "do that")
+    for again in (read_error(error_body(error), "asking"), pickle.loads(pickle.dumps(error))):
+        assert (type(again), again.code, again.message) == (type(error), code, "it is so")
+
+
+def test_the_rules_of_the_planner_are_codes_with_a_meaning() -> None:
+    assert {rule.value: rule.meaning for rule in PlanningRule} == PlanningError.codes
+    assert {error_codes()[rule] for rule in PlanningRule} == {PlanningError}
+    assert PlanningError("m", code=PlanningRule.SHARED_TABLE).to_dict()["code"] == "SP0303"
+    assert PlanningError("m").code == "SP0300"
+    assert BusyError("m", code=PLANNER_BUSY).retryable
+
+
+def test_a_code_of_another_class_is_refused() -> None:
+    with pytest.raises(ValueError, match="SP0701 is no code of PlanningError"):
+        PlanningError("m", code=NotLeaderError.code)
+    with pytest.raises(KeyError):
+        error_of("SP9999", "m")
+
+
+def test_no_two_classes_have_one_code() -> None:
+    with pytest.raises(TypeError, match="SP0303 of Another is taken by PlanningError"):
+        type("Another", (errors.SpdistError,), {"code": "SP9998", "codes": {"SP0303": "m"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("SharedTableError", PlanningError), ("ChannelError", PlanningError), ("PlannerBusyError", BusyError)],
+)
+def test_classes_that_are_codes_now_can_still_be_caught(name: str, kind: type[Exception]) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{name} is {kind.__name__} now"):
+        assert getattr(errors, name) is kind
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchError'"):
+        _ = errors.NoSuchError
