@@ -16,20 +16,20 @@ from spdist.cluster.state import ManagerState
 from spdist.cluster.status import DeploymentState, deployment_status, deployment_statuses
 from spdist.errors import NotFoundError
 
-__all__ = ["AppDesk"]
+__all__ = ["AppService"]
 
 Json = dict[str, Any]
-#: Puts a question to the mind of a manager that leads; NotLeaderError on a standby.
+#: Puts a question to the state loop of a manager that leads; NotLeaderError on a standby.
 Ask = Callable[[Callable[[ManagerState, int], Any]], Any]
 
 
-class AppDesk:
-    """The requests of people about apps. Nothing of them runs in the mind's thread but short looks at its state.
+class AppService:
+    """The requests of people about apps. Only short looks at the state run in the thread of its loop.
 
     Parameters
     ----------
     ask : callable
-        Asks the leader's mind.
+        Asks the leader's state.
     plans : Plans
         Topologies and elements, planned outside this process.
     revisions : AppRevisions

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spdist.cluster.keeper import Keeper
+from spdist.cluster.keeper import GroupSupervisor
 from spdist.cluster.slots import CallerSlots
 from spdist.config import Config
 from spdist.config.allowed import Allowed, allowed_of
@@ -19,26 +19,26 @@ from spdist.config.allowed import Allowed, allowed_of
 if TYPE_CHECKING:
     from spdist.engine.places import Place
 
-__all__ = ["EvidenceDesk"]
+__all__ = ["EvidenceService"]
 
 Json = dict[str, Any]
 #: Bytes of one answer; a single file that is larger comes alone.
 _PAGE = 1 << 20
 
 
-class EvidenceDesk:
+class EvidenceService:
     """Reads the stored state of the groups of a node.
 
     Parameters
     ----------
-    keeper : callable
+    supervisor : callable
         Returns the groups.
     config : Config
         Says where state is kept.
     """
 
-    def __init__(self, keeper: Callable[[], Keeper], config: Config) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Callable[[], GroupSupervisor], config: Config) -> None:
+        self._supervisor = supervisor
         self._config = config
         self._slots = CallerSlots(8, "requests for the inputs of groups")
 
@@ -59,7 +59,7 @@ class EvidenceDesk:
         from spdist.runtime.column_inputs import column_inputs
         from spdist.runtime.kept_inputs import kept_inputs
 
-        self._keeper().group(name)
+        self._supervisor().group(name)
         with self._slots:
             kept = column_inputs(self._location, name, *self._settings) or kept_inputs(self._location, name)
         return {**kept.to_dict(), "mergeWait": self._config.spark.merge_wait_ms}
@@ -76,7 +76,7 @@ class EvidenceDesk:
         """
         from spdist.runtime.column_inputs import read_messages
 
-        self._keeper().group(name)
+        self._supervisor().group(name)
         with self._slots:
             found = read_messages(self._location, name, (topic, partition, offset), _PAGE, *self._settings)
         return {"messages": [[one.offset, one.sent, _text(one.value)] for one in found]}
@@ -94,7 +94,7 @@ class EvidenceDesk:
         """
         from spdist.runtime.kept_inputs import read_files
 
-        self._keeper().group(name)
+        self._supervisor().group(name)
         with self._slots:
             found = read_files(self._location, name, layout, shard, names, _PAGE)
         return {"contents": [_text(one) for one in found]}

@@ -65,7 +65,7 @@ def manager_text(
     Parameters
     ----------
     figures : ClusterFigures
-        What its mind knows.
+        What its state says.
     heartbeats : int
         Heartbeats of workers that came in.
     noted : mapping of str to int

@@ -1,4 +1,4 @@
-"""What a manager is like in numbers, for Prometheus. Pure; made on the mind's thread."""
+"""What a manager is like in numbers, for Prometheus. Pure; made on the thread of the state loop."""
 
 from __future__ import annotations
 

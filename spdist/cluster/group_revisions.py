@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from spdist.cluster.keeper import Keeper
+from spdist.cluster.keeper import GroupSupervisor
 from spdist.cluster.revisions import revision_name
 from spdist.cluster.wire import OrderMessage, OutcomeMessage
 from spdist.config import Config
@@ -64,15 +64,15 @@ class GroupRevisions:
     ----------
     store : RevisionStore
         Where they are kept.
-    keeper : Keeper
+    supervisor : GroupSupervisor
         The groups that run here.
     topics : callable
         Opens the topics between groups.
     """
 
-    def __init__(self, store: RevisionStore, keeper: Keeper, topics: Callable[[], Transport]) -> None:
+    def __init__(self, store: RevisionStore, supervisor: GroupSupervisor, topics: Callable[[], Transport]) -> None:
         self._store = store
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._topics = topics
 
     def perform(self, order: OrderMessage) -> OutcomeMessage:
@@ -102,13 +102,13 @@ class GroupRevisions:
         StateError
             It has no state yet, or cannot be kept.
         """
-        revision = revision_name(self._keeper.group(name).assignment.app, at_ms)
+        revision = revision_name(self._supervisor.group(name).assignment.app, at_ms)
         self._store.save(name, revision)
         return revision
 
     def revisions(self, name: str) -> list[str]:
         """Return the revisions of an instance that is here, oldest first."""
-        self._keeper.group(name)
+        self._supervisor.group(name)
         return self._store.revisions(name)
 
     def restore(self, name: str, revision: str) -> None:
@@ -119,7 +119,7 @@ class GroupRevisions:
         NotFoundError
             The instance is not here, or has no such revision; then nothing was done.
         """
-        self._keeper.group(name)
+        self._supervisor.group(name)
         self._restore(name, revision)
 
     def clear(self, name: str, *, restart: bool) -> list[str]:
@@ -130,13 +130,13 @@ class GroupRevisions:
         NotFoundError
             The instance is not here.
         """
-        self._keeper.group(name)
+        self._supervisor.group(name)
         return self._clear(name, restart=restart)
 
     def _clear(self, name: str, *, restart: bool) -> list[str]:
         gone: list[str] = []
         if restart:
-            self._keeper.while_stopped(name, lambda: gone.extend(self._store.clear(name)))
+            self._supervisor.while_stopped(name, lambda: gone.extend(self._store.clear(name)))
         else:
             gone += self._store.clear(name)
         return gone
@@ -150,5 +150,5 @@ class GroupRevisions:
             with contextlib.closing(self._topics()) as topics:
                 found.extend(went_back.undone(topics))
 
-        self._keeper.while_stopped(name, go_back)
+        self._supervisor.while_stopped(name, go_back)
         return tuple(found)

@@ -1,6 +1,6 @@
 """A node that runs groups, whoever says which: a worker is told by its leader, a server decides by itself.
 
-Here is what both have: the interface's port, the `Keeper` with its groups, Spark, memory, revisions, the log.
+Here is what both have: the interface's port, the `GroupSupervisor` with its groups, Spark, memory, revisions, the log.
 Four threads: the tending of the groups, which also fences; the interface; one that measures memory; and one in which
 Spark starts, and starts again when it has ended. Each order to a group has a thread of its own.
 """
@@ -18,18 +18,18 @@ from spdist.clock import Clock, SystemClock
 from spdist.cluster.access import Users
 from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server
-from spdist.cluster.evidence_desk import EvidenceDesk
+from spdist.cluster.evidence_desk import EvidenceService
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.first_password import with_first_user
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
 from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import Keeper, node_metrics
+from spdist.cluster.keeper import GroupSupervisor, node_metrics
 from spdist.cluster.launcher import SparkLauncher
 from spdist.cluster.memory import worker_memory
 from spdist.cluster.process import advertised, kept_log, tell_notes, wait_for_end
 from spdist.cluster.questions import Questions
 from spdist.cluster.views import wso2_status
-from spdist.cluster.worker_desk import WorkerDesk
+from spdist.cluster.worker_desk import WorkerAppService
 from spdist.cluster.worker_state import WorkerState
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
@@ -91,9 +91,9 @@ class HostNode(ABC):
         self._spark: SparkLauncher | None = None
         self._store = revisions
         questions = Questions(transport_settings(config.transports))
-        self.desk = WorkerDesk(self._asked_keeper, self._known_revisions, questions)
-        self.evidence = EvidenceDesk(self._asked_keeper, config)
-        self._keeper: Keeper | None = None
+        self.app_service = WorkerAppService(self._asked_supervisor, self._known_revisions, questions)
+        self.evidence = EvidenceService(self._asked_supervisor, config)
+        self._supervisor: GroupSupervisor | None = None
         self.log = kept_log(config)
         self._server: Server | None = None
         self._threads: list[threading.Thread] = []
@@ -141,9 +141,9 @@ class HostNode(ABC):
             self.url = advertised(self.config, self._server.port)
             self.log.attach()
             state = WorkerState(self.id, self.url, self.config.deployment.is_receiver_node, self.incarnation)
-            self._keeper = self._keep(state)
+            self._supervisor = self._keep(state)
             self._answer(self._server)
-            self._keeper.note_memory(worker_memory(self.config.spark.memory_limit))
+            self._supervisor.note_memory(worker_memory(self.config.spark.memory_limit))
             self._work()
             self._begin("tend", self._tend)
             self._begin("memory", self._measure)
@@ -161,8 +161,8 @@ class HostNode(ABC):
         if not self._leaving.is_set():
             self._leaving.set()
             self._beat_now.set()
-            if self._keeper is not None:
-                self._keeper.leave(_FINISH_S)
+            if self._supervisor is not None:
+                self._supervisor.leave(_FINISH_S)
         self._over.set()
         self._beat_now.set()
         self._look_now.set()
@@ -172,7 +172,7 @@ class HostNode(ABC):
             self._spark.close()
         if self._server is not None:
             self._server.stop()
-        self.desk.close()
+        self.app_service.close()
         self.users.close()
         self._let_go()
         _log.info("%s %s has stopped", self.kind, self.id)
@@ -192,28 +192,30 @@ class HostNode(ABC):
                 _log.exception("a thread of %s %s failed; this is a defect", self.kind, self.id)
             self._failure = self._failure or error
 
-    def _keep(self, state: WorkerState) -> Keeper:
+    def _keep(self, state: WorkerState) -> GroupSupervisor:
         spark = self.config.spark
         policy = StartPolicy(spark.concurrent_starts or 2 * spark.cores)
         if self._launcher is not None:
-            return Keeper(state, self._launcher, self._clock, self._look_now.set, policy=policy)
+            return GroupSupervisor(state, self._launcher, self._clock, self._look_now.set, policy=policy)
         self._spark = launcher = SparkLauncher(self.config, self._clock, self._spark_changed)
-        return Keeper(state, launcher, self._clock, self._look_now.set, readiness=launcher.readiness, policy=policy)
+        return GroupSupervisor(
+            state, launcher, self._clock, self._look_now.set, readiness=launcher.readiness, policy=policy
+        )
 
     def _spark_changed(self, up: bool) -> None:
         if up:
-            self._known_keeper().note_memory(worker_memory(self.config.spark.memory_limit), fresh=True)
+            self._known_supervisor().note_memory(worker_memory(self.config.spark.memory_limit), fresh=True)
         self._look_now.set()
 
     # ---------------------------------------------------------------------------------------------------------- threads
     def _tend(self) -> None:
         """Look after the groups: as soon as one has ended, when the fence is due, and every quarter of a second."""
-        keeper = self._known_keeper()
+        supervisor = self._known_supervisor()
         while not self._over.is_set():
-            due_in_ms = keeper.due_in_ms()
+            due_in_ms = supervisor.due_in_ms()
             self._look_now.wait(_LOOK_S if due_in_ms is None else min(_LOOK_S, due_in_ms / 1000))
             self._look_now.clear()
-            if keeper.tend():
+            if supervisor.tend():
                 self._beat_now.set()
 
     def _measure(self) -> None:
@@ -221,20 +223,20 @@ class HostNode(ABC):
         pause_s = _MEASURE_S
         while not self._over.wait(pause_s):
             began_ms = self._clock.steady_ms()
-            self._known_keeper().note_memory(worker_memory(self.config.spark.memory_limit))
+            self._known_supervisor().note_memory(worker_memory(self.config.spark.memory_limit))
             pause_s = max(_MEASURE_S, 50 * (self._clock.steady_ms() - began_ms) / 1000)
 
-    def _known_keeper(self) -> Keeper:
-        assert self._keeper is not None
-        return self._keeper
+    def _known_supervisor(self) -> GroupSupervisor:
+        assert self._supervisor is not None
+        return self._supervisor
 
-    def _asked_keeper(self) -> Keeper:
+    def _asked_supervisor(self) -> GroupSupervisor:
         """Return the groups for who asks them something; raises SpdistError where another node has them."""
-        return self._known_keeper()
+        return self._known_supervisor()
 
     def _known_revisions(self) -> GroupRevisions:
         store = self._store or file_store(self.config)
-        return GroupRevisions(store, self._known_keeper(), lambda: open_topics(self.config))
+        return GroupRevisions(store, self._known_supervisor(), lambda: open_topics(self.config))
 
     # ------------------------------------------------------------------------------------------------ for the interface
     def apps(self) -> list[Json]:
@@ -243,18 +245,18 @@ class HostNode(ABC):
         None is active once no leader is obeyed any more, as after this process has stood still: they are about to be
         stopped, and may run elsewhere.
         """
-        reports = self._known_keeper().served_reports()
+        reports = self._known_supervisor().served_reports()
         return [
             {"name": g.name, "status": wso2_status(g.state), "state": g.state.value, "error": g.error} for g in reports
         ]
 
     def app_text(self, name: str) -> str:
         """Return the SiddhiQL of a group instance."""
-        return self._known_keeper().group(name).assignment.text
+        return self._known_supervisor().group(name).assignment.text
 
     def app_status(self, name: str) -> Json:
         """Return how a group instance is doing, with the figures of its query."""
-        report = self._known_keeper().group(name).report()
+        report = self._known_supervisor().group(name).report()
         return {
             "status": wso2_status(report.state),
             "state": report.state.value,
@@ -276,4 +278,4 @@ class HostNode(ABC):
 
     def metrics(self) -> str:
         """Return the figures of the group instances that are here, and of the node, as Prometheus text."""
-        return prometheus_text(self._known_keeper().reports(), node_metrics())
+        return prometheus_text(self._known_supervisor().reports(), node_metrics())

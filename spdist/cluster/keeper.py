@@ -23,12 +23,12 @@ from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, Me
 from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerInstruction, WorkerState
 from spdist.errors import NotFoundError, StaleTermError
 
-__all__ = ["Keeper", "node_metrics"]
+__all__ = ["GroupSupervisor", "node_metrics"]
 
 _log = logging.getLogger("spdist.cluster.worker")
 
 
-class Keeper:
+class GroupSupervisor:
     """The groups of a worker.
 
     Parameters

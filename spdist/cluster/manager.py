@@ -1,6 +1,6 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
-A manager process never imports pyspark. Six threads: the mind (`spdist.cluster.mind`), its writer, the election
+A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.mind`), its writer, the election
 (`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), the journal (`spdist.cluster.journal`), and
 the interface (`spdist.cluster.api`), whose handlers call the methods below.
 """
@@ -18,7 +18,7 @@ from spdist.clock import Clock, SystemClock
 from spdist.cluster import views
 from spdist.cluster.access import CALLER, Users
 from spdist.cluster.api import Server, manager_app
-from spdist.cluster.app_desk import AppDesk
+from spdist.cluster.app_desk import AppService
 from spdist.cluster.candidate import Candidate
 from spdist.cluster.deployed import DeployOutcome
 from spdist.cluster.election import ElectionTiming, LeaderRow
@@ -38,7 +38,7 @@ from spdist.cluster.messages import (
     WorkerReport,
     WorkerTiming,
 )
-from spdist.cluster.mind import Mind
+from spdist.cluster.mind import StateLoop
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderBook
 from spdist.cluster.placement import allocation_algorithm
@@ -128,10 +128,10 @@ class Manager:
         self.journal = self._store.journal
         kept = {"rows": config.cluster.journal_rows, "days": config.cluster.journal_days}
         self._journal = Journal(self.journal, self.id, self._clock, self.leads, **kept)
-        self._mind = Mind(state, self._store, self._clock, self._journal.note)
-        self.upkeep = Upkeep(self._mind, self._ask)
+        self._state_loop = StateLoop(state, self._store, self._clock, self._journal.note)
+        self.upkeep = Upkeep(self._state_loop, self._ask)
         self._orders = OrderBook()
-        self.desk = AppDesk(
+        self.app_service = AppService(
             self._ask,
             self._plans,
             AppRevisions(self._orders, note=self._note),
@@ -173,17 +173,17 @@ class Manager:
                 self._store.prepare()
             self.url = advertised(self.config, self._server.port)
             self._candidate = Candidate(
-                self._store, self._mind, self.id, self.url, self._clock, self._timing, self._stored
+                self._store, self._state_loop, self.id, self.url, self._clock, self._timing, self._stored
             )
             polling_ms = self.config.cluster.event_polling_interval_ms
             listed_ms = 2 * polling_ms + self._timing.max_age_ms
             self._registry = Registry(self._store, ManagerRow(self.id, self.url, 0), polling_ms, listed_ms)
             self._journal.start()
-            self._mind.start()
+            self._state_loop.start()
             self._candidate.start()
             self._registry.start()
             self._foresight.start()
-            self._server.start(manager_app(self), self._mind.prober.closed)
+            self._server.start(manager_app(self), self._state_loop.prober.closed)
         except BaseException:
             self.stop()
             raise
@@ -196,13 +196,13 @@ class Manager:
             self._server.stop()
         if self._candidate is not None:
             self._candidate.stop()
-            self._mind.stop()
+            self._state_loop.stop()
             self._candidate.resign()
         if self._registry is not None:
             self._registry.stop()
         self._journal.stop()
         self._foresight.stop()
-        self.desk.close()
+        self.app_service.close()
         self._planner.stop()
         self.streams.close()
         self.users.close()
@@ -212,7 +212,7 @@ class Manager:
 
     def _failure(self) -> BaseException | None:
         """Return why this manager cannot go on, None while it can."""
-        return self._mind.failure or (self._candidate.failure if self._candidate else None)
+        return self._state_loop.failure or (self._candidate.failure if self._candidate else None)
 
     def _stored(self, term: int) -> tuple[tuple[AppVersion, ...], Mapping[str, str] | None, Mapping[str, bool]]:
         """Return what the leader of `term` finds: the deployments, planned, the list of workers, and the cordons."""
@@ -260,7 +260,7 @@ class Manager:
             return None
 
         request = DeployRequested(AppVersion(name, text, assignments=assignments), uuid.uuid4().hex, ends, CALLER.get())
-        self._mind.request(request, changed)
+        self._state_loop.request(request, changed)
         change = None if before is None or before.error else self._plans.change(before.text, text)
         return DeployOutcome(name, created=before is None, change=change)
 
@@ -274,7 +274,7 @@ class Manager:
         NotLeaderError
             This is a standby.
         """
-        self._mind.request(UndeployRequested(name, CALLER.get()))
+        self._state_loop.request(UndeployRequested(name, CALLER.get()))
 
     def apps(self) -> list[Json]:
         """Return all apps as `spdist.cluster.views.app_view` shows them, by name."""
@@ -306,8 +306,8 @@ class Manager:
 
         `peer` is the other end of the connection that it came through.
         """
-        self._mind.prober.heard(report.id, peer)
-        answer: AnswerHeartbeat | RedirectHeartbeat = self._mind.request(WorkerHeartbeat(report))
+        self._state_loop.prober.heard(report.id, peer)
+        answer: AnswerHeartbeat | RedirectHeartbeat = self._state_loop.request(WorkerHeartbeat(report))
         if not isinstance(answer, AnswerHeartbeat):
             return answer, []
         self._orders.settle(report.id, outcomes)
@@ -315,11 +315,11 @@ class Manager:
 
     def leads(self) -> bool:
         """Return True if this manager leads."""
-        return self._mind.ask(lambda state, now_ms: state.leads(now_ms))
+        return self._state_loop.ask(lambda state, now_ms: state.leads(now_ms))
 
     def who_leads(self) -> tuple[int | None, LeaderRow | None]:
         """Return the term in which this manager leads, None for a standby, and the other manager that leads, if any."""
-        return self._mind.ask(
+        return self._state_loop.ask(
             lambda state, now_ms: (state.term, None) if state.leads(now_ms) else (None, state.seen.at(now_ms))
         )
 
@@ -344,8 +344,8 @@ class Manager:
     def metrics(self) -> str:
         """Return the figures of this manager in Prometheus' text format."""
         return manager_text(
-            self._mind.ask(cluster_figures),
-            heartbeats=self._mind.heartbeats,
+            self._state_loop.ask(cluster_figures),
+            heartbeats=self._state_loop.heartbeats,
             noted=self._journal.noted.copy(),
             lost=self._journal.lost,
             planner_waiting=self._planner.waiting,
@@ -373,7 +373,7 @@ class Manager:
                 raise _not_leader(state, now_ms)
             return question(state, now_ms)
 
-        return self._mind.ask(asked)
+        return self._state_loop.ask(asked)
 
     def _note(self, said: Announce) -> None:
         self._journal.note(said, self.who_leads()[0])

@@ -45,7 +45,7 @@ from spdist.cluster.state import ManagerState
 from spdist.errors import ClusterError, NotLeaderError, SpdistError, StaleTermError, StoreUnavailableError
 from spdist.logs import about
 
-__all__ = ["DeploymentStore", "Mind", "Note"]
+__all__ = ["DeploymentStore", "Note", "StateLoop"]
 
 T = TypeVar("T")
 #: Takes what has happened, and the term.
@@ -54,14 +54,14 @@ Guard = Callable[[ManagerState], SpdistError | None]
 
 _log = logging.getLogger("spdist.cluster.manager")
 _LEVELS = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
-#: How often the mind looks at the time, at most: a worker that is gone is noticed that much later.
+#: How often the state loop looks at the time, at most: a worker that is gone is noticed that much later.
 _TICK_MS = 250
-#: How long a caller waits for the mind or the database before it is told to try again.
+#: How long a caller waits for the state loop or the database before it is told to try again.
 _PATIENCE_S = 10.0
 
 
 class DeploymentStore(Protocol):
-    """What the mind writes to; `spdist.cluster.store.CoordinationStore` has it."""
+    """What the state loop writes to; `spdist.cluster.store.CoordinationStore` has it."""
 
     def save_deployment(self, term: int, node_id: str, deployment: AppVersion) -> None:
         """Write a version of an app under `term`."""
@@ -82,7 +82,7 @@ class DeploymentStore(Protocol):
 
 @dataclass(slots=True)
 class _Item:
-    """One thing for the mind: an event to handle, or a question to answer."""
+    """One thing for the state loop: an event to handle, or a question to answer."""
 
     event: Event | None = None
     guard: Guard | None = None
@@ -90,7 +90,7 @@ class _Item:
     future: Future[Any] = field(default_factory=Future)
 
 
-class Mind:
+class StateLoop:
     """A `ManagerState` with a thread of its own.
 
     Parameters
@@ -118,13 +118,13 @@ class Mind:
         self._clock = clock
         self._note = note
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._live, name="spdist-mind", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="spdist-state-loop", daemon=True)
         self._writer = ThreadPoolExecutor(1, "spdist-store")
         #: to be told of connections to workers
         self.prober = Prober(self.tell)
         self._forgetting: set[tuple[str, int]] = set()
         self._ended = False
-        #: the last term that this mind held and has given up; the election must not go on renewing it
+        #: the last term that this state loop held and has given up; the election must not go on renewing it
         self.given_up_term = 0
         #: heartbeats that came in
         self.heartbeats = 0
@@ -177,7 +177,7 @@ class Mind:
         return self._wait(_Item(event=event, guard=guard))
 
     def ask(self, question: Callable[[ManagerState, int], T]) -> T:
-        """Return ``question(state, now_ms)``, asked on the mind's thread: it must be quick and change nothing."""
+        """Return ``question(state, now_ms)``, asked on the state loop's thread: it must be quick and change nothing."""
         answer: T = self._wait(_Item(question=question))
         return answer
 
@@ -216,7 +216,7 @@ class Mind:
                     self._handle(item)
         except BaseException as error:
             # A state that has raised is not to be trusted with a cluster: the manager ends, a standby takes over.
-            _log.exception("the mind of manager %s failed; this is a defect", self._state.node_id)
+            _log.exception("the state loop of manager %s failed; this is a defect", self._state.node_id)
             self.failure = error
         finally:
             self._ended = True

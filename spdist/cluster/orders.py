@@ -21,7 +21,7 @@ from spdist.cluster.wire_errors import error_body, read_error
 from spdist.errors import SpdistError
 from spdist.transports.undone import Undone
 
-__all__ = ["Kind", "OrderBook", "OrderDesk"]
+__all__ = ["Kind", "OrderBook", "OrderRunner"]
 
 _log = logging.getLogger("spdist.cluster")
 
@@ -81,7 +81,7 @@ class OrderBook:
                 self._given[worker] = {key: one for key, one in orders.items() if id(one.outcome) not in unwanted}
 
 
-class OrderDesk:
+class OrderRunner:
     """A worker's side: carries out each order once, and remembers its outcome until the leader knows it.
 
     Parameters

@@ -27,7 +27,7 @@ from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.group_revisions import GroupRevisions, RevisionStore
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import Keeper, node_metrics
+from spdist.cluster.keeper import GroupSupervisor, node_metrics
 from spdist.cluster.leadership import ALONE, Leadership
 from spdist.cluster.messages import GroupReport
 from spdist.cluster.node_facts import node_statistics
@@ -139,15 +139,15 @@ class ServerNode(HostNode):
     # ---------------------------------------------------------------------------------------------------------- threads
     def _lead(self) -> None:
         """Say what is to run, again and again; in the end let another server take over."""
-        keeper = self._known_keeper()
+        supervisor = self._known_supervisor()
         while not self._over.is_set():
             self._beat_now.clear()
             lease = self._leadership.lease(self._clock.steady_ms())
             self._tell(lease)
             if lease is None:
-                keeper.end_now()
+                supervisor.end_now()
             else:
-                self._beat(keeper, lease)
+                self._beat(supervisor, lease)
             if self._group is not None:
                 self._group.check()
             self._over.wait(_BREATH_S)
@@ -155,9 +155,9 @@ class ServerNode(HostNode):
         if self._group is not None:
             self._group.leave()
 
-    def _beat(self, keeper: Keeper, lease: Lease) -> None:
+    def _beat(self, supervisor: GroupSupervisor, lease: Lease) -> None:
         """Have a heartbeat answered."""
-        report = keeper.next_report()
+        report = supervisor.next_report()
         now_ms = self._clock.steady_ms()
         if not lease.valid(now_ms):
             return
@@ -166,7 +166,7 @@ class ServerNode(HostNode):
             failed = [
                 (app.name, app.instance.error, app.instance.gave_up) for app in self._leader.failed if app.instance
             ]
-        keeper.obey(answer)
+        supervisor.obey(answer)
         for name, error, gave_up in failed:
             then = "it stays so until it is deployed again" if gave_up else "it is started again"
             _log.error("app %s has failed, %s: %s", name, then, error, extra={"app": name, "group": name})
@@ -232,14 +232,14 @@ class ServerNode(HostNode):
     # ------------------------------------------------------------------------------------------------ for the interface
     def deploy(self, text: str, *, replace: bool) -> DeployOutcome:
         """Keep an app as a file, and let it run: see `AppFiles.write`; NotLeaderError on a passive server."""
-        self._asked_keeper()
+        self._asked_supervisor()
         done = self._files.write(text, replace=replace)
         self._beat_now.set()
         return done
 
     def undeploy(self, name: str) -> None:
         """Remove an app with its file: see `AppFiles.remove`; NotLeaderError on a passive server."""
-        self._asked_keeper()
+        self._asked_supervisor()
         self._files.remove(name)
         self._beat_now.set()
 
@@ -255,7 +255,7 @@ class ServerNode(HostNode):
 
     def stream_text(self, name: str) -> str:
         """Return the SiddhiQL of an app whose events are put in or asked for; NotLeaderError on a passive server."""
-        self._asked_keeper()
+        self._asked_supervisor()
         return self.app_text(name)
 
     def app_status(self, name: str, *, active: bool = False) -> Json:
@@ -264,7 +264,7 @@ class ServerNode(HostNode):
         With `active`, as the active server knows it: NotLeaderError on a passive one.
         """
         if active:
-            self._asked_keeper()
+            self._asked_supervisor()
         app, here, passive = self._app(name), self._here(), self.passive
         with self._lock:
             return self._view(app, here, passive)
@@ -278,11 +278,13 @@ class ServerNode(HostNode):
 
     def nodes(self, *, apps: bool = False) -> Json:
         """Return this node as who leads and as who works; see `spdist.cluster.server_views.own_nodes_view`."""
-        keeper = self._asked_keeper()
-        groups = keeper.served_reports()
+        supervisor = self._asked_supervisor()
+        groups = supervisor.served_reports()
         group = self.id if self._group is None else self._group.id
-        memory = keeper.memory_report(groups)
-        facts = ServerFacts(self.id, self.url, group, keeper.known_term, keeper.readiness, memory, node_metrics())
+        memory = supervisor.memory_report(groups)
+        facts = ServerFacts(
+            self.id, self.url, group, supervisor.known_term, supervisor.readiness, memory, node_metrics()
+        )
         with self._lock:
             view = own_nodes_view(facts, self._leader, groups)
         return view | ({"apps": self.apps()} if apps else {})
@@ -301,26 +303,26 @@ class ServerNode(HostNode):
 
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node, as far as it means something here."""
-        keeper, passive = self._known_keeper(), self.passive
+        supervisor, passive = self._known_supervisor(), self.passive
         group = "single node" if self._group is None else self._group.id
         return {
-            **node_statistics("Passive" if passive else "Active", group, keeper.readiness.reason or passive),
-            "term": keeper.known_term,
-            "serving": keeper.serving,
-            "ready": keeper.readiness.ready,
-            "warm": keeper.readiness.warm,
+            **node_statistics("Passive" if passive else "Active", group, supervisor.readiness.reason or passive),
+            "term": supervisor.known_term,
+            "serving": supervisor.serving,
+            "ready": supervisor.readiness.ready,
+            "warm": supervisor.readiness.warm,
         }
 
     def metrics(self) -> str:
         """Return the figures of the apps, and of this server, as Prometheus text."""
-        return prometheus_text(self._known_keeper().reports(), node_metrics(), active=not self.passive)
+        return prometheus_text(self._known_supervisor().reports(), node_metrics(), active=not self.passive)
 
     def _view(self, app: OwnApp, here: Mapping[str, GroupReport], passive: str) -> Json:
         state = self._states.seen(app.name, self._clock.now_ms())
         return own_app_view(app, here.get(app.name), passive, self.id, self.url, state)
 
     def _here(self) -> dict[str, GroupReport]:
-        return {report.name: report for report in self._known_keeper().served_reports()}
+        return {report.name: report for report in self._known_supervisor().served_reports()}
 
     def _app(self, name: str) -> OwnApp:
         with self._lock:
@@ -336,7 +338,7 @@ class ServerNode(HostNode):
         leader = self._leadership.leader(self._clock.steady_ms())
         return "no server is known to be active" if leader is None else f"{leader.node_id} is active, at {leader.url}"
 
-    def _asked_keeper(self) -> Keeper:
+    def _asked_supervisor(self) -> GroupSupervisor:
         """Return the groups; NotLeaderError on a passive server."""
         now_ms = self._clock.steady_ms()
         if self._leadership.lease(now_ms) is None:
@@ -344,8 +346,8 @@ class ServerNode(HostNode):
             url = None if leader is None else leader.url
             hint = "try again in a moment" if url is None else f"ask {url}"
             raise NotLeaderError(f"server {self.id} is passive: {self._why_passive()}", leader=url, hint=hint)
-        return self._known_keeper()
+        return self._known_supervisor()
 
     def _known_revisions(self) -> GroupRevisions:
-        self._asked_keeper()
+        self._asked_supervisor()
         return super()._known_revisions()

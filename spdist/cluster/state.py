@@ -1,4 +1,4 @@
-"""The mind of a manager: events in, instructions out. Pure: no clock, no network, no database, no Spark.
+"""The state of a manager: events in, instructions out. Pure: no clock, no network, no database, no Spark.
 
 It holds what a leader knows only for as long as it leads. What must outlive it are the deployments, in the database;
 where groups run is learnt anew by each leader from what the workers report.
@@ -358,7 +358,7 @@ class ManagerState:
         return Refuse(NotLeaderError(text, leader=url, hint=f"ask {url}" if url else "try again in a moment"))
 
     def check_invariants(self) -> None:
-        """Raise `AssertionError` if this mind contradicts itself. For tests: after every event and at teardown."""
+        """Raise `AssertionError` if this state contradicts itself. For tests: after every event and at teardown."""
         known = len(self.members) + len(self.deployments.by_name) + len(self.deployments.instances)
         assert self.lease is not None or known == 0, "a standby keeps what it knew as leader"
         self.deployments.check_invariants()

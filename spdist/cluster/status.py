@@ -120,7 +120,7 @@ def deployment_status(state: ManagerState, name: str, now_ms: int) -> Deployment
     Parameters
     ----------
     state : ManagerState
-        The leader's mind; a standby knows of no deployment.
+        The leader's state; a standby knows of no deployment.
     name : str
         The app.
     now_ms : int

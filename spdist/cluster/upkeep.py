@@ -7,7 +7,7 @@ from typing import Protocol
 
 from spdist.cluster.access import CALLER
 from spdist.cluster.messages import AnswerRebalance, CordonRequested, Move, RebalanceRequested
-from spdist.cluster.mind import Mind
+from spdist.cluster.mind import StateLoop
 from spdist.cluster.state import ManagerState
 
 __all__ = ["Upkeep"]
@@ -24,14 +24,14 @@ class Upkeep:
 
     Parameters
     ----------
-    mind : Mind
+    state_loop : StateLoop
         Of the manager that is asked.
     ask : callable
         Asks it a question, if it leads.
     """
 
-    def __init__(self, mind: Mind, ask: _Ask) -> None:
-        self._mind = mind
+    def __init__(self, state_loop: StateLoop, ask: _Ask) -> None:
+        self._state_loop = state_loop
         self._ask = ask
 
     def cordon(self, worker: str, *, drain: bool) -> None:
@@ -49,11 +49,11 @@ class Upkeep:
         StoreUnavailableError
             It is not known whether that was written; asking again does no harm.
         """
-        self._mind.request(CordonRequested(worker, drain, CALLER.get()))
+        self._state_loop.request(CordonRequested(worker, drain, CALLER.get()))
 
     def uncordon(self, worker: str) -> None:
         """Let a worker be given groups again; raises as `cordon` does."""
-        self._mind.request(CordonRequested(worker, None, CALLER.get()))
+        self._state_loop.request(CordonRequested(worker, None, CALLER.get()))
 
     def rebalance(self, *, dry_run: bool) -> tuple[Move, ...]:
         """Even out the load now, also where that would wait for workers that have just joined; return the moves.
@@ -70,5 +70,5 @@ class Upkeep:
         """
         if dry_run:
             return self._ask(lambda state, now_ms: state.placing.plan(now_ms))
-        answer: AnswerRebalance = self._mind.request(RebalanceRequested())
+        answer: AnswerRebalance = self._state_loop.request(RebalanceRequested())
         return answer.moves

@@ -1,4 +1,4 @@
-"""The JSON that a leader's interface answers with: apps, topologies, nodes. Pure; made on the mind's thread.
+"""The JSON that a leader's interface answers with: apps, topologies, nodes. Pure; made on the thread of the state loop.
 
 The shapes of ``/siddhi-apps/{name}/status``, ``/managers/topology/{app}`` and ``/managers/nodes``; the first is WSO2's
 with more beside it, the others are ours.
@@ -174,7 +174,7 @@ def nodes_view(
     Parameters
     ----------
     state : ManagerState
-        The leader's mind.
+        The leader's state.
     managers : iterable of ManagerRow
         All managers that are alive.
     group_id : str

@@ -14,12 +14,12 @@ from spdist.cluster.group_lists import ToldGroups, assignments_digest
 from spdist.cluster.group_revisions import RevisionStore
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import Keeper
+from spdist.cluster.keeper import GroupSupervisor
 from spdist.cluster.known_managers import KnownManagers
 from spdist.cluster.link import LeaderLink, jittered
 from spdist.cluster.messages import WorkerTiming
 from spdist.cluster.node_facts import node_statistics
-from spdist.cluster.orders import OrderDesk
+from spdist.cluster.orders import OrderRunner
 from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatRequest
 from spdist.config import Config
@@ -56,11 +56,11 @@ class Worker(HostNode):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(config, launcher=launcher, revisions=revisions, clock=clock)
-        self._orders = OrderDesk(lambda order: self._known_revisions().perform(order), self._beat_now.set)
+        self._orders = OrderRunner(lambda order: self._known_revisions().perform(order), self._beat_now.set)
         self._link = LeaderLink(
             self.config,
             _call_timeout_s(_own_timing(config)),
-            lambda: self._known_keeper().assignments(),
+            lambda: self._known_supervisor().assignments(),
             KnownManagers(config.state_persistence.directory / "workers", self.id),
         )
         self._told = ToldGroups()
@@ -76,19 +76,19 @@ class Worker(HostNode):
 
     def _report(self) -> None:
         """Send heartbeats until the worker has stopped, and then the one that says so."""
-        keeper = self._known_keeper()
+        supervisor = self._known_supervisor()
         while not self._over.is_set():
             self._beat_now.clear()
             began_ms = self._clock.steady_ms()
-            answered = self._beat(keeper)
-            pause_s = self._pause_ms(keeper, began_ms, answered=answered) / 1000
+            answered = self._beat(supervisor)
+            pause_s = self._pause_ms(supervisor, began_ms, answered=answered) / 1000
             self._over.wait(min(_BREATH_S, pause_s))
             self._beat_now.wait(max(0, pause_s - _BREATH_S))
         for _ in range(_GOODBYES):
-            if keeper.serving and not keeper.said_goodbye:
-                self._beat(keeper)
+            if supervisor.serving and not supervisor.said_goodbye:
+                self._beat(supervisor)
 
-    def _pause_ms(self, keeper: Keeper, began_ms: int, *, answered: bool) -> float:
+    def _pause_ms(self, supervisor: GroupSupervisor, began_ms: int, *, answered: bool) -> float:
         """Return how long to wait after a round that began at `began_ms`.
 
         A lost leader is looked for about every 250 ms as long as groups run that the fence would stop, whatever
@@ -96,44 +96,44 @@ class Worker(HostNode):
         """
         retry_ms = self.config.deployment.leader_retry_interval_ms
         if answered:
-            return keeper.heartbeat_interval_ms or retry_ms
-        pause_ms = jittered(min(retry_ms, LOST_RETRY_MS) if keeper.serving else retry_ms)
+            return supervisor.heartbeat_interval_ms or retry_ms
+        pause_ms = jittered(min(retry_ms, LOST_RETRY_MS) if supervisor.serving else retry_ms)
         return max(0.0, began_ms + pause_ms - self._clock.steady_ms())
 
-    def _beat(self, keeper: Keeper) -> bool:
+    def _beat(self, supervisor: GroupSupervisor) -> bool:
         """Send one heartbeat; return True if it was answered by a leader that is obeyed and takes this worker."""
         leaving = self._leaving.is_set()
         try:
             reached = self._link.send(
                 lambda: HeartbeatRequest.from_report(
-                    self._told.next(keeper.next_report(leaving=leaving)),
+                    self._told.next(supervisor.next_report(leaving=leaving)),
                     self._orders.outcomes(),
-                    assignments_digest(keeper.assignments().listed),
+                    assignments_digest(supervisor.assignments().listed),
                 )
             )
         except UnauthorizedError:
-            if not keeper.serving and not leaving:
+            if not supervisor.serving and not leaving:
                 raise
             return False
-        if reached is None or not keeper.obey(reached[0]):
+        if reached is None or not supervisor.obey(reached[0]):
             return False
         answer, orders = reached
         self._orders.take(orders)
         self._link.set_timeout(_call_timeout_s(answer.timing))
         self._look_now.set()
-        if keeper.rejected:
+        if supervisor.rejected:
             return False
         self._told.answered()
         return True
 
     def statistics(self) -> Json:
         """Return WSO2's ``/statistics`` of this node, as far as it means something here, and whom it obeys."""
-        keeper = self._known_keeper()
+        supervisor = self._known_supervisor()
         return {
-            **node_statistics("Active", self.incarnation, keeper.rejected or keeper.readiness.reason),
-            "term": keeper.known_term,
-            "serving": keeper.serving,
-            "ready": keeper.readiness.ready,
+            **node_statistics("Active", self.incarnation, supervisor.rejected or supervisor.readiness.reason),
+            "term": supervisor.known_term,
+            "serving": supervisor.serving,
+            "ready": supervisor.readiness.ready,
         }
 
 

@@ -7,23 +7,23 @@ from functools import lru_cache
 from typing import Any
 
 from spdist.cluster.group_revisions import GroupRevisions
-from spdist.cluster.keeper import Keeper
+from spdist.cluster.keeper import GroupSupervisor
 from spdist.cluster.messages import GroupPhase
 from spdist.cluster.plans import flow_text
 from spdist.cluster.questions import QueryAnswer, Question, Questions, kept_elements
 from spdist.errors import NotFoundError
 
-__all__ = ["WorkerDesk"]
+__all__ = ["WorkerAppService"]
 
 Json = dict[str, Any]
 
 
-class WorkerDesk:
+class WorkerAppService:
     """The requests of people at one worker; apps are its group instances (WSO2: partial apps).
 
     Parameters
     ----------
-    keeper : callable
+    supervisor : callable
         Returns the groups.
     revisions : callable
         Returns what keeps their revisions.
@@ -32,9 +32,9 @@ class WorkerDesk:
     """
 
     def __init__(
-        self, keeper: Callable[[], Keeper], revisions: Callable[[], GroupRevisions], questions: Questions
+        self, supervisor: Callable[[], GroupSupervisor], revisions: Callable[[], GroupRevisions], questions: Questions
     ) -> None:
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._revisions = revisions
         self._questions = questions
 
@@ -60,11 +60,11 @@ class WorkerDesk:
             As `Questions.ask`.
         """
         element = question.element
-        keeper = self._keeper()
-        states = {report.name: report.state for report in keeper.reports() if app in (report.name, report.app)}
+        supervisor = self._supervisor()
+        states = {report.name: report.state for report in supervisor.reports() if app in (report.name, report.app)}
         if not states:
             raise NotFoundError(f"no group of {app} is here", hint="a manager knows where it is, and asks there")
-        holders = [name for name in states if element in kept_elements(keeper.group(name).assignment.text)]
+        holders = [name for name in states if element in kept_elements(supervisor.group(name).assignment.text)]
         if not holders:
             hint = "another worker may have it: ask a manager"
             raise NotFoundError(f"no group of {app} here holds a table, window or aggregation {element}", hint=hint)
@@ -75,7 +75,7 @@ class WorkerDesk:
 
     def elements(self, name: str) -> list[Json]:
         """Return the edges between the elements of a group instance; see `spdist.planning.flow.app_flow`."""
-        return _flow(self._keeper().group(name).assignment.text)
+        return _flow(self._supervisor().group(name).assignment.text)
 
     def statistics(self, is_active: bool | None) -> list[Json]:
         """Return WSO2's list of apps; ``age`` is how long ago, in ms, each was last told to start here.
@@ -85,15 +85,15 @@ class WorkerDesk:
         NotFoundError
             No group is here.
         """
-        keeper = self._keeper()
-        reports = keeper.reports()
+        supervisor = self._supervisor()
+        reports = supervisor.reports()
         if not reports:
             raise NotFoundError("no group is here")
         return [
             {
                 "appName": report.name,
                 "status": "active" if report.state is GroupPhase.RUNNING else "inactive",
-                "age": keeper.age_ms(report.name),
+                "age": supervisor.age_ms(report.name),
                 "isStatEnabled": True,
             }
             for report in reports
@@ -102,7 +102,7 @@ class WorkerDesk:
 
     def clear(self, name: str | None, *, restart: bool) -> list[str]:
         """Delete the revisions of a group instance, or of all that are here; see `GroupRevisions.clear`."""
-        names = [report.name for report in self._keeper().reports()] if name is None else [name]
+        names = [report.name for report in self._supervisor().reports()] if name is None else [name]
         revisions = self._revisions()
         return sorted({one for each in names for one in revisions.clear(each, restart=restart)})
 

@@ -1,4 +1,4 @@
-"""The mind of a worker: which answers it obeys, what it must run, and when it has to stop by itself. Pure.
+"""The state of a worker: which answers it obeys, what it must run, and when it has to stop by itself. Pure.
 
 The worker's side of the protocol that `spdist.cluster.messages` describes. The shell (`spdist.cluster.worker`) sends
 what `WorkerState.next_report` returns, hands in the answer, and carries out what `WorkerState.reconcile` returns: after

@@ -1,4 +1,4 @@
-"""A `ManagerState` with short words around it, for the tests of the mind: invariants are checked after every event."""
+"""A `ManagerState` with short words around it, for the tests of the state: invariants are checked after every event."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.api import gate
+from spdist.cluster.api import guard
 from spdist.cluster.api.audit import Audited, audited
 from spdist.config import load_config
 from spdist.logs import Mask, structured
@@ -78,7 +78,7 @@ def test_a_node_records_what_its_users_do(
 ) -> None:
     caplog.set_level(logging.INFO)
     # So many lines a minute in a process: other tests may have had them.
-    monkeypatch.setattr(gate, "_wrong_logins", WrongLogins(logging.getLogger("spdist.audit")))
+    monkeypatch.setattr(guard, "_wrong_logins", WrongLogins(logging.getLogger("spdist.audit")))
     path = with_users(tmp_path, CONF / "manager.yaml", {"vera": "viewer"})
     config = load_config(path, role="manager", environment=settings(tmp_path, "manager-1"))
     text = {"Content-Type": "text/plain"}

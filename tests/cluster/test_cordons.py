@@ -1,4 +1,4 @@
-"""Cordons, drains and moves on demand: in a leader's mind, and over REST with real managers, workers and a failover."""
+"""Cordons, drains and moves on demand: in a leader's state, and over REST with real nodes and a failover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mind of a manager: groups that fail, and workers whose Spark ends."""
+"""The state of a manager: groups that fail, and workers whose Spark ends."""
 
 from __future__ import annotations
 

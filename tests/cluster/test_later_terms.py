@@ -48,14 +48,14 @@ def test_a_worker_that_will_not_obey_counts_as_silent(leader: Leader) -> None:
 def test_no_worker_deposes_a_leader_that_the_database_names(tmp_path: Path, eventually: Eventually) -> None:
     with running_manager(manager_config(tmp_path)) as manager:
         eventually(manager.leads, "it leads")
-        until_ms = manager._mind.ask(lambda state, _: state.lease.until_ms if state.lease else 0)
+        until_ms = manager._state_loop.ask(lambda state, _: state.lease.until_ms if state.lease else 0)
         answer, _ = manager.heartbeat(report(known_term=10**12), [])
         assert answer == RedirectHeartbeat(None)
 
         def renewed() -> bool:
             """The election has asked the database since."""
             assert manager.leads()
-            return bool(manager._mind.ask(lambda state, _: state.lease and state.lease.until_ms > until_ms))
+            return bool(manager._state_loop.ask(lambda state, _: state.lease and state.lease.until_ms > until_ms))
 
         eventually(renewed, "it goes on leading")
         assert manager.who_leads()[0] == 1

@@ -95,7 +95,7 @@ def test_a_standby_takes_over_with_all_apps(tmp_path: Path, eventually: Eventual
             eventually(second.leads, "the second leads")
             assert [app["name"] for app in second.apps()] == ["Trades"]
             assert second.app_text("Trades") == APP
-            assert second._mind.ask(lambda state, _: state.term) == 2
+            assert second._state_loop.ask(lambda state, _: state.term) == 2
             second.undeploy("Trades")
             assert second.apps() == []
 
@@ -154,7 +154,7 @@ def test_a_lost_database_ends_the_leadership_and_a_found_one_brings_it_back(
     with running_manager(config, clock) as manager, caplog.at_level(logging.WARNING):
         eventually(manager.leads, "it leads")
         manager.deploy(APP, replace=False)
-        term = manager._mind.ask(lambda state, _: state.term)
+        term = manager._state_loop.ask(lambda state, _: state.term)
         away.set()
         clock.ahead_ms = 60_000
         eventually(lambda: not manager.leads(), "the lease has run out")
@@ -165,7 +165,7 @@ def test_a_lost_database_ends_the_leadership_and_a_found_one_brings_it_back(
         away.clear()
         eventually(manager.leads, "it leads again, in another term")
         assert [app["name"] for app in manager.apps()] == ["Trades"]
-        assert manager._mind.ask(lambda state, _: state.term) > term
+        assert manager._state_loop.ask(lambda state, _: state.term) > term
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_after_a_write_of_unknown_outcome_a_new_term_is_begun(
         eventually(manager.leads, "it leads")
         with pytest.raises(raises):
             manager.deploy(APP, replace=False)
-        eventually(lambda: (manager._mind.ask(lambda state, _: state.term) or 0) >= 2, "it leads in a new term")
+        eventually(lambda: (manager._state_loop.ask(lambda state, _: state.term) or 0) >= 2, "it leads in a new term")
         manager.deploy(APP, replace=False)
 
 
@@ -213,7 +213,7 @@ def test_a_refused_write_changes_nothing(
                 manager.deploy(APP, replace=False)
         assert manager.apps() == []
         manager.deploy(APP, replace=False)
-        assert manager._mind.ask(lambda state, _: state.term) == 1
+        assert manager._state_loop.ask(lambda state, _: state.term) == 1
 
 
 def test_deployments_that_cannot_be_loaded_leave_the_lead_to_others(
@@ -230,7 +230,7 @@ def test_deployments_that_cannot_be_loaded_leave_the_lead_to_others(
 
     monkeypatch.setattr(CoordinationStore, "deployments", deployments)
     with running_manager(manager_config(tmp_path)) as manager:
-        eventually(lambda: manager._mind.given_up_term >= 2, "terms are taken and given up")
+        eventually(lambda: manager._state_loop.given_up_term >= 2, "terms are taken and given up")
         assert not manager.leads()
         broken.clear()
         eventually(manager.leads, "it leads once it can load")
@@ -264,12 +264,12 @@ def test_a_name_that_is_taken_is_only_replaced_on_demand(tmp_path: Path, eventua
         assert not done.created
         assert done.change is not None
         assert done.change.added == ("Trades-extra",)
-        assert len(manager.desk.children("Trades")) == 4
+        assert len(manager.app_service.children("Trades")) == 4
 
 
 def test_a_group_that_an_update_adds_begins_where_its_topic_ended(tmp_path: Path, eventually: Eventually) -> None:
     def origins(manager: Manager) -> dict[str, Origin]:
-        return manager._mind.ask(
+        return manager._state_loop.ask(
             lambda state, _: {n: i.assignment.origin for n, i in state.deployments.instances.items()}
         )
 
@@ -363,7 +363,9 @@ def test_workers_are_given_groups_and_their_states_are_shown(tmp_path: Path, eve
 
         names = eventually(told, "the worker stands on the list and is given something")
         assert names == ["Trades-filter-1", "Trades-average-1", "Trades-average-2"]
-        prints = manager._mind.ask(lambda state, _: {n: i.fingerprint for n, i in state.deployments.instances.items()})
+        prints = manager._state_loop.ask(
+            lambda state, _: {n: i.fingerprint for n, i in state.deployments.instances.items()}
+        )
         groups = tuple(
             GroupReport(name, "Trades", GroupPhase.RUNNING, print_, metrics={"eventsIn": 5.0})
             for name, print_ in prints.items()
@@ -419,7 +421,7 @@ def test_a_question_that_fails_harms_only_who_asked(tmp_path: Path, eventually: 
     with running_manager(manager_config(tmp_path)) as manager:
         eventually(manager.leads, "it leads")
         with pytest.raises(ZeroDivisionError):
-            manager._mind.ask(lambda state, now_ms: 1 // 0)
+            manager._state_loop.ask(lambda state, now_ms: 1 // 0)
         assert manager.apps() == []
 
 

@@ -191,10 +191,10 @@ def test_managers_that_start_together_upgrade_once(
     made_by_0_12(engine)
     caplog.set_level("INFO")
     stores = [open_store() for _ in range(6)]
-    gate = threading.Barrier(len(stores))
+    guard = threading.Barrier(len(stores))
 
     def start(store: CoordinationStore) -> int:
-        gate.wait(10)
+        guard.wait(10)
         return len(store.deployments())
 
     with ThreadPoolExecutor(len(stores)) as pool:

@@ -152,7 +152,7 @@ def test_a_large_app_costs_a_leader_neither_its_term_nor_its_answers(tmp_path: P
     manager.start()
     try:
         eventually(manager.leads, "it leads")
-        term = manager._mind.ask(lambda state, _: state.term)
+        term = manager._state_loop.ask(lambda state, _: state.term)
         waited: list[float] = []
         with httpx.Client(base_url=manager.url, auth=("admin", PASSWORD), trust_env=False, timeout=60) as client:
             put = threading.Thread(target=lambda: answers.append(_put(client, large(6000))))
@@ -179,7 +179,7 @@ def test_a_large_app_costs_a_leader_neither_its_term_nor_its_answers(tmp_path: P
         # two requests, on a machine that the planner keeps busy
         assert max(waited) < 2
         assert len(waited) > 3
-        assert manager._mind.ask(lambda state, _: state.term) == term
+        assert manager._state_loop.ask(lambda state, _: state.term) == term
         assert [one["name"] for one in manager.apps()] == ["Big"]
     finally:
         manager.stop()

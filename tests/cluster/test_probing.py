@@ -119,7 +119,7 @@ def test_a_worker_is_probed_once_at_a_time_and_a_defect_ends_nothing(eventually:
     prober.close()
 
 
-# ------------------------------------------------------------------------------------------------------------ the mind
+# ------------------------------------------------------------------------------------------------------------ the state
 @pytest.fixture
 def leader() -> Leader:
     leader = Leader()

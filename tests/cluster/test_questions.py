@@ -43,7 +43,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Manager, W
         worker.start()
         with ClusterClient([manager.url], "admin", PASSWORD) as client:
             client.deploy(APP).wait(timeout_s=30)
-        (keeps,) = (one for one in worker._known_keeper().assignments().listed if "prices" in one.name)
+        (keeps,) = (one for one in worker._known_supervisor().assignments().listed if "prices" in one.name)
         with asked_group(Path(manager.config.transports.log.directory), keeps) as silent:
             SILENT.append(silent)
             yield manager, worker
@@ -118,7 +118,7 @@ def test_questions_that_wait_hold_up_nothing_else(node: Manager | Worker, eventu
         ]
         for thread in waiting:
             thread.start()
-        eventually(lambda: node.desk._questions._slots._free._value == 0, "all are under way")
+        eventually(lambda: node.app_service._questions._slots._free._value == 0, "all are under way")
         refused = put(node, "Shop", "from Prices select k")
         assert refused.status_code == 503
         assert refused.headers["Retry-After"] == "1"
@@ -135,7 +135,7 @@ def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(
     nodes: tuple[Manager, Worker], tmp_path: Path, eventually: Eventually
 ) -> None:
     _, worker = nodes
-    (keeps,) = (one for one in worker._known_keeper().assignments().listed if "prices" in one.name)
+    (keeps,) = (one for one in worker._known_supervisor().assignments().listed if "prices" in one.name)
     questions = Questions(TransportSettings("log", str(tmp_path)), timeout_s=1.0, most=2)
     failed: list[type[Exception]] = []
 

@@ -14,7 +14,7 @@ import pytest
 from spdist.cluster.client import Caller, ClusterClient
 from spdist.cluster.group_revisions import open_topics
 from spdist.cluster.manager import Manager
-from spdist.cluster.orders import OrderBook, OrderDesk
+from spdist.cluster.orders import OrderBook, OrderRunner
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.wire import OrderMessage, OutcomeMessage, read_message
 from spdist.cluster.wire_errors import error_body
@@ -108,14 +108,14 @@ def test_a_worker_carries_out_an_order_once_and_reports_until_it_is_known(eventu
         done.append(one.id)
         return OutcomeMessage(id=one.id, revisions=["r"])
 
-    desk = OrderDesk(perform, lambda: None)
-    desk.take([order("a"), order("b")])
-    desk.take([order("a"), order("b")])
-    eventually(lambda: len(desk.outcomes()) == 2, "both are carried out")
-    desk.take([order("b")])
-    assert [(o.id, o.revisions, o.error) for o in desk.outcomes()] == [("b", ["r"], None)]
-    desk.take([])
-    assert desk.outcomes() == []
+    app_service = OrderRunner(perform, lambda: None)
+    app_service.take([order("a"), order("b")])
+    app_service.take([order("a"), order("b")])
+    eventually(lambda: len(app_service.outcomes()) == 2, "both are carried out")
+    app_service.take([order("b")])
+    assert [(o.id, o.revisions, o.error) for o in app_service.outcomes()] == [("b", ["r"], None)]
+    app_service.take([])
+    assert app_service.outcomes() == []
     assert sorted(done) == ["a", "b"]
 
 
@@ -130,13 +130,13 @@ def test_an_order_that_is_under_way_is_not_begun_again_when_it_is_missing_from_o
         may_end.wait(10)
         return OutcomeMessage(id=one.id)
 
-    desk = OrderDesk(perform, lambda: None)
-    desk.take([order("a")])
+    app_service = OrderRunner(perform, lambda: None)
+    app_service.take([order("a")])
     eventually(lambda: begun == ["a"], "it has begun")
-    desk.take([])
-    desk.take([order("a")])
+    app_service.take([])
+    app_service.take([order("a")])
     may_end.set()
-    eventually(lambda: len(desk.outcomes()) == 1, "it has ended")
+    eventually(lambda: len(app_service.outcomes()) == 1, "it has ended")
     assert begun == ["a"]
 
 
@@ -147,9 +147,9 @@ def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exceptio
     def perform(one: OrderMessage) -> OutcomeMessage:
         raise problem
 
-    desk = OrderDesk(perform, lambda: None)
-    desk.take([order("a")])
-    (outcome,) = eventually(desk.outcomes, "there is an outcome")
+    app_service = OrderRunner(perform, lambda: None)
+    app_service.take([order("a")])
+    (outcome,) = eventually(app_service.outcomes, "there is an outcome")
     assert outcome.error["error"] == code
 
 
@@ -400,7 +400,7 @@ def test_the_revisions_of_all_apps_are_deleted_while_their_groups_are_stopped(
 def test_without_workers_nothing_can_be_kept(manager: Manager) -> None:
     manager.deploy(APP, replace=False)
     with pytest.raises(NoWorkersError):
-        manager.desk.backup("Trades")
+        manager.app_service.backup("Trades")
 
 
 def test_an_operator_can_ask_a_worker_itself(client: ClusterClient, worker: Worker, store: FakeStore) -> None:

@@ -1,4 +1,4 @@
-"""The mind of a manager: who leads, and what a new leader finds."""
+"""The state of a manager: who leads, and what a new leader finds."""
 
 from __future__ import annotations
 

@@ -119,10 +119,10 @@ class CoordinationStoreContract:
         stores[0].read_leader()
         for term in (1, 2, 3):
             seen, _ = stores[0].read_leader()
-            gate = threading.Barrier(len(stores))
+            guard = threading.Barrier(len(stores))
 
-            def race(i: int, seen: LeaderRow | None = seen, gate: threading.Barrier = gate) -> int | None:
-                gate.wait(10)
+            def race(i: int, seen: LeaderRow | None = seen, guard: threading.Barrier = guard) -> int | None:
+                guard.wait(10)
                 return stores[i].try_take(seen, f"manager-{i}", f"http://{i}")
 
             with ThreadPoolExecutor(len(stores)) as pool:
@@ -428,10 +428,10 @@ class TestPostgresql(CoordinationStoreContract):
 
     def test_managers_that_start_together_create_the_tables_once(self, opened: Open) -> None:
         stores = [opened() for _ in range(6)]
-        gate = threading.Barrier(len(stores))
+        guard = threading.Barrier(len(stores))
 
         def start(store: CoordinationStore) -> int | None:
-            gate.wait(10)
+            guard.wait(10)
             return store.try_take(None, "manager", "http://1")
 
         with ThreadPoolExecutor(len(stores)) as pool:

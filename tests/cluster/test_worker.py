@@ -109,7 +109,7 @@ def test_a_leader_that_does_not_know_what_a_worker_leaves_out_is_told_all(
     tmp_path: Path, manager: Manager, eventually: Eventually
 ) -> None:
     def groups() -> int:
-        return manager._mind.ask(lambda state, _: len(state.members.groups_of("worker-1")))
+        return manager._state_loop.ask(lambda state, _: len(state.members.groups_of("worker-1")))
 
     spark = FakeSpark()
     worker = Worker(worker_config(tmp_path, [manager.url]), launcher=spark)
@@ -117,7 +117,7 @@ def test_a_leader_that_does_not_know_what_a_worker_leaves_out_is_told_all(
     try:
         manager.deploy(APP, replace=False)
         eventually(lambda: manager.app_status("Trades")["state"] == "RUNNING", "the app runs")
-        manager._mind.ask(lambda state, _: state.members.get("worker-1").groups.popitem())
+        manager._state_loop.ask(lambda state, _: state.members.get("worker-1").groups.popitem())
         assert groups() < 3
         eventually(lambda: groups() == 3, "the leader knows all groups again", timeout_s=5)
         assert all(runtime.told == ["start"] for runtime in spark.runtimes), "nothing was stopped for that"

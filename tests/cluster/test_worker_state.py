@@ -1,4 +1,4 @@
-"""The mind of a worker: which answers it obeys, what it starts and stops, and when it stops everything."""
+"""The state of a worker: which answers it obeys, what it starts and stops, and when it stops everything."""
 
 from __future__ import annotations
 

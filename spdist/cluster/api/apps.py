@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol
 from fastapi import APIRouter, Query, Request
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Gate, json_body
+from spdist.cluster.api.gate import RequestGuard, json_body
 from spdist.cluster.api.models import (
     AppStatistics,
     Cleared,
@@ -38,7 +38,7 @@ _QUERY = {"appName": "Trades", "query": "from Prices on symbol == 'IBM' select s
 
 
 class AppRequests(Protocol):
-    """Who answers: `spdist.cluster.app_desk.AppDesk`, `spdist.cluster.worker_desk.WorkerDesk`."""
+    """Who answers: `spdist.cluster.app_desk.AppService`, `spdist.cluster.worker_desk.WorkerAppService`."""
 
     def query(self, app: str, question: Question) -> QueryAnswer:
         """Put a query on demand to an app."""
@@ -57,22 +57,22 @@ class AppRequests(Protocol):
         ...
 
 
-def app_routes(desk: AppRequests, known: Callable[[str], object], gate: Gate) -> APIRouter:
+def app_routes(app_service: AppRequests, known: Callable[[str], object], guard: RequestGuard) -> APIRouter:
     """Return the routes; they come before those of ``/siddhi-apps/{name}``, which their paths look like.
 
     Parameters
     ----------
-    desk : AppRequests
+    app_service : AppRequests
         Who answers.
     known : callable
         Raises NotFoundError where there is no app of a name.
-    gate : Gate
+    guard : RequestGuard
         Who may enter.
     """
     router = APIRouter(tags=["apps"])
-    router.include_router(_stores(desk, gate))
-    router.include_router(_statistics(desk, known, gate))
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
+    router.include_router(_stores(app_service, guard))
+    router.include_router(_statistics(app_service, known, guard))
+    view, manage = guard.asks(Permission.VIEW), guard.asks(Permission.MANAGE)
 
     @router.get("/siddhi-apps/{name}/elements", dependencies=[view], **answers(list[Edge]))
     def elements(name: str) -> list[Json]:
@@ -81,7 +81,7 @@ def app_routes(desk: AppRequests, known: Callable[[str], object], gate: Gate) ->
         One edge for each stream, table or window that a query reads; definitions and queries as they were written, cut
         after 2,000 characters.
         """
-        return desk.elements(name)
+        return app_service.elements(name)
 
     @router.delete("/siddhi-apps/revisions", dependencies=[manage], **answers(Cleared))
     def clear_all(restart: _Restart = False) -> Json:
@@ -90,7 +90,7 @@ def app_routes(desk: AppRequests, known: Callable[[str], object], gate: Gate) ->
         What runs goes on from its present state, which is no revision here; so nothing is stopped unless it is asked
         for, other than with WSO2.
         """
-        return _cleared("all apps go on from their present states", desk.clear(None, restart=restart))
+        return _cleared("all apps go on from their present states", app_service.clear(None, restart=restart))
 
     @router.delete("/siddhi-apps/{name}/revisions", dependencies=[manage], **answers(Cleared))
     def clear(name: str, restart: _Restart = False) -> Json:
@@ -99,7 +99,7 @@ def app_routes(desk: AppRequests, known: Callable[[str], object], gate: Gate) ->
         It goes on from its present state, which is no revision here; so nothing is stopped unless it is asked for,
         other than with WSO2.
         """
-        return _cleared(f"{name} goes on from its present state", desk.clear(name, restart=restart))
+        return _cleared(f"{name} goes on from its present state", app_service.clear(name, restart=restart))
 
     return router
 
@@ -108,12 +108,12 @@ def _cleared(what: str, gone: list[str]) -> Json:
     return {"type": "success", "message": f"{len(gone)} revisions are deleted; {what}", "revisions": gone}
 
 
-def _stores(desk: AppRequests, gate: Gate) -> APIRouter:
+def _stores(app_service: AppRequests, guard: RequestGuard) -> APIRouter:
     router = APIRouter()
 
     @router.post(
         "/stores/query",
-        dependencies=[gate.asks(Permission.VIEW)],
+        dependencies=[guard.asks(Permission.VIEW)],
         **takes(OnDemandQuery, example=_QUERY),
         **answers(Records, 404, 504),
     )
@@ -127,23 +127,23 @@ def _stores(desk: AppRequests, gate: Gate) -> APIRouter:
             raise OnDemandQueryError("the name of the app is empty", hint='say {"appName": ..., "query": ...}')
         question = Question.read(asked.query)
         if question.changes:
-            gate.check(request, Permission.MANAGE)
-        return desk.query(asked.app_name, question).to_dict(details=asked.details)
+            guard.check(request, Permission.MANAGE)
+        return app_service.query(asked.app_name, question).to_dict(details=asked.details)
 
     return router
 
 
-def _statistics(desk: AppRequests, known: Callable[[str], object], gate: Gate) -> APIRouter:
+def _statistics(app_service: AppRequests, known: Callable[[str], object], guard: RequestGuard) -> APIRouter:
     router = APIRouter(prefix="/siddhi-apps")
-    manage = gate.asks(Permission.MANAGE)
+    manage = guard.asks(Permission.MANAGE)
 
-    @router.get("/statistics", dependencies=[gate.asks(Permission.VIEW)], **answers(list[AppStatistics], 404))
+    @router.get("/statistics", dependencies=[guard.asks(Permission.VIEW)], **answers(list[AppStatistics], 404))
     def statistics(is_active: IsActive = None) -> list[Json]:
         """List all apps with status and age.
 
         `age` is in ms: since an app was deployed or updated; on a worker, since its group was told to start.
         """
-        return desk.statistics(is_active)
+        return app_service.statistics(is_active)
 
     @router.put("/statistics", dependencies=[manage], **SETTING)
     def set_all(asked: Setting) -> Json:

@@ -1,4 +1,4 @@
-"""Tokens of an identity provider at the gate of a node: known ones pass by, others are looked at in turn."""
+"""Tokens of an identity provider at the guard of a node: known ones pass by, others are looked at in turn."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from fastapi import APIRouter
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import Nodes, NodesAndApps, Topology, answers
 
 __all__ = ["Overseer", "cluster_routes"]
@@ -27,9 +27,9 @@ class Overseer(Protocol):
         ...
 
 
-def cluster_routes(node: Overseer, transport: str, gate: Gate) -> APIRouter:
+def cluster_routes(node: Overseer, transport: str, guard: RequestGuard) -> APIRouter:
     """Return the routes of what `node` knows; `transport` carries the topics of its apps."""
-    router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
+    router = APIRouter(prefix="/managers", dependencies=[guard.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("/topology/{app}", **answers(Topology))
     def topology(app: str) -> Json:

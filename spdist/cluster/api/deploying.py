@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive
-from spdist.cluster.api.gate import AppText, Gate
+from spdist.cluster.api.gate import AppText, RequestGuard
 from spdist.cluster.api.models import AppState, Content, Done, Responses, Revision, answers, takes
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class Revisions(Protocol):
         ...
 
 
-def deploy_routes(node: Apps, gate: Gate) -> APIRouter:
+def deploy_routes(node: Apps, guard: RequestGuard) -> APIRouter:
     """Return the routes of the apps of `node`."""
     router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
+    view, manage = guard.asks(Permission.VIEW), guard.asks(Permission.MANAGE)
 
     @router.post("", status_code=201, dependencies=[manage], **takes(example=_APP), **answers(Done, 409, status=201))
     def deploy(text: AppText) -> Response:
@@ -114,25 +114,25 @@ def _stored(done: DeployOutcome) -> Response:
     return JSONResponse(body, 201 if done.created else 200, {"Location": location})
 
 
-def revision_routes(keeper: Revisions, gate: Gate) -> APIRouter:
+def revision_routes(node: Revisions, guard: RequestGuard) -> APIRouter:
     """Return the routes of revisions; of a worker they are those of group instances."""
     router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
-    view, manage = gate.asks(Permission.VIEW), gate.asks(Permission.MANAGE)
+    view, manage = guard.asks(Permission.VIEW), guard.asks(Permission.MANAGE)
 
     @router.post("/{name}/backup", status_code=201, dependencies=[manage], **answers(Revision, status=201))
     def backup(name: str) -> Json:
         """Keep the state of all groups of an app as a revision; on a worker, that of a group instance."""
-        return {"revision": keeper.backup(name)}
+        return {"revision": node.backup(name)}
 
     @router.post("/{name}/restore", dependencies=[manage], **answers(Done))
     def restore(name: str, revision: str) -> Json:
         """Let all groups of an app go back to a revision; on a worker, a group instance."""
-        keeper.restore(name, revision)
+        node.restore(name, revision)
         return {"type": "success", "message": f"{name} goes on from revision {revision}"}
 
     @router.get("/{name}/revisions", dependencies=[view], **answers(list[str]))
     def revisions(name: str) -> list[str]:
         """List the revisions that all groups of an app have, oldest first; on a worker, those of a group instance."""
-        return keeper.revisions(name)
+        return node.revisions(name)
 
     return router

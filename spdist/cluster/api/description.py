@@ -1,7 +1,7 @@
 """The description of all routes of a node: an OpenAPI document, and a page of it that needs nothing from outside.
 
 It is made from the routes, whoever wrote them: the first line of a handler's docstring is its summary, the rest its
-description; parameters and permissions come from the signature and the gate. What every route may answer is added here,
+description; parameters and permissions come from the signature and the guard. What all routes may answer is added here,
 so that a route only names what is special to it (`spdist.cluster.api.models`).
 """
 
@@ -18,7 +18,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import FORM, REASONS, ErrorBody, answers
 from spdist.cluster.node_facts import installed_version
 
@@ -31,19 +31,19 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame
 _ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorBody.__name__}"}}}
 
 
-def publish(app: FastAPI, gate: Gate, *, standby: bool) -> None:
+def publish(app: FastAPI, guard: RequestGuard, *, standby: bool) -> None:
     """Let those who may look read the description of `app` at ``/openapi.json`` and ``/docs``.
 
     Parameters
     ----------
     app : FastAPI
         All its routes are described, later ones too.
-    gate : Gate
+    guard : RequestGuard
         Who may read.
     standby : bool
         Whether the node may have to send people to another one that leads.
     """
-    view = gate.asks(Permission.VIEW)
+    view = guard.asks(Permission.VIEW)
 
     @cache
     def document() -> Json:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import FileContents, HeldMessages, KeptFiles, answers
 
 if TYPE_CHECKING:
-    from spdist.cluster.evidence_desk import EvidenceDesk
+    from spdist.cluster.evidence_desk import EvidenceService
 
 __all__ = ["evidence_routes"]
 
@@ -22,10 +22,10 @@ _LONGEST = 16_384
 _TOPIC = 300
 
 
-def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
+def evidence_routes(app_service: EvidenceService, guard: RequestGuard) -> APIRouter:
     """Return the routes; a state holds all that came in and the contents of tables, as a query on demand shows them."""
     router = APIRouter(prefix="/siddhi-apps/{name}/evidence", tags=["apps"])
-    view = gate.asks(Permission.VIEW)
+    view = guard.asks(Permission.VIEW)
 
     @router.get("", dependencies=[view], **answers(KeptFiles))
     def inputs(name: str) -> Json:
@@ -35,7 +35,7 @@ def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
         that runs as Spark Columns `topics` says instead which messages of its topics are there: by topic and partition
         the offset of the first that Kafka holds, of the first that was read, and of the next one.
         """
-        return desk.inputs(name)
+        return app_service.inputs(name)
 
     @router.get("/messages", dependencies=[view], **answers(HeldMessages))
     def messages(
@@ -48,7 +48,7 @@ def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
 
         Those from `offset` on, and where that is gone those that follow.
         """
-        return desk.messages(name, topic, partition, offset)
+        return app_service.messages(name, topic, partition, offset)
 
     @router.get("/{shard}", dependencies=[view], **answers(FileContents))
     def files(
@@ -61,6 +61,6 @@ def evidence_routes(desk: EvidenceDesk, gate: Gate) -> APIRouter:
 
         404 where one is gone, as the group has taken a snapshot meanwhile: list them again.
         """
-        return desk.files(name, layout, shard, names.split(","))
+        return app_service.files(name, layout, shard, names.split(","))
 
     return router

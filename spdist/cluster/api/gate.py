@@ -48,7 +48,7 @@ __all__ = [
     "STATUS",
     "AppText",
     "Body",
-    "Gate",
+    "RequestGuard",
     "cookie_settings",
     "form_body",
     "json_body",
@@ -95,7 +95,7 @@ def new_app(title: str) -> FastAPI:
 
 
 class _Basic(SecurityBase):
-    """What the description of a route says of its gate; the gate itself reads the header."""
+    """What the description of a route says of its guard; the guard itself reads the header."""
 
     model = HTTPBase(scheme="basic", description="A user of auth.configs of this node")
     scheme_name = "basic"
@@ -114,10 +114,10 @@ class _Bearer(_Basic):
 _BASIC, _BEARER = _Basic(), _Bearer()
 
 
-class Gate:
+class RequestGuard:
     """HTTP Basic authentication (RFC 7617) against `users`, or a bearer token (RFC 6750), a session's or a provider's.
 
-    ``Depends(gate.asks(permission))`` guards a route.
+    ``Depends(guard.asks(permission))`` guards a route.
     """
 
     def __init__(self, users: Users) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, Gate, cookie_settings, form_body, shown_token
+from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, RequestGuard, cookie_settings, form_body, shown_token
 from spdist.cluster.api.models import AuthType, Done, LoggedIn, LoginForm, answers, takes
 from spdist.cluster.sessions import TOKEN_LENGTH, Tokens
 from spdist.errors import UnauthorizedError
@@ -25,12 +25,12 @@ _EXAMPLE = {"username": "admin", "password": "…", "grantType": "password", "re
 _ENDED = "this refresh token was used, has ended, or another node gave it"
 
 
-def login_routes(gate: Gate) -> APIRouter:
-    """Return the routes by which users of `gate` log in and out; see `spdist.cluster.api.login_external`, too."""
-    if gate.bearers is not None:
+def login_routes(guard: RequestGuard) -> APIRouter:
+    """Return the routes by which users of `guard` log in and out; see `spdist.cluster.api.login_external`, too."""
+    if guard.bearers is not None:
         from spdist.cluster.api.login_external import external_login_routes
 
-        return external_login_routes(gate)
+        return external_login_routes(guard)
     router = APIRouter(tags=["sessions"])
 
     @router.get("/login/auth-type", **answers(AuthType))
@@ -47,18 +47,18 @@ def login_routes(gate: Gate) -> APIRouter:
         the node that gave it.
         """
         if form.grant_type == "password":
-            await gate.admit(request, form.username, form.password)
-            return _logged_in(request, gate, gate.users.begin(form.username, renewable=form.remember_me))
-        renewed = gate.users.renew(shown_token(request, REFRESH_COOKIE))
+            await guard.admit(request, form.username, form.password)
+            return _logged_in(request, guard, guard.users.begin(form.username, renewable=form.remember_me))
+        renewed = guard.users.renew(shown_token(request, REFRESH_COOKIE))
         if renewed is None:
             raise UnauthorizedError(_ENDED, hint="log in with name and password")
         request.state.username = renewed.session.username
-        return _logged_in(request, gate, renewed)
+        return _logged_in(request, guard, renewed)
 
-    @router.post("/logout/{app}", dependencies=[gate.asks(None)], **answers(Done))
+    @router.post("/logout/{app}", dependencies=[guard.asks(None)], **answers(Done))
     async def logout(app: str, request: Request) -> Response:
         """End the session of the token that is shown; it lets nobody in from now on, nor does its refresh token."""
-        gate.users.sessions.end(shown_token(request, ACCESS_COOKIE))
+        guard.users.sessions.end(shown_token(request, ACCESS_COOKIE))
         answer = JSONResponse({"type": "success", "message": "logged out"})
         for name in (ACCESS_COOKIE, REFRESH_COOKIE):
             answer.delete_cookie(name, **cookie_settings(request))
@@ -67,8 +67,8 @@ def login_routes(gate: Gate) -> APIRouter:
     return router
 
 
-def _logged_in(request: Request, gate: Gate, tokens: Tokens) -> Response:
-    sessions = gate.users.sessions
+def _logged_in(request: Request, guard: RequestGuard, tokens: Tokens) -> Response:
+    sessions = guard.users.sessions
     body: Json = {
         "authUser": tokens.session.username,
         "partialAccessToken": tokens.access[:_HALF],

@@ -15,7 +15,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from spdist.cluster.api.bearer import Bearers, divided
-from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, Gate, cookie_settings, form_body, whole_token
+from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, RequestGuard, cookie_settings, form_body, whole_token
 from spdist.cluster.api.models import (
     AuthType,
     Done,
@@ -39,16 +39,16 @@ _EXAMPLE = {"grantType": "authorization_code", "appId": "monitoring"}
 _SAID = Annotated[str, Query(max_length=4000)]
 
 
-def external_login_routes(gate: Gate) -> APIRouter:
-    """Return the routes by which users of the identity provider of `gate` log in and out."""
-    assert gate.bearers is not None
+def external_login_routes(guard: RequestGuard) -> APIRouter:
+    """Return the routes by which users of the identity provider of `guard` log in and out."""
+    assert guard.bearers is not None
     router = APIRouter(tags=["sessions"])
-    _add_ways(router, gate, gate.bearers)
-    _add_logins(router, gate.bearers)
+    _add_ways(router, guard, guard.bearers)
+    _add_logins(router, guard.bearers)
     return router
 
 
-def _add_ways(router: APIRouter, gate: Gate, bearers: Bearers) -> None:
+def _add_ways(router: APIRouter, guard: RequestGuard, bearers: Bearers) -> None:
     settings, identity = bearers.identity.settings, bearers.identity
 
     @router.get("/login/auth-type", **answers(AuthType))
@@ -58,7 +58,7 @@ def _add_ways(router: APIRouter, gate: Gate, bearers: Bearers) -> None:
         scope, client = settings.login_scopes, settings.public_client_id
         return {"authType": kind, "issuer": settings.issued_by, "scope": scope, "publicClientId": client}
 
-    @router.post("/logout/{app}", dependencies=[gate.asks(None)], **answers(Done))
+    @router.post("/logout/{app}", dependencies=[guard.asks(None)], **answers(Done))
     async def logout(app: str, request: Request) -> Response:
         """End the token that is shown, at this node and at the provider; its refresh token can be shown no longer."""
         if token := whole_token(request, ACCESS_COOKIE):

@@ -12,7 +12,7 @@ from spdist.cluster.api.apps import app_routes
 from spdist.cluster.api.cluster import Overseer, cluster_routes
 from spdist.cluster.api.deploying import Apps, deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
-from spdist.cluster.api.gate import Gate, json_body, new_app
+from spdist.cluster.api.gate import RequestGuard, json_body, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import (
     REASONS,
@@ -30,7 +30,7 @@ from spdist.cluster.api.monitoring import journal_routes, log_routes, metrics_ro
 from spdist.cluster.api.node import AnsweringNode, node_routes
 from spdist.cluster.api.placement import PlacingNode, placement_routes
 from spdist.cluster.api.streams import StreamNode, stream_routes
-from spdist.cluster.app_desk import AppDesk
+from spdist.cluster.app_desk import AppService
 from spdist.cluster.election import LeaderRow
 from spdist.cluster.journal_rows import JournalRows
 from spdist.cluster.messages import AnswerHeartbeat, RedirectHeartbeat, WorkerReport
@@ -61,7 +61,7 @@ class ManagerNode(AnsweringNode, Apps, Overseer, StreamNode, PlacingNode, Protoc
     journal: JournalRows
 
     @property
-    def desk(self) -> AppDesk:
+    def app_service(self) -> AppService:
         """Who answers what is asked about apps."""
         ...
 
@@ -102,34 +102,34 @@ def manager_app(manager: ManagerNode) -> FastAPI:
 
     Notes
     -----
-    Handlers are plain functions, run in threads: each asks the manager's mind and waits for what it says.
+    Handlers are plain functions, run in threads: each asks the manager's state loop and waits for what it says.
     Source: WSO2 SP 4.x, manager and worker REST APIs. Ours: ``/managers/topology/{app}``, ``/managers/nodes``,
     ``/managers/status``, ``/managers/rebalance``, ``/resourceClusterWorkers/{id}/cordon``, ``/resourceManager/leader``,
     ``/siddhi-apps/{app}/streams/{stream}/events``.
     """
     app = new_app("spdist manager")
-    gate = Gate(manager.users)
-    app.include_router(node_routes("manager", manager.statistics, gate))
-    app.include_router(login_routes(gate))
-    app.include_router(app_routes(manager.desk, manager.app_text, gate))
-    app.include_router(deploy_routes(manager, gate))
-    app.include_router(revision_routes(manager.desk, gate))
-    app.include_router(stream_routes(manager, gate))
-    app.include_router(_this_manager(manager, gate))
-    app.include_router(cluster_routes(manager, manager.config.transports.default, gate))
-    app.include_router(_dashboard(manager, gate))
-    app.include_router(_workers(manager, gate))
-    app.include_router(_heartbeats(manager, gate))
-    app.include_router(journal_routes(manager.journal, gate))
-    app.include_router(log_routes(manager.log, gate))
-    app.include_router(metrics_routes(manager.metrics, gate))
-    app.include_router(placement_routes(manager, gate))
-    publish(app, gate, standby=True)
+    guard = RequestGuard(manager.users)
+    app.include_router(node_routes("manager", manager.statistics, guard))
+    app.include_router(login_routes(guard))
+    app.include_router(app_routes(manager.app_service, manager.app_text, guard))
+    app.include_router(deploy_routes(manager, guard))
+    app.include_router(revision_routes(manager.app_service, guard))
+    app.include_router(stream_routes(manager, guard))
+    app.include_router(_this_manager(manager, guard))
+    app.include_router(cluster_routes(manager, manager.config.transports.default, guard))
+    app.include_router(_dashboard(manager, guard))
+    app.include_router(_workers(manager, guard))
+    app.include_router(_heartbeats(manager, guard))
+    app.include_router(journal_routes(manager.journal, guard))
+    app.include_router(log_routes(manager.log, guard))
+    app.include_router(metrics_routes(manager.metrics, guard))
+    app.include_router(placement_routes(manager, guard))
+    publish(app, guard, standby=True)
     return app
 
 
-def _this_manager(manager: ManagerNode, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
+def _this_manager(manager: ManagerNode, guard: RequestGuard) -> APIRouter:
+    router = APIRouter(prefix="/managers", dependencies=[guard.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("", **answers(ThisManager))
     def this_manager() -> Json:
@@ -151,19 +151,19 @@ def _this_manager(manager: ManagerNode, gate: Gate) -> APIRouter:
     return router
 
 
-def _dashboard(manager: ManagerNode, gate: Gate) -> APIRouter:
+def _dashboard(manager: ManagerNode, guard: RequestGuard) -> APIRouter:
     """Return what WSO2's dashboard asks a manager about the group instances of apps."""
-    router = APIRouter(prefix="/managers", dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
+    router = APIRouter(prefix="/managers", dependencies=[guard.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("/siddhi-apps", **answers(list[GroupRecord]))
     def all_children() -> list[Json]:
         """List the group instances of all apps."""
-        return manager.desk.children()
+        return manager.app_service.children()
 
     @router.get("/siddhi-apps/{app}", **answers(list[GroupRecord]))
     def children(app: str) -> list[Json]:
         """List the group instances of an app."""
-        return manager.desk.children(app)
+        return manager.app_service.children(app)
 
     @router.get("/siddhi-apps-execution/{app}", response_class=PlainTextResponse)
     def text(app: str) -> Response:
@@ -173,13 +173,13 @@ def _dashboard(manager: ManagerNode, gate: Gate) -> APIRouter:
     @router.get("/kafkaDetails/{app}", **answers(list[GroupTopics]))
     def topics(app: str) -> list[Json]:
         """List the topics that each group instance of an app reads and writes, whatever carries them."""
-        return manager.desk.kafka_details(app)
+        return manager.app_service.kafka_details(app)
 
     return router
 
 
-def _workers(manager: ManagerNode, gate: Gate) -> APIRouter:
-    router = APIRouter(dependencies=[gate.asks(Permission.VIEW)], tags=["cluster"])
+def _workers(manager: ManagerNode, guard: RequestGuard) -> APIRouter:
+    router = APIRouter(dependencies=[guard.asks(Permission.VIEW)], tags=["cluster"])
 
     @router.get("/resourceClusterWorkers", **answers(int))
     def count() -> int:
@@ -194,8 +194,8 @@ def _workers(manager: ManagerNode, gate: Gate) -> APIRouter:
     return router
 
 
-def _heartbeats(manager: ManagerNode, gate: Gate) -> APIRouter:
-    router = APIRouter(prefix="/resourceManager", dependencies=[gate.asks(Permission.HEARTBEAT)], tags=["workers"])
+def _heartbeats(manager: ManagerNode, guard: RequestGuard) -> APIRouter:
+    router = APIRouter(prefix="/resourceManager", dependencies=[guard.asks(Permission.HEARTBEAT)], tags=["workers"])
     elsewhere: Responses = {
         301: {"model": LeaderNamed, "description": REASONS[301]},
         204: {"description": REASONS[204]},

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import JournalEntries, LogRecords, answers
 from spdist.cluster.exposition import CONTENT_TYPE
 
@@ -27,11 +27,11 @@ _Time = Annotated[int | None, Query(ge=0, lt=1 << 53)]
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-def journal_routes(journal: JournalRows, gate: Gate) -> APIRouter:
+def journal_routes(journal: JournalRows, guard: RequestGuard) -> APIRouter:
     """Return what asks the journal; every manager answers from the database."""
     router = APIRouter(tags=["cluster"])
 
-    @router.get("/managers/journal", dependencies=[gate.asks(Permission.VIEW)], **answers(JournalEntries))
+    @router.get("/managers/journal", dependencies=[guard.asks(Permission.VIEW)], **answers(JournalEntries))
     def read_journal(
         app: Annotated[str | None, Query(max_length=255)] = None,
         kind: Annotated[list[Annotated[str, Query(max_length=64)]] | None, Query(max_length=50)] = None,
@@ -47,11 +47,11 @@ def journal_routes(journal: JournalRows, gate: Gate) -> APIRouter:
     return router
 
 
-def log_routes(log: RecordRing, gate: Gate) -> APIRouter:
+def log_routes(log: RecordRing, guard: RequestGuard) -> APIRouter:
     """Return what asks for the last records that this node has logged."""
     router = APIRouter(tags=["node"])
 
-    @router.get("/logs", dependencies=[gate.asks(Permission.VIEW)], **answers(LogRecords))
+    @router.get("/logs", dependencies=[guard.asks(Permission.VIEW)], **answers(LogRecords))
     def read_log(
         app: str | None = None,
         group: str | None = None,
@@ -66,11 +66,11 @@ def log_routes(log: RecordRing, gate: Gate) -> APIRouter:
     return router
 
 
-def metrics_routes(metrics: Callable[[], str], gate: Gate) -> APIRouter:
+def metrics_routes(metrics: Callable[[], str], guard: RequestGuard) -> APIRouter:
     """Return what Prometheus asks."""
     router = APIRouter(tags=["node"])
 
-    @router.get("/metrics", dependencies=[gate.asks(Permission.VIEW)], response_class=PlainTextResponse)
+    @router.get("/metrics", dependencies=[guard.asks(Permission.VIEW)], response_class=PlainTextResponse)
     def tell_metrics() -> PlainTextResponse:
         """Tell the figures of this node as Prometheus reads them."""
         return PlainTextResponse(metrics(), media_type=CONTENT_TYPE)

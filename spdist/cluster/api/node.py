@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.access import Permission, Users
 from spdist.cluster.api.apps import SETTING, AppRequests, Setting, measured
-from spdist.cluster.api.gate import Gate
+from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, Unhealthy, answers
 from spdist.cluster.node_facts import system_details
 from spdist.logs import RecordRing
@@ -27,7 +27,7 @@ class AnsweringNode(Protocol):
     log: RecordRing
 
     @property
-    def desk(self) -> AppRequests:
+    def app_service(self) -> AppRequests:
         """Who answers what is asked about apps."""
         ...
 
@@ -47,7 +47,7 @@ class AnsweringNode(Protocol):
 def node_routes(
     kind: Literal["manager", "worker"],
     statistics: Callable[[], Json],
-    gate: Gate,
+    guard: RequestGuard,
     passive: Callable[[], str] = lambda: "",
 ) -> APIRouter:
     """Return the routes of a node of that `kind`, whose load `statistics` returns.
@@ -55,7 +55,7 @@ def node_routes(
     `passive` returns why nothing is to be sent to it for now; empty where that is not so.
     """
     router = APIRouter(tags=["node"])
-    view = gate.asks(Permission.VIEW)
+    view = guard.asks(Permission.VIEW)
 
     @router.get("/health", **answers(Health, other={503: {"model": Unhealthy, "description": "It is passive"}}))
     def health() -> Response:
@@ -69,7 +69,7 @@ def node_routes(
         """Tell the load of this node."""
         return statistics()
 
-    @router.put("/statistics", dependencies=[gate.asks(Permission.MANAGE)], **SETTING)
+    @router.put("/statistics", dependencies=[guard.asks(Permission.MANAGE)], **SETTING)
     def set_figures(asked: Setting) -> Json:
         """Ask for figures of this node, which changes nothing: they are always measured."""
         return measured("this node", asked)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 from fastapi import APIRouter, Query
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Gate, json_body
+from spdist.cluster.api.gate import RequestGuard, json_body
 from spdist.cluster.api.models import Cordon, Done, Moves, answers, takes
 from spdist.cluster.upkeep import Upkeep
 
@@ -22,9 +22,9 @@ class PlacingNode(Protocol):
     upkeep: Upkeep
 
 
-def placement_routes(manager: PlacingNode, gate: Gate) -> APIRouter:
+def placement_routes(manager: PlacingNode, guard: RequestGuard) -> APIRouter:
     """Return the routes by which operators of `manager` empty workers and even out the load."""
-    router = APIRouter(tags=["cluster"], dependencies=[gate.asks(Permission.MANAGE)])
+    router = APIRouter(tags=["cluster"], dependencies=[guard.asks(Permission.MANAGE)])
 
     @router.put("/resourceClusterWorkers/{id}/cordon", **takes(Cordon, example={"drain": True}), **answers(Done, 404))
     def cordon(id: str, asked: Annotated[Cordon, json_body(Cordon)]) -> Json:

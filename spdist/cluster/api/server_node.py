@@ -11,7 +11,7 @@ from spdist.cluster.api.cluster import Overseer, cluster_routes
 from spdist.cluster.api.deploying import Apps, Revisions, deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.evidence import evidence_routes
-from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.api.gate import RequestGuard, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import AnsweringNode, node_routes
@@ -19,7 +19,7 @@ from spdist.cluster.api.streams import StreamNode, stream_routes
 from spdist.config import Config
 
 if TYPE_CHECKING:
-    from spdist.cluster.evidence_desk import EvidenceDesk
+    from spdist.cluster.evidence_desk import EvidenceService
 
 __all__ = ["ServingNode", "server_app"]
 
@@ -28,7 +28,7 @@ class ServingNode(AnsweringNode, Apps, Overseer, Revisions, StreamNode, Protocol
     """A server as its interface sees it: `spdist.cluster.server_node.ServerNode` says what its methods do."""
 
     config: Config
-    evidence: EvidenceDesk
+    evidence: EvidenceService
 
     @property
     def passive(self) -> str:
@@ -39,17 +39,17 @@ class ServingNode(AnsweringNode, Apps, Overseer, Revisions, StreamNode, Protocol
 def server_app(node: ServingNode) -> FastAPI:
     """Return the interface of `node`."""
     app = new_app("spdist server")
-    gate = Gate(node.users)
+    guard = RequestGuard(node.users)
     # WSO2's name of the runtime that a server is.
-    app.include_router(node_routes("worker", node.statistics, gate, lambda: node.passive))
-    app.include_router(login_routes(gate))
-    app.include_router(app_routes(node.desk, node.app_text, gate))
-    app.include_router(deploy_routes(node, gate))
-    app.include_router(revision_routes(node, gate))
-    app.include_router(evidence_routes(node.evidence, gate))
-    app.include_router(stream_routes(node, gate))
-    app.include_router(cluster_routes(node, node.config.transports.default, gate))
-    app.include_router(log_routes(node.log, gate))
-    app.include_router(metrics_routes(node.metrics, gate))
-    publish(app, gate, standby=node.config.is_ha)
+    app.include_router(node_routes("worker", node.statistics, guard, lambda: node.passive))
+    app.include_router(login_routes(guard))
+    app.include_router(app_routes(node.app_service, node.app_text, guard))
+    app.include_router(deploy_routes(node, guard))
+    app.include_router(revision_routes(node, guard))
+    app.include_router(evidence_routes(node.evidence, guard))
+    app.include_router(stream_routes(node, guard))
+    app.include_router(cluster_routes(node, node.config.transports.default, guard))
+    app.include_router(log_routes(node.log, guard))
+    app.include_router(metrics_routes(node.metrics, guard))
+    publish(app, guard, standby=node.config.is_ha)
     return app

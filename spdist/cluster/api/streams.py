@@ -18,7 +18,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import Field
 
 from spdist.cluster.access import Permission
-from spdist.cluster.api.gate import Body, Gate
+from spdist.cluster.api.gate import Body, RequestGuard
 from spdist.cluster.api.models import Events, Fed, answers, takes
 from spdist.cluster.rows import from_json_event, schema_to_json, to_json_row
 from spdist.cluster.streams import END, Page
@@ -97,7 +97,7 @@ class Batch(Message):
     advance: _Long | None = None
 
 
-def stream_routes(node: StreamNode, gate: Gate) -> APIRouter:
+def stream_routes(node: StreamNode, guard: RequestGuard) -> APIRouter:
     """Return the routes of the events of the streams of the apps of `node`."""
     router = APIRouter(prefix="/siddhi-apps/{name}/streams/{stream}/events", tags=["streams"])
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spdist-streams")
@@ -112,12 +112,12 @@ def stream_routes(node: StreamNode, gate: Gate) -> APIRouter:
             # A stream that is not fed or read here, or a cursor that is none: the request is wrong, not the cluster.
             raise HTTPException(400, error_body(error)) from error
 
-    @router.post("", dependencies=[gate.asks(Permission.MANAGE)], **takes(Batch, example=_EXAMPLE), **answers(Fed))
+    @router.post("", dependencies=[guard.asks(Permission.MANAGE)], **takes(Batch, example=_EXAMPLE), **answers(Fed))
     async def feed(name: str, stream: str, body: Body) -> Json:
         """Put events into a stream: all of them or none; the same numbers of a producer again are not counted twice."""
         return await apart(lambda: _feed(node, name, stream, body))
 
-    @router.get("", dependencies=[gate.asks(Permission.VIEW)], **answers(Events))
+    @router.get("", dependencies=[guard.asks(Permission.VIEW)], **answers(Events))
     async def read(
         request: Request,
         name: str,

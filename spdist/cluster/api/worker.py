@@ -11,14 +11,14 @@ from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.deploying import Revisions, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.evidence import evidence_routes
-from spdist.cluster.api.gate import Gate, new_app
+from spdist.cluster.api.gate import RequestGuard, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import AppState, Content, answers
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import AnsweringNode, node_routes
 
 if TYPE_CHECKING:
-    from spdist.cluster.evidence_desk import EvidenceDesk
+    from spdist.cluster.evidence_desk import EvidenceService
 
 __all__ = ["WorkerNode", "worker_app"]
 
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 class WorkerNode(AnsweringNode, Revisions, Protocol):
     """A worker as its interface sees it: `spdist.cluster.worker.Worker` says what its methods do."""
 
-    evidence: EvidenceDesk
+    evidence: EvidenceService
 
     def apps(self) -> list[Json]:
         """Return the group instances that are here."""
@@ -42,22 +42,22 @@ class WorkerNode(AnsweringNode, Revisions, Protocol):
 def worker_app(worker: WorkerNode) -> FastAPI:
     """Return the interface of `worker`; apps here are group instances (WSO2: partial apps)."""
     app = new_app("spdist worker")
-    gate = Gate(worker.users)
-    app.include_router(node_routes("worker", worker.statistics, gate))
-    app.include_router(login_routes(gate))
-    app.include_router(app_routes(worker.desk, worker.app_text, gate))
-    app.include_router(_apps(worker, gate))
-    app.include_router(revision_routes(worker, gate))
-    app.include_router(evidence_routes(worker.evidence, gate))
-    app.include_router(log_routes(worker.log, gate))
-    app.include_router(metrics_routes(worker.metrics, gate))
-    publish(app, gate, standby=False)
+    guard = RequestGuard(worker.users)
+    app.include_router(node_routes("worker", worker.statistics, guard))
+    app.include_router(login_routes(guard))
+    app.include_router(app_routes(worker.app_service, worker.app_text, guard))
+    app.include_router(_apps(worker, guard))
+    app.include_router(revision_routes(worker, guard))
+    app.include_router(evidence_routes(worker.evidence, guard))
+    app.include_router(log_routes(worker.log, guard))
+    app.include_router(metrics_routes(worker.metrics, guard))
+    publish(app, guard, standby=False)
     return app
 
 
-def _apps(worker: WorkerNode, gate: Gate) -> APIRouter:
+def _apps(worker: WorkerNode, guard: RequestGuard) -> APIRouter:
     router = APIRouter(prefix="/siddhi-apps", tags=["apps"])
-    view = gate.asks(Permission.VIEW)
+    view = guard.asks(Permission.VIEW)
 
     @router.get("", dependencies=[view], **answers(list[str]))
     def list_apps(is_active: IsActive = None) -> list[str]:
