@@ -77,7 +77,7 @@ class Deployments:
         self._pending[deployment.name] = pending
         return pending
 
-    def settle(self, name: str, version: int, *, written: bool) -> AppVersion | None:
+    def conclude(self, name: str, version: int, *, written: bool) -> AppVersion | None:
         """Install a proposed version if it was written, drop it if not; None if it was not awaited."""
         pending = self._pending.get(name)
         if pending is None or pending.version != version:

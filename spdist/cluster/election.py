@@ -22,6 +22,7 @@ from spdist.clock import Clock
 from spdist.errors import ConfigError
 
 __all__ = [
+    "Acquire",
     "Ballot",
     "ElectionTiming",
     "Follow",
@@ -29,7 +30,6 @@ __all__ = [
     "LeaderStore",
     "Lease",
     "Renew",
-    "TryTake",
     "decide",
     "hold_election",
 ]
@@ -154,7 +154,7 @@ class Renew:
 
 
 @dataclass(frozen=True, slots=True)
-class TryTake:
+class Acquire:
     """Nobody leads: try to replace exactly the row `expected` (None: there is none yet) with the next term."""
 
     expected: LeaderRow | None
@@ -174,7 +174,7 @@ class Follow:
 
 def decide(
     view: LeaderRow | None, lease: Lease | None, now_db_ms: int, steady_ms: int, timing: ElectionTiming
-) -> Renew | TryTake | Follow:
+) -> Renew | Acquire | Follow:
     """Return what a manager should do about the leader row.
 
     Parameters
@@ -198,12 +198,12 @@ def decide(
         at once where the row shows that nobody else came in between.
     """
     if view is None:
-        return TryTake(None)
+        return Acquire(None)
     if lease is not None and lease.term == view.term:
         # The term is mine alone, so nobody but me can be acting in it.
-        return Renew(view.term) if lease.valid(steady_ms) else TryTake(view)
+        return Renew(view.term) if lease.valid(steady_ms) else Acquire(view)
     if now_db_ms - view.last_heartbeat > timing.max_age_ms:
-        return TryTake(view)
+        return Acquire(view)
     return Follow(view)
 
 
@@ -218,7 +218,7 @@ class LeaderStore(Protocol):
         """Set the heartbeat of `term` to the database's now; False if the row has another term or node."""
         ...
 
-    def try_take(self, expected: LeaderRow | None, node_id: str, url: str) -> int | None:
+    def try_acquire(self, expected: LeaderRow | None, node_id: str, url: str) -> int | None:
         """Swap the row for the next term if it still equals `expected`; return that term, or None if it was lost."""
         ...
 
@@ -287,8 +287,8 @@ def hold_election(
         case Renew(term):
             if store.renew(term, node_id):
                 return Ballot(Lease.granted(term, sent_ms, timing), leads=True, leader=None)
-        case TryTake(expected):
-            taken = store.try_take(expected, node_id, url)
+        case Acquire(expected):
+            taken = store.try_acquire(expected, node_id, url)
             if taken is not None:
                 return Ballot(Lease.granted(taken, sent_ms, timing), leads=True, leader=None)
     # Somebody was faster; the next round will see who.

@@ -310,7 +310,7 @@ class Manager:
         answer: AnswerHeartbeat | RedirectHeartbeat = self._state_loop.request(WorkerHeartbeat(report))
         if not isinstance(answer, AnswerHeartbeat):
             return answer, []
-        self._orders.settle(report.id, outcomes)
+        self._orders.record(report.id, outcomes)
         return answer, self._orders.open_for(report.id)
 
     def leads(self) -> bool:

@@ -48,9 +48,9 @@ class Member:
     groups: dict[str, GroupReport] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hear(self.report, self.heard_ms)
+        self.note_report(self.report, self.heard_ms)
 
-    def hear(self, report: WorkerReport, now_ms: int) -> None:
+    def note_report(self, report: WorkerReport, now_ms: int) -> None:
         """Take in a heartbeat. It tells all that earlier answers led to (rule 1 of the protocol) and replaces them."""
         self.report = report
         self.heard_ms = now_ms
@@ -67,7 +67,7 @@ class Member:
         until_ms = self.heard_ms + remove_after_ms
         self.inherited |= {name: (app, until_ms) for name, app in self.may_run.items()}
         self.retired.append(self.report.incarnation)
-        self.hear(report, now_ms)
+        self.note_report(report, now_ms)
 
     @property
     def ready(self) -> bool:
@@ -207,7 +207,7 @@ class Members:
         if restarted:
             known.replace(report, now_ms, remove_after_ms)
         else:
-            known.hear(report, now_ms)
+            known.note_report(report, now_ms)
         return known, JoinedState.EXISTS, restarted
 
     def groups_of(self, id: str) -> Mapping[str, GroupReport]:

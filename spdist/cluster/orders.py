@@ -61,7 +61,7 @@ class OrderBook:
         with self._lock:
             return [given.order for given in self._given.get(worker, {}).values()]
 
-    def settle(self, worker: str, outcomes: Iterable[OutcomeMessage]) -> None:
+    def record(self, worker: str, outcomes: Iterable[OutcomeMessage]) -> None:
         """Take in what a worker reports."""
         for outcome in outcomes:
             with self._lock:
@@ -102,7 +102,7 @@ class OrderRunner:
         self._lock = threading.Lock()
         self._outcomes: dict[str, OutcomeMessage | None] = {}
 
-    def take(self, orders: Iterable[OrderMessage]) -> None:
+    def begin(self, orders: Iterable[OrderMessage]) -> None:
         """Begin the orders that are new, and forget the outcomes of those that are no longer listed."""
         listed = {order.id: order for order in orders}
         with self._lock:

@@ -65,7 +65,7 @@ class Roster:
         """Return True while it waits, and reports alone can end that."""
         return self.waits(now_ms) and IN_DOUBT not in self._awaited.values()
 
-    def hear(self, report: WorkerReport) -> None:
+    def note_report(self, report: WorkerReport) -> None:
         """Take in a heartbeat."""
         if report.known_term == self._term and self._awaited.get(report.id, IN_DOUBT) == report.incarnation:
             del self._awaited[report.id]

@@ -209,13 +209,13 @@ class ManagerState:
 
     def _on_saved(self, event: DeploymentSaved) -> list[Instruction]:
         before = self.deployments.running(event.name)
-        saved = self.deployments.settle(event.name, event.version, written=True)
+        saved = self.deployments.conclude(event.name, event.version, written=True)
         if saved is None:
             return []
         return [happenings.changed(saved, before, event.user), *self._reconcile()]
 
     def _on_save_failed(self, event: SaveFailed) -> list[Instruction]:
-        self.deployments.settle(event.name, event.version, written=False)
+        self.deployments.conclude(event.name, event.version, written=False)
         return []
 
     def _on_forgotten(self, event: DeploymentForgotten) -> list[Instruction]:
@@ -244,7 +244,7 @@ class ManagerState:
         if done and (known is None or known.report.incarnation != report.incarnation):
             return [self._answer(report, JoinedState.EXISTS, None)]  # it says nothing about who is here under that id
         member, joined, restarted = self.members.record(report, self._now_ms, self.timing.remove_after_ms)
-        self._roster.hear(report)
+        self._roster.note_report(report)
         self.placing.loads.note(report, self._now_ms)
         if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
             self.deployments.release()

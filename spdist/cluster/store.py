@@ -139,7 +139,7 @@ class CoordinationStore:
         change = update(LEADER).where(self._led_by(term, node_id)).values(last_heartbeat=database_now())
         return self._database.write(lambda connection: connection.execute(change).rowcount == 1, urgent=True)
 
-    def try_take(self, expected: LeaderRow | None, node_id: str, url: str) -> int | None:
+    def try_acquire(self, expected: LeaderRow | None, node_id: str, url: str) -> int | None:
         """Replace the leader row by one of the next term, if it still is exactly `expected`.
 
         Parameters

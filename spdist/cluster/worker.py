@@ -118,7 +118,7 @@ class Worker(HostNode):
         if reached is None or not supervisor.obey(reached[0]):
             return False
         answer, orders = reached
-        self._orders.take(orders)
+        self._orders.begin(orders)
         self._link.set_timeout(_call_timeout_s(answer.timing))
         self._look_now.set()
         if supervisor.rejected:

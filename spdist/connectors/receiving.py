@@ -27,7 +27,7 @@ from spdist.mapping.columns import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Transport
 from spdist.transports.connections import ConnectionLimits
-from spdist.transports.inlet import Chunk, Inlet
+from spdist.transports.inlet import Chunk, SourceWriter
 from spdist.transports.logins import Logins
 from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
@@ -145,14 +145,14 @@ class SourceContext:
         self._reader = BatchReader(setting)
         self.mapper: SourceMapper = self._reader.mapper
         place = (node.transport, assigned.topic, min(assigned.partitions), schema)
-        self.inlet = Inlet(*place, playback=assignment.playback, unfit=self._unfit)
+        self.writer = SourceWriter(*place, playback=assignment.playback, unfit=self._unfit)
         faults = checked.streams.get(f"!{assigned.stream}")
         self._rejects = Rejects(node.transport, self.app, self.stream, self.options, faults)
 
     def kept(self, suffix: str) -> Path:
         """Return a path for what the source must remember: of this source alone, on the disk of this node."""
         further = f".{self._number}" if self._number else ""
-        name = quote(f"{self.inlet.topic}.{self.instance}{further}", safe=" ")
+        name = quote(f"{self.writer.topic}.{self.instance}{further}", safe=" ")
         return self.node.positions / f"{name}.{suffix}"
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> Read:
@@ -185,7 +185,7 @@ class SourceContext:
 
     def append(self, chunks: list[Chunk], now: int) -> int:
         """Append events that nobody numbers; durable when this returns."""
-        return self.inlet.append(chunks, now)
+        return self.writer.append(chunks, now)
 
     @property
     def rejected(self) -> int:

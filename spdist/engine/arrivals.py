@@ -64,7 +64,7 @@ class Arrivals:
         """Return what has been said of the batch as a control record, and what was `rejected` here."""
         return control_record(self.tick, self.positions, rejected)
 
-    def hear(self, control: Record) -> None:
+    def apply_control(self, control: Record) -> None:
         """Take over what a control record says."""
         tick, positions = read_control(control)
         self.tick = max(self.tick, tick)
@@ -80,7 +80,7 @@ class Arrivals:
     def _narrow(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:
             if is_control(record):
-                self.hear(record)
+                self.apply_control(record)
             else:
                 yield record
 

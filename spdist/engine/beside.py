@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TypeVar
 
-__all__ = ["Behind", "beside"]
+__all__ = ["BackgroundCall", "prefetched"]
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class _End:
     error: BaseException | None
 
 
-def beside(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
+def prefetched(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
     """Yield `items` in order, while a thread takes those that follow from where they come.
 
     An error there is raised here, in its place. A caller that does not want the rest closes the iterator; then the
@@ -60,7 +60,7 @@ def beside(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
         places.release()
 
 
-class Behind:
+class BackgroundCall:
     """Makes one call in a thread behind the caller, who goes on and asks later what has become of it.
 
     State

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from spdist.config.allowed import Allowed
-from spdist.engine.beside import Behind
+from spdist.engine.beside import BackgroundCall
 from spdist.engine.copies import Copies
 from spdist.engine.cuts import Cut
 from spdist.engine.hosted import build_island, checked_app
@@ -195,7 +195,7 @@ class ReadBatch(Protocol):
 
 
 class Sending(Protocol):
-    """What was put out before, and leaves while others go on (`spdist.engine.beside.Behind`)."""
+    """What was put out before, and leaves while others go on (`spdist.engine.beside.BackgroundCall`)."""
 
     def is_over(self) -> bool:
         """Tell whether all of it has been published."""
@@ -207,7 +207,7 @@ class Sending(Protocol):
 
 
 #: Of what was published before anybody went on.
-_SENT: Sending = Behind()
+_SENT: Sending = BackgroundCall()
 
 
 class HostedShards:

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from spdist.connectors.sending import Sinks
 from spdist.engine.appended import not_appended
 from spdist.engine.arrivals import Arrivals
-from spdist.engine.beside import Behind, beside
+from spdist.engine.beside import BackgroundCall, prefetched
 from spdist.engine.columns import arrow_without_pandas, from_routed, to_routed
 from spdist.engine.copies import Copies
 from spdist.engine.island import Output
@@ -77,7 +77,7 @@ class _Kept:
         self._sinks: dict[str, Sinks] = {}
         #: What tasks that route have rejected.
         self._rejected_before: Counter[str] = Counter()
-        self.behind = Behind()
+        self.behind = BackgroundCall()
         self._stop_flag = StopFlag(settings.stop_flag)
         self.watch = StandingWatch(self._stop_flag.directory, settings.slow_event_ms / 1000)
 
@@ -207,7 +207,7 @@ def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     arrow_without_pandas()
     kept = _kept(settings)
     arrivals = kept.arrivals()
-    yield from _run(kept, 0, arrivals, beside(kept.router.route(arrivals.records(batches))))
+    yield from _run(kept, 0, arrivals, prefetched(kept.router.route(arrivals.records(batches))))
 
 
 def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
@@ -235,7 +235,7 @@ def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[
     routed: list[tuple[int, Record]] = []
     for number, record in (one for batch in batches for one in from_routed(batch, partition)):
         if number == _ALL:
-            arrivals.hear(record)
+            arrivals.apply_control(record)
         else:
             routed.append((number, record))
     # What several tasks have sent here may come in any order of theirs.
@@ -292,7 +292,7 @@ def catch_up(
         while following is not None:
             (records, positions), following = following, next(left, None)
             heard = Arrivals()
-            heard.hear(control_record(tick, positions))
+            heard.apply_control(control_record(tick, positions))
             routed = kept.router.route(records)
             with kept.watch.batch(number):
                 outputs = shards.process(number, routed, heard, closing=closing and following is None)

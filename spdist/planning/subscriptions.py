@@ -70,13 +70,13 @@ def subscribe(groups: Sequence[Group], definitions: Definitions, problems: Probl
     ledger = _Ledger(definitions, problems, {group.name: {} for group in groups})
     plain = [(element, group) for group in groups if not group.aggregations for element in group.elements]
     for element, group in sorted(plain, key=lambda one: one[0].position):
-        ledger.take(element, group)
+        ledger.add(element, group)
     for group in groups:
         for aggregation in group.aggregations:
             assert aggregation.input is not None
             ledger.aggregate(aggregation.input.stream.name, group)
         for element in group.elements if group.aggregations else ():
-            ledger.take(element, group)
+            ledger.add(element, group)
     return ledger.named()
 
 
@@ -92,7 +92,7 @@ class _Ledger:
     #: What the partitions of a group split, and by what.
     split: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
-    def take(self, element: Element, group: Group) -> None:
+    def add(self, element: Element, group: Group) -> None:
         """Look at an element of `group`."""
         for stream, key in element.keys.items():
             self._partition(stream, key, element, group)

@@ -11,7 +11,7 @@ from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.payload import Events, Payload
 
-__all__ = ["NUMBERS_EACH", "Chunk", "Inlet", "Unfit"]
+__all__ = ["NUMBERS_EACH", "Chunk", "SourceWriter", "Unfit"]
 
 #: Events that were put out together: timestamp in ms, data.
 Chunk = Sequence[tuple[int, tuple[Any, ...]]]
@@ -21,7 +21,7 @@ Unfit = Callable[[Chunk, MappingError], None]
 NUMBERS_EACH = 1 << 20
 
 
-class Inlet:
+class SourceWriter:
     """One source's way into its topic. Safe to use from one thread at a time.
 
     Parameters

@@ -16,7 +16,7 @@ from spdist.mapping.base import Event, Lost, MapSetting
 from spdist.mapping.columns import BatchReader, Failed
 from spdist.mapping.mappers import source_mapper
 
-__all__ = ["OutsideReader", "is_marked", "mark", "read_marked"]
+__all__ = ["ExternalReader", "is_marked", "mark", "read_marked"]
 
 _MARK = b"spdist outside 1\0"
 _PLACE = struct.Struct(">qq")
@@ -90,7 +90,7 @@ def read_marked(schema: Schema, value: bytes, lost: Lost) -> list[tuple[int, int
     return [(time_ms, offset * _CHUNKS + min(number, _CHUNKS - 1), chunk) for number, chunk in enumerate(chunks)]
 
 
-class OutsideReader:
+class ExternalReader:
     """Reads many marked payloads of one stream, faster than `read_marked` reads each.
 
     Parameters

@@ -40,7 +40,7 @@ from spdist.mapping.columns import Failed
 from spdist.mapping.read_rows import ARROW
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.arrow_bytes import arrow_bytes
-from spdist.transports.outside import OutsideReader, is_marked, read_marked
+from spdist.transports.outside import ExternalReader, is_marked, read_marked
 from spdist.transports.paths import child
 
 __all__ = [
@@ -187,8 +187,8 @@ class Payload:
         self._adapts = adapts
 
     @cached_property
-    def _outside(self) -> OutsideReader:
-        return OutsideReader(self.schema)
+    def _outside(self) -> ExternalReader:
+        return ExternalReader(self.schema)
 
     def encode(self, events: Events) -> bytes:
         """Return `events` (at least one) as one payload."""

@@ -6,13 +6,13 @@ import pytest
 
 from spdist.clock import ManualClock
 from spdist.cluster.election import (
+    Acquire,
     Ballot,
     ElectionTiming,
     Follow,
     LeaderRow,
     Lease,
     Renew,
-    TryTake,
     decide,
     hold_election,
 )
@@ -38,8 +38,8 @@ def test_times_out_of_range_are_refused_by_their_key(interval: int, retry: int, 
 
 
 def test_without_a_row_everybody_tries() -> None:
-    assert decide(None, None, 1, 1, TIMING) == TryTake(None)
-    assert TryTake(None).term == 1
+    assert decide(None, None, 1, 1, TIMING) == Acquire(None)
+    assert Acquire(None).term == 1
 
 
 def test_a_fresh_leader_is_followed_up_to_the_maximum_age() -> None:
@@ -47,8 +47,8 @@ def test_a_fresh_leader_is_followed_up_to_the_maximum_age() -> None:
 
 
 def test_a_leader_older_than_the_maximum_age_is_replaced_in_the_next_term() -> None:
-    assert decide(OTHER, None, 52_001, 0, TIMING) == TryTake(OTHER)
-    assert TryTake(OTHER).term == 5
+    assert decide(OTHER, None, 52_001, 0, TIMING) == Acquire(OTHER)
+    assert Acquire(OTHER).term == 5
 
 
 def test_my_own_wall_clock_plays_no_part() -> None:
@@ -62,8 +62,8 @@ def test_a_leader_renews_while_its_lease_is_valid() -> None:
 
 
 def test_a_leader_whose_lease_ran_out_goes_on_in_a_new_term_at_once() -> None:
-    assert decide(MINE, Lease(4, until_ms=700), 51_000, 700, TIMING) == TryTake(MINE)
-    assert decide(MINE, Lease(4, until_ms=700).ended(), 51_000, 1, TIMING) == TryTake(MINE)
+    assert decide(MINE, Lease(4, until_ms=700), 51_000, 700, TIMING) == Acquire(MINE)
+    assert decide(MINE, Lease(4, until_ms=700).ended(), 51_000, 1, TIMING) == Acquire(MINE)
 
 
 def test_a_row_with_my_id_that_i_did_not_take_is_somebody_else() -> None:
@@ -74,7 +74,7 @@ def test_a_row_with_my_id_that_i_did_not_take_is_somebody_else() -> None:
 
 def test_a_resigned_leader_is_replaced_at_once() -> None:
     resigned = LeaderRow("sp", "other", 4, 0, "")
-    assert decide(resigned, None, 1_700_000_000_000, 0, TIMING) == TryTake(resigned)
+    assert decide(resigned, None, 1_700_000_000_000, 0, TIMING) == Acquire(resigned)
 
 
 def test_a_lease_counts_from_before_the_call_and_ends_before_the_database_does() -> None:
@@ -104,9 +104,9 @@ class SlowStore:
         self.clock.advance(self.slow_ms)
         return self.wins
 
-    def try_take(self, expected: LeaderRow | None, node_id: str, url: str) -> int | None:
+    def try_acquire(self, expected: LeaderRow | None, node_id: str, url: str) -> int | None:
         self.clock.advance(self.slow_ms)
-        return TryTake(expected).term if self.wins else None
+        return Acquire(expected).term if self.wins else None
 
 
 def test_a_round_takes_an_expired_row_and_counts_the_lease_from_before_the_swap() -> None:

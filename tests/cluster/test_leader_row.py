@@ -14,7 +14,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 
 from spdist.cluster.database import LEADER
-from spdist.cluster.election import LeaderRow, TryTake
+from spdist.cluster.election import Acquire, LeaderRow
 from spdist.cluster.store import CoordinationStore
 from spdist.errors import StoreUnavailableError
 from tests.cluster.databases import KINDS, SERVERS
@@ -40,8 +40,8 @@ def test_the_row_changes_only_for_who_has_read_it_as_it_is_or_holds_its_term(
             views[name] = before
         elif step == "take":
             expected = views.get(name)
-            won = store.try_take(expected, name, f"http://{name}")
-            assert won == (TryTake(expected).term if before == expected else None)
+            won = store.try_acquire(expected, name, f"http://{name}")
+            assert won == (Acquire(expected).term if before == expected else None)
             assert won not in terms.values(), "a term was given twice"
             holds = won is not None
             terms[name] = won or term
@@ -63,14 +63,14 @@ def test_a_manager_that_stands_still_within_a_transaction_keeps_nobody_from_the_
 ) -> None:
     url, group = SERVERS.database(kind, tmp_path), "group"
     silent, other = (CoordinationStore(url, group, timeout_ms=900) for _ in range(2))
-    assert silent.try_take(None, "manager-1", "http://manager-1") == 1
+    assert silent.try_acquire(None, "manager-1", "http://manager-1") == 1
     row, _ = other.read_leader()
     with silent._database._engine.connect() as connection:
         connection.execute(update(LEADER).values(last_heartbeat=LEADER.c.last_heartbeat))
 
         def took() -> bool:
             with contextlib.suppress(StoreUnavailableError):
-                return other.try_take(row, "manager-2", "http://manager-2") == 2
+                return other.try_acquire(row, "manager-2", "http://manager-2") == 2
             return False
 
         eventually(took, "the database lets go of the row", 20)

@@ -239,7 +239,7 @@ def test_deployments_that_cannot_be_loaded_leave_the_lead_to_others(
 def test_nobody_is_sent_to_an_earlier_life_of_a_manager(tmp_path: Path, eventually: Eventually) -> None:
     config = manager_config(tmp_path, **SLOW)
     store = CoordinationStore(SERVERS.database(CHOSEN, tmp_path), config.cluster.group_id)
-    store.try_take(None, "manager-1", "http://127.0.0.1:9")  # it was killed a moment ago
+    store.try_acquire(None, "manager-1", "http://127.0.0.1:9")  # it was killed a moment ago
     reads: list[bool] = []
     read = CoordinationStore.read_leader
     with pytest.MonkeyPatch.context() as patch:

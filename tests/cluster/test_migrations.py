@@ -167,7 +167,7 @@ def test_what_0_12_has_stored_is_there_after_the_upgrade(
     assert (prices.term, prices.created_ms, prices.updated_ms) == (6, 1_700_000_000_000, 1 << 41)
     assert [one.node_id for one in store.live_managers(1 << 41)] == ["m1"]
     # … and the next leader goes on with it.
-    assert store.try_take(row, "m2", "http://m2") == 8
+    assert store.try_acquire(row, "m2", "http://m2") == 8
     store.save_deployment(8, "m2", AppVersion("Prices", "changed", 4))
     assert [one.text for one in store.deployments()] == ["x", "changed"]
 

@@ -76,10 +76,10 @@ def test_an_order_is_repeated_until_its_outcome_is_known() -> None:
     outcome = book.give("worker-1", "revisions", "A-g-1")
     (first,), (again,) = book.open_for("worker-1"), book.open_for("worker-1")
     assert (first, first.instance, book.open_for("worker-2")) == (again, "A-g-1", [])
-    book.settle("worker-2", [OutcomeMessage(id=first.id)])
+    book.record("worker-2", [OutcomeMessage(id=first.id)])
     assert not outcome.done(), "another worker knows nothing of it"
-    book.settle("worker-1", [OutcomeMessage(id=first.id, revisions=["1__A"])])
-    book.settle("worker-1", [OutcomeMessage(id=first.id, revisions=["2__A"])])
+    book.record("worker-1", [OutcomeMessage(id=first.id, revisions=["1__A"])])
+    book.record("worker-1", [OutcomeMessage(id=first.id, revisions=["2__A"])])
     assert outcome.result().revisions == ["1__A"]
     assert book.open_for("worker-1") == []
 
@@ -88,7 +88,7 @@ def test_an_error_of_a_worker_is_raised_where_it_was_waited_for() -> None:
     book = OrderBook()
     outcome = book.give("worker-1", "backup", "A-g-1", "1__A")
     (given,) = book.open_for("worker-1")
-    book.settle("worker-1", [OutcomeMessage(id=given.id, error=error_body(StateError("no state yet")))])
+    book.record("worker-1", [OutcomeMessage(id=given.id, error=error_body(StateError("no state yet")))])
     with pytest.raises(StateError, match="no state yet"):
         outcome.result()
 
@@ -108,14 +108,14 @@ def test_a_worker_carries_out_an_order_once_and_reports_until_it_is_known(eventu
         done.append(one.id)
         return OutcomeMessage(id=one.id, revisions=["r"])
 
-    app_service = OrderRunner(perform, lambda: None)
-    app_service.take([order("a"), order("b")])
-    app_service.take([order("a"), order("b")])
-    eventually(lambda: len(app_service.outcomes()) == 2, "both are carried out")
-    app_service.take([order("b")])
-    assert [(o.id, o.revisions, o.error) for o in app_service.outcomes()] == [("b", ["r"], None)]
-    app_service.take([])
-    assert app_service.outcomes() == []
+    runner = OrderRunner(perform, lambda: None)
+    runner.begin([order("a"), order("b")])
+    runner.begin([order("a"), order("b")])
+    eventually(lambda: len(runner.outcomes()) == 2, "both are carried out")
+    runner.begin([order("b")])
+    assert [(o.id, o.revisions, o.error) for o in runner.outcomes()] == [("b", ["r"], None)]
+    runner.begin([])
+    assert runner.outcomes() == []
     assert sorted(done) == ["a", "b"]
 
 
@@ -130,13 +130,13 @@ def test_an_order_that_is_under_way_is_not_begun_again_when_it_is_missing_from_o
         may_end.wait(10)
         return OutcomeMessage(id=one.id)
 
-    app_service = OrderRunner(perform, lambda: None)
-    app_service.take([order("a")])
+    runner = OrderRunner(perform, lambda: None)
+    runner.begin([order("a")])
     eventually(lambda: begun == ["a"], "it has begun")
-    app_service.take([])
-    app_service.take([order("a")])
+    runner.begin([])
+    runner.begin([order("a")])
     may_end.set()
-    eventually(lambda: len(app_service.outcomes()) == 1, "it has ended")
+    eventually(lambda: len(runner.outcomes()) == 1, "it has ended")
     assert begun == ["a"]
 
 
@@ -147,9 +147,9 @@ def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exceptio
     def perform(one: OrderMessage) -> OutcomeMessage:
         raise problem
 
-    app_service = OrderRunner(perform, lambda: None)
-    app_service.take([order("a")])
-    (outcome,) = eventually(app_service.outcomes, "there is an outcome")
+    runner = OrderRunner(perform, lambda: None)
+    runner.begin([order("a")])
+    (outcome,) = eventually(runner.outcomes, "there is an outcome")
     assert outcome.error["error"] == code
 
 
@@ -170,7 +170,7 @@ def test_few_requests_wait_for_workers_at_a_time(eventually: Eventually) -> None
     with pytest.raises(BusyError, match="1 requests about revisions"):
         revisions.clear("A", [{"A-g-2": "worker-2"}], restart=False)
     assert book.open_for("worker-2") == []
-    book.settle("worker-1", [OutcomeMessage(id=given.id, revisions=["1__A"])])
+    book.record("worker-1", [OutcomeMessage(id=given.id, revisions=["1__A"])])
     first.join()
     assert asked == [["1__A"]]
     with pytest.raises(ClusterError, match="was not reported"):

@@ -212,7 +212,7 @@ class Blinking:
     def renew(self, term: int, node_id: str) -> bool:
         return term == self.row.term
 
-    def try_take(self, expected: LeaderRow | None, node_id: str, url: str) -> int:
+    def try_acquire(self, expected: LeaderRow | None, node_id: str, url: str) -> int:
         self.row = replace(self.row, node_id=node_id, term=self.row.term + 1, last_heartbeat=1_000_000)
         return self.row.term
 

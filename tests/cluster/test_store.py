@@ -68,38 +68,38 @@ class CoordinationStoreContract:
 
     def test_the_first_term_is_taken_once(self, opened: Open) -> None:
         one, two = opened(), opened()
-        assert one.try_take(None, "manager-1", "http://1") == 1
-        assert two.try_take(None, "manager-2", "http://2") is None
+        assert one.try_acquire(None, "manager-1", "http://1") == 1
+        assert two.try_acquire(None, "manager-2", "http://2") is None
         row, now_ms = two.read_leader()
         assert row is not None
         assert (row.group_id, row.node_id, row.term, row.url) == ("sp", "manager-1", 1, "http://1")
         assert 0 <= now_ms - row.last_heartbeat < 60_000
 
     def test_a_term_is_succeeded_by_the_next_and_only_as_it_was_read(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         seen = self.row(store)
-        assert store.try_take(seen, "manager-2", "http://2") == 2
-        assert store.try_take(seen, "manager-3", "http://3") is None
-        assert store.try_take(None, "manager-3", "http://3") is None
+        assert store.try_acquire(seen, "manager-2", "http://2") == 2
+        assert store.try_acquire(seen, "manager-3", "http://3") is None
+        assert store.try_acquire(None, "manager-3", "http://3") is None
         assert (self.row(store).node_id, self.row(store).term) == ("manager-2", 2)
 
     def test_a_renewal_in_between_defeats_who_saw_the_row_expired(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         seen = self.row(store)
         while self.row(store).last_heartbeat == seen.last_heartbeat:  # the clock has ms
             assert store.renew(1, "manager-1")
-        assert store.try_take(seen, "manager-2", "http://2") is None
+        assert store.try_acquire(seen, "manager-2", "http://2") is None
 
     def test_only_the_holder_of_the_term_renews(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         assert store.renew(1, "manager-1")
         assert not store.renew(1, "manager-2")
         assert not store.renew(2, "manager-1")
-        store.try_take(self.row(store), "manager-2", "http://2")
+        store.try_acquire(self.row(store), "manager-2", "http://2")
         assert not store.renew(1, "manager-1")
 
     def test_who_resigns_is_replaced_at_once_and_nobody_else_can_resign_for_it(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         store.resign(1, "manager-2")
         assert self.row(store).last_heartbeat > 0
         store.resign(1, "manager-1")
@@ -107,8 +107,8 @@ class CoordinationStoreContract:
 
     def test_groups_do_not_see_each_other(self, opened: Open) -> None:
         one, other = opened("one"), opened("other")
-        assert one.try_take(None, "manager-1", "http://1") == 1
-        assert other.try_take(None, "manager-2", "http://2") == 1
+        assert one.try_acquire(None, "manager-1", "http://1") == 1
+        assert other.try_acquire(None, "manager-2", "http://2") == 1
         one.save_deployment(1, "manager-1", AppVersion("App", "text", 1))
         one.heartbeat_manager("manager-1", "http://1")
         assert other.deployments() == ()
@@ -123,7 +123,7 @@ class CoordinationStoreContract:
 
             def race(i: int, seen: LeaderRow | None = seen, guard: threading.Barrier = guard) -> int | None:
                 guard.wait(10)
-                return stores[i].try_take(seen, f"manager-{i}", f"http://{i}")
+                return stores[i].try_acquire(seen, f"manager-{i}", f"http://{i}")
 
             with ThreadPoolExecutor(len(stores)) as pool:
                 won = list(pool.map(race, range(len(stores))))
@@ -148,7 +148,7 @@ class CoordinationStoreContract:
 
     # --------------------------------------------------------------------------------------------------------- workers
     def test_the_list_of_workers_is_that_of_the_term_before(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         assert store.workers(1) == {}
         store.save_workers(1, "manager-1", {"w1": "life-1", "W1": "life-1", "w2": "life-1"})
         store.save_workers(1, "manager-1", {"w1": "life-2", "w3": "life-1"})
@@ -158,25 +158,25 @@ class CoordinationStoreContract:
         assert store.workers(3) is None, "the term before has not written one"
 
     def test_where_no_list_was_ever_written_nobody_knows_who_there_is(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         assert store.workers(2) is None
 
     def test_without_the_term_the_list_of_workers_is_not_written(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         store.save_workers(1, "manager-1", {"w1": "life-1"})
-        store.try_take(self.row(store), "manager-2", "http://2")
+        store.try_acquire(self.row(store), "manager-2", "http://2")
         with pytest.raises(StaleTermError):
             store.save_workers(1, "manager-1", {})
         assert store.workers(2) == {"w1": "life-1"}
 
     def test_cordons_are_found_again_and_written_only_under_the_term(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         assert store.cordons() == {}
         store.save_cordon(1, "manager-1", "w1", False)
         store.save_cordon(1, "manager-1", "W1", False)
         store.save_cordon(1, "manager-1", "w1", True)
         assert store.cordons() == {"w1": True, "W1": False}
-        store.try_take(self.row(store), "manager-2", "http://2")
+        store.try_acquire(self.row(store), "manager-2", "http://2")
         with pytest.raises(StaleTermError):
             store.save_cordon(1, "manager-1", "w1", None)
         store.save_cordon(2, "manager-2", "w1", None)
@@ -186,7 +186,7 @@ class CoordinationStoreContract:
     # ----------------------------------------------------------------------------------------------------- deployments
     def test_a_deployment_is_found_again_with_its_term(self, opened: Open) -> None:
         store = opened()
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         text = "@App:name('Ünï') -- 'quotes' \\ and\nlines 🚀 " + "x" * 100_000
         store.save_deployment(1, "manager-1", AppVersion("Ünï", text, 1))
         (found,) = opened().deployments()
@@ -195,7 +195,7 @@ class CoordinationStoreContract:
         assert found.created_ms == found.updated_ms > 1_600_000_000_000
 
     def test_a_new_version_replaces_the_old_and_keeps_when_it_was_created(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         store.save_deployment(1, "manager-1", AppVersion("App", "one", 1))
         (first,) = store.deployments()
         store.save_deployment(1, "manager-1", AppVersion("App", "two", 2, desired=Desired.REMOVED))
@@ -204,7 +204,7 @@ class CoordinationStoreContract:
         assert second.created_ms == first.created_ms <= second.updated_ms
 
     def test_where_instances_of_an_update_begin_is_stored_with_its_version(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         origin = Origin("u1", (Begin("App.S", 0, 70, "App-old-1"),))
         one = Assignment("App-g-1", "App", "App-g", "text", False, (), (), origin=origin)
         for version, assignments in ((1, ()), (2, (one,)), (3, (one,))):
@@ -219,13 +219,13 @@ class CoordinationStoreContract:
 
     def test_saving_the_same_again_changes_nothing(self, store: CoordinationStore) -> None:
         """After a lost answer the call is repeated."""
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         for _ in range(2):
             store.save_deployment(1, "manager-1", AppVersion("App", "one", 1))
         assert [(d.text, d.version) for d in store.deployments()] == [("one", 1)]
 
     def test_names_differ_by_case(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         for name in ("app", "App"):
             store.save_deployment(1, "manager-1", AppVersion(name, name, 1))
         assert {d.name for d in store.deployments()} == {"app", "App"}
@@ -233,9 +233,9 @@ class CoordinationStoreContract:
     def test_without_the_term_nothing_is_written(self, store: CoordinationStore) -> None:
         with pytest.raises(StaleTermError, match="nobody leads"):
             store.save_deployment(1, "manager-1", AppVersion("App", "text", 1))
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         store.save_deployment(1, "manager-1", AppVersion("App", "one", 1, desired=Desired.REMOVED))
-        store.try_take(self.row(store), "manager-2", "http://2")
+        store.try_acquire(self.row(store), "manager-2", "http://2")
         for term, node in ((1, "manager-1"), (2, "manager-1"), (1, "manager-2"), (3, "manager-2")):
             with pytest.raises(StaleTermError, match="manager-2 leads in term 2"):
                 store.save_deployment(term, node, AppVersion("App", "two", 2))
@@ -244,7 +244,7 @@ class CoordinationStoreContract:
         assert [(d.text, d.version) for d in store.deployments()] == [("one", 1)]
 
     def test_only_what_is_undeployed_and_unchanged_is_forgotten(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         store.save_deployment(1, "manager-1", AppVersion("Runs", "text", 1))
         store.save_deployment(1, "manager-1", AppVersion("Gone", "text", 2, desired=Desired.REMOVED))
         store.forget_deployment(1, "manager-1", "Runs", 1)
@@ -254,7 +254,7 @@ class CoordinationStoreContract:
         assert {d.name for d in store.deployments()} == {"Runs"}
 
     def test_a_name_that_does_not_fit_is_refused_before_anything_is_written(self, store: CoordinationStore) -> None:
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         with pytest.raises(ClusterError, match="256 characters"):
             store.save_deployment(1, "manager-1", AppVersion("x" * 256, "text", 1))
         assert store.deployments() == ()
@@ -262,11 +262,11 @@ class CoordinationStoreContract:
     def test_while_a_write_is_fenced_nobody_takes_over(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """The swap waits for the write, or the write fails: never a write of an old term after a new one was taken."""
         leader, rival = opened(), opened()
-        leader.try_take(None, "manager-1", "http://1")
+        leader.try_acquire(None, "manager-1", "http://1")
         seen = self.row(leader)
         fence = store_module._fence
         taken: list[int | None] = []
-        thread = threading.Thread(target=lambda: taken.append(rival.try_take(seen, "manager-2", "http://2")))
+        thread = threading.Thread(target=lambda: taken.append(rival.try_acquire(seen, "manager-2", "http://2")))
         during: list[bool] = []
 
         def fence_then_race(*args: Any) -> None:
@@ -308,11 +308,11 @@ class TestSqlite(CoordinationStoreContract):
         with sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None) as blocker:
             blocker.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailableError, match="locked") as caught:
-                store.try_take(None, "manager-1", "http://1")
+                store.try_acquire(None, "manager-1", "http://1")
             assert caught.value.retryable
             assert store.read_leader()[0] is None, "readers are not held up by a writer"
             blocker.execute("ROLLBACK")
-        assert store.try_take(None, "manager-1", "http://1") == 1
+        assert store.try_acquire(None, "manager-1", "http://1") == 1
 
     def test_a_short_lock_is_waited_for(self, url: str, opened: Open) -> None:
         store = opened()
@@ -321,7 +321,7 @@ class TestSqlite(CoordinationStoreContract):
         blocker.execute("BEGIN IMMEDIATE")
         release = threading.Timer(0.2, lambda: blocker.execute("ROLLBACK"))
         release.start()
-        assert store.try_take(None, "manager-1", "http://1") == 1
+        assert store.try_acquire(None, "manager-1", "http://1") == 1
         release.join()
         blocker.close()
 
@@ -349,7 +349,7 @@ def campaign(url: str, node: str, rounds: int) -> tuple[list[int], list[int]]:
     won, written = [], []
     for _ in range(rounds):
         seen, _ = store.read_leader()
-        term = store.try_take(seen, node, f"http://{node}")
+        term = store.try_acquire(seen, node, f"http://{node}")
         if term is not None:
             won.append(term)
             with contextlib.suppress(StaleTermError):
@@ -373,7 +373,7 @@ class TestPostgresql(CoordinationStoreContract):
         import psycopg
 
         store = opened(timeout_ms=300)
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         with psycopg.connect(url) as blocker:
             blocker.execute("SELECT * FROM spdist_leader FOR UPDATE")
             with pytest.raises(StoreUnavailableError):
@@ -388,7 +388,7 @@ class TestPostgresql(CoordinationStoreContract):
         import psycopg
 
         store = opened(timeout_ms=300)
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         with psycopg.connect(url) as connection:
             server = psutil.Process(connection.info.backend_pid).parent()
         assert server is not None
@@ -418,7 +418,7 @@ class TestPostgresql(CoordinationStoreContract):
         import psycopg
 
         store = opened()
-        store.try_take(None, "manager-1", "http://1")
+        store.try_acquire(None, "manager-1", "http://1")
         with psycopg.connect(url, autocommit=True) as killer:
             killer.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "
@@ -432,7 +432,7 @@ class TestPostgresql(CoordinationStoreContract):
 
         def start(store: CoordinationStore) -> int | None:
             guard.wait(10)
-            return store.try_take(None, "manager", "http://1")
+            return store.try_acquire(None, "manager", "http://1")
 
         with ThreadPoolExecutor(len(stores)) as pool:
             assert sorted(t for t in pool.map(start, stores) if t is not None) == [1]

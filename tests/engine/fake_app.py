@@ -107,7 +107,7 @@ def island(*inputs: AssignedInput, merge_wait_ms: int = 100, **options: Any) -> 
 def heard(positions: Positions) -> Arrivals:
     """What is known of a batch that ends at `positions`."""
     said = Arrivals()
-    said.hear(control_record(0, positions))
+    said.apply_control(control_record(0, positions))
     return said
 
 

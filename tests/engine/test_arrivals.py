@@ -72,6 +72,6 @@ def test_messages_say_it_themselves_beside_a_control_record() -> None:
 def test_what_several_tasks_heard_is_put_together() -> None:
     left, right = Arrivals(), Arrivals()
     list(left.records([wide([Record("A.S", 0, b"", 0, offset=1)], [said("g", 0, 0, 5)], 1, 70)]))
-    right.hear(left.control())
-    right.hear(control_record(60, {"A.S": {0: 1, 1: 4}}))
+    right.apply_control(left.control())
+    right.apply_control(control_record(60, {"A.S": {0: 1, 1: 4}}))
     assert (right.tick, right.positions) == (70, {"A.S": {0: 2, 1: 4}})

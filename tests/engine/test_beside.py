@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spdist.engine.beside import Behind, beside
+from spdist.engine.beside import BackgroundCall, prefetched
 
 PATIENCE_S = 10
 
@@ -17,11 +17,11 @@ def test_items_come_in_order_and_an_error_in_its_place() -> None:
         yield from range(50)
         raise ConnectionError("no more")
 
-    assert list(beside(range(1000))) == list(range(1000))
-    assert list(beside(())) == []
+    assert list(prefetched(range(1000))) == list(range(1000))
+    assert list(prefetched(())) == []
     seen = []
     with pytest.raises(ConnectionError, match="no more"):
-        for item in beside(failing()):
+        for item in prefetched(failing()):
             seen.append(item)
     assert seen == list(range(50))
 
@@ -36,7 +36,7 @@ def test_the_next_items_are_made_while_one_is_used_but_not_more_than_may_wait() 
                 third.set()
             yield number
 
-    items = beside(numbers(), ahead=2)
+    items = prefetched(numbers(), ahead=2)
     assert next(items) == 0
     assert third.wait(PATIENCE_S)  # two wait, and one is there that has no place yet
     assert made == [0, 1, 2, 3]
@@ -45,7 +45,7 @@ def test_the_next_items_are_made_while_one_is_used_but_not_more_than_may_wait() 
 
 def test_who_does_not_want_the_rest_leaves_no_thread_behind() -> None:
     before = set(threading.enumerate())
-    items = beside(iter(range(100)), ahead=1)
+    items = prefetched(iter(range(100)), ahead=1)
     next(items)
     (thread,) = set(threading.enumerate()) - before
     items.close()  # type: ignore[attr-defined]
@@ -54,7 +54,7 @@ def test_who_does_not_want_the_rest_leaves_no_thread_behind() -> None:
 
 
 def test_a_call_goes_on_behind_whoever_began_it_until_it_is_asked_for() -> None:
-    behind, may_end, done = Behind(), threading.Event(), []
+    behind, may_end, done = BackgroundCall(), threading.Event(), []
 
     def call() -> None:
         assert may_end.wait(PATIENCE_S)
@@ -70,7 +70,7 @@ def test_a_call_goes_on_behind_whoever_began_it_until_it_is_asked_for() -> None:
 
 
 def test_the_error_of_a_call_behind_is_raised_once() -> None:
-    behind = Behind()
+    behind = BackgroundCall()
     behind.begin(lambda: int("none"))
     with pytest.raises(ValueError, match="invalid literal"):
         behind.end()

@@ -22,7 +22,7 @@ from spdist.mapping.columns import BatchReader
 from spdist.mapping.json_columns import FEW, ColumnReader
 from spdist.mapping.mappers import source_mapper
 from spdist.mapping.rejected import RejectCounter
-from spdist.transports.outside import OutsideReader, mark
+from spdist.transports.outside import ExternalReader, mark
 from spdist.transports.payload import Payload
 
 SCHEMA = Schema.of([("s", "string"), ("i", "int")])
@@ -223,7 +223,7 @@ def test_what_outsiders_put_into_a_topic_is_read_or_told_of() -> None:
     payloads = [one for one in hostile if isinstance(one, bytes)] + good
     bad: list[int] = []
     lost: list[MappingError] = []
-    reader = OutsideReader(SCHEMA)
+    reader = ExternalReader(SCHEMA)
     marked = [mark(one, 5, number) for number, one in enumerate(payloads)]
     chunks = list(reader.read(marked, lost.append, lambda number, _: bad.append(number)))
     assert [event for _, _, chunk in chunks for event in chunk] == [(5, ("a", 1))] * len(good)

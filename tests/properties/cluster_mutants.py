@@ -41,9 +41,9 @@ def with_members(name: str, kind: type[Members]) -> ManagerState:
 class AnySwap(World):
     """The leader row is replaced without looking whether it still is what was read."""
 
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
+    def try_acquire(self, expected: LeaderRow | None, node: str) -> int | None:
         self.database.leader = expected
-        return self.database.try_take(expected, node)
+        return self.database.try_acquire(expected, node)
 
 
 class LeaseWithoutEnd(World):

@@ -46,8 +46,8 @@ _LOOKS, _BETWEEN_LOOKS_MS = 4, 150
 
 @dataclass
 class World(Network):
-    """Everything, and the time. Mutants are worlds with another `make_manager`, `make_worker`, `grant`, `try_take` or
-    `known_workers`.
+    """Everything, and the time. Mutants are worlds with another `make_manager`, `make_worker`, `grant`,
+    `try_acquire` or `known_workers`.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ class World(Network):
     def grant(self, term: int, sent_ms: int, received_ms: int) -> Lease:
         return Lease.granted(term, sent_ms, ELECTION)
 
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
-        return self.database.try_take(expected, node)
+    def try_acquire(self, expected: LeaderRow | None, node: str) -> int | None:
+        return self.database.try_acquire(expected, node)
 
     def known_workers(self, term: int) -> Mapping[str, str] | None:
         return self.database.known_workers(term)

@@ -96,7 +96,7 @@ class Server(Worker, Elector):
 
 @dataclass
 class Servers(Network):
-    """Servers of one group. Mutants are worlds with another `grant`, `try_take` or `answer`.
+    """Servers of one group. Mutants are worlds with another `grant`, `try_acquire` or `answer`.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ class Servers(Network):
     def grant(self, term: int, sent_ms: int, received_ms: int) -> Lease:
         return Lease.granted(term, sent_ms, ELECTION)
 
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
-        return self.database.try_take(expected, node)
+    def try_acquire(self, expected: LeaderRow | None, node: str) -> int | None:
+        return self.database.try_acquire(expected, node)
 
     def answer(self, server: Server, report: WorkerReport, now_ms: int, lease: Lease) -> AnswerHeartbeat | None:
         return server.own.answer(report, now_ms, lease) if lease.valid(now_ms) else None
@@ -237,9 +237,9 @@ def run_schedule(kind: type[Servers], seed: int, steps: int = 12) -> Servers:
 class AnySwap(Servers):
     """The leader row is replaced without looking whether it still is what was read."""
 
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
+    def try_acquire(self, expected: LeaderRow | None, node: str) -> int | None:
         self.database.leader = expected
-        return self.database.try_take(expected, node)
+        return self.database.try_acquire(expected, node)
 
 
 class LeaseFromAnswer(Servers):

@@ -62,7 +62,7 @@ class Database:
         self.leader = replace(self.leader, last_heartbeat=self.clock())
         return True
 
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None:
+    def try_acquire(self, expected: LeaderRow | None, node: str) -> int | None:
         if self.leader != expected:
             return None
         term = 1 if expected is None else expected.term + 1

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from unittest.mock import patch
 
 from spdist.cluster import state
-from spdist.cluster.election import ElectionTiming, Follow, LeaderRow, Lease, Renew, TryTake, decide
+from spdist.cluster.election import Acquire, ElectionTiming, Follow, LeaderRow, Lease, Renew, decide
 from spdist.cluster.instances import RestartPolicy
 from spdist.cluster.messages import (
     AnswerHeartbeat,
@@ -107,7 +107,7 @@ class Surroundings(Protocol):
     def make_manager(self, name: str) -> ManagerState: ...
     def make_worker(self, name: str, url: str, receiver: bool, incarnation: str) -> WorkerState: ...
     def grant(self, term: int, sent_ms: int, received_ms: int) -> Lease: ...
-    def try_take(self, expected: LeaderRow | None, node: str) -> int | None: ...
+    def try_acquire(self, expected: LeaderRow | None, node: str) -> int | None: ...
     def known_workers(self, term: int) -> Mapping[str, str] | None: ...
     def clock_of(self, node: str) -> int: ...
     def between(self, least: int, most: int) -> int: ...
@@ -161,8 +161,8 @@ class Elector:
             case Renew(held):
                 if (yield lambda: database.renew(held, self.name)):
                     term = held
-            case TryTake(expected):
-                term = yield lambda: self.world.try_take(expected, self.name)
+            case Acquire(expected):
+                term = yield lambda: self.world.try_acquire(expected, self.name)
         if term is None:
             self.handle(Deposed("did not win"))
             return expires_ms

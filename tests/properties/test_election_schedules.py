@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from spdist.cluster.election import ElectionTiming, Follow, LeaderRow, Lease, Renew, TryTake, decide
+from spdist.cluster.election import Acquire, ElectionTiming, Follow, LeaderRow, Lease, Renew, decide
 
 TIMING = ElectionTiming(heartbeat_interval_ms=1_000, heartbeat_max_retry=2)
 SCHEDULES = 3_000
@@ -34,7 +34,7 @@ class Node:
     speed: float = 1.0
     view: tuple[LeaderRow | None, int] | None = None
     #: what it has sent to the database, and when; it may arrive much later
-    sent: Renew | TryTake | None = None
+    sent: Renew | Acquire | None = None
     sent_ms: int = 0
     #: the term of a write that succeeded, of which it has not yet heard
     answer: int | None = None
@@ -62,7 +62,7 @@ class Elections(RuleBasedStateMachine):
     def renews(self, term: int, node: Node) -> bool:
         return self.row is not None and (self.row.term, self.row.node_id) == (term, node.name)
 
-    def judge(self, view: LeaderRow | None, now_db_ms: int, node: Node) -> Renew | TryTake | Follow:
+    def judge(self, view: LeaderRow | None, now_db_ms: int, node: Node) -> Renew | Acquire | Follow:
         return decide(view, node.lease, now_db_ms, node.sent_ms, TIMING)
 
     # ------------------------------------------------------------------------------------------------------------ world
@@ -106,7 +106,7 @@ class Elections(RuleBasedStateMachine):
                 if self.row is not None and self.renews(term, node):
                     self.row = replace(self.row, last_heartbeat=self.clock(self.speed))
                     node.answer = term
-            case TryTake(expected) as take:
+            case Acquire(expected) as take:
                 if self.swap(expected):
                     self.row = LeaderRow("sp", node.name, take.term, self.clock(self.speed), "")
                     node.answer = take.term
@@ -192,14 +192,14 @@ class RenewsAnyRow(Elections):
 class DoesNotWait(Elections):
     """The row is taken before the leader's lease must have run out."""
 
-    def judge(self, view: LeaderRow | None, now_db_ms: int, node: Node) -> Renew | TryTake | Follow:
+    def judge(self, view: LeaderRow | None, now_db_ms: int, node: Node) -> Renew | Acquire | Follow:
         return decide(view, node.lease, now_db_ms + TIMING.max_age_ms // 2, node.sent_ms, TIMING)
 
 
 class AgeByOwnClock(Elections):
     """The age of the row is told by the manager's clock, which is not the database's."""
 
-    def judge(self, view: LeaderRow | None, now_db_ms: int, node: Node) -> Renew | TryTake | Follow:
+    def judge(self, view: LeaderRow | None, now_db_ms: int, node: Node) -> Renew | Acquire | Follow:
         return decide(view, node.lease, node.sent_ms, node.sent_ms, TIMING)
 
 

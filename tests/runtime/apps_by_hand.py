@@ -67,7 +67,7 @@ class Group:
         for (topic, number), offset in self._at.items():
             positions.setdefault(topic, {})[number] = offset
         said = Arrivals()
-        said.hear(control_record(tick, positions))
+        said.apply_control(control_record(tick, positions))
         outputs = self._shards.process(self._batch, self._router.route(batch), said)
         self.app.topics.append([one for one in outputs if isinstance(one, Record)])
         self._batch += 1

@@ -78,7 +78,7 @@ def test_a_stream_is_read_once_over_restarts(
     becomes(one.rows, [("a", 1), ("b", 2), ("c", 4), ("d", 6)])
     assert one.sources.rejected == {"S": 2}
     # A message whose acknowledgement was lost comes again under its number.
-    one.sources._sources[0]._context.inlet.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
+    one.sources._sources[0]._context.writer.append_numbered([([[(0, ("b", 2))]], 2 << 20)], 0, "nats-me")  # type: ignore[attr-defined]
     assert one.rows() == [("a", 1), ("b", 2), ("c", 4), ("d", 6)]
 
 
@@ -150,7 +150,7 @@ def test_what_could_not_be_appended_comes_before_what_follows(
     one = made(Fed(tmp_path, SOURCE.format(server, ", jetstream='true'")))
     (source,) = one.sources._sources
     assert isinstance(source, NatsSource)
-    append, failures = source._context.inlet.append_numbered, [TransportError("away"), TransportError("away")]
+    append, failures = source._context.writer.append_numbered, [TransportError("away"), TransportError("away")]
 
     def sometimes(*given: Any) -> int:
         if failures:
@@ -158,7 +158,7 @@ def test_what_could_not_be_appended_comes_before_what_follows(
             raise failures.pop()
         return append(*given)
 
-    monkeypatch.setattr(source._context.inlet, "append_numbered", sometimes)
+    monkeypatch.setattr(source._context.writer, "append_numbered", sometimes)
     one.sources.start()
     becomes(one.rows, [("a", 1), ("b", 2), ("later", 3), ("later", 4)])
 

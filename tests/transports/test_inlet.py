@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spdist.language.types import Schema
-from spdist.transports.inlet import Chunk, Inlet
+from spdist.transports.inlet import Chunk, SourceWriter
 from spdist.transports.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 
@@ -18,10 +18,10 @@ def test_single_events_are_as_those_of_larger_chunks(playback: bool) -> None:
     def appended(chunks: list[Chunk]) -> list[object]:
         transport = MemoryTransport()
         transport.ensure("T", 1)
-        inlet = Inlet(transport, "T", 0, SCHEMA, playback=playback)
-        assert inlet.append(chunks, 7, "me", 40) == 3
-        assert inlet.append(chunks[:1], 6, "me", 43) == 1
-        assert inlet.append([], 6) == 0
+        writer = SourceWriter(transport, "T", 0, SCHEMA, playback=playback)
+        assert writer.append(chunks, 7, "me", 40) == 3
+        assert writer.append(chunks[:1], 6, "me", 43) == 1
+        assert writer.append([], 6) == 0
         records = transport.topics["T"][0]
         return [(record.seq, list(Payload(SCHEMA).decode(record.value))) for record in records]
 

@@ -291,7 +291,7 @@ def sent(kind: str, options: dict[str, str], node: SimpleNamespace) -> None:
 
 def received(kind: str, options: dict[str, str], node: SimpleNamespace) -> None:
     read = Options(options, f"the @source of type '{kind}'", allowed=node.allowed)
-    context: Any = SimpleNamespace(options=read, app="A", stream="S", inlet=SimpleNamespace(topic="A.S"))
+    context: Any = SimpleNamespace(options=read, app="A", stream="S", writer=SimpleNamespace(topic="A.S"))
     if kind == "http":
         HttpSource(context, lambda: None, ConnectionLimits())
     elif kind == "file":

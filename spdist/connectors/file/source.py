@@ -327,7 +327,7 @@ class FileSource(Looping):
         before = self._context.mapper.snapshot()
         try:
             chunks = list(chain.from_iterable(self._context.read_each(payloads, properties, at)))
-            self._seq += self._context.inlet.append(chunks, at, self._producer, self._seq)
+            self._seq += self._context.writer.append(chunks, at, self._producer, self._seq)
         except BaseException:
             self._context.mapper.restore(before)
             raise

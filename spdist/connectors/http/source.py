@@ -279,7 +279,7 @@ class _SourceRoute:
             parts = [([chunk for chunks, _ in parts for chunk in chunks], 0)]
         try:
             if any(chunks for chunks, _ in parts):
-                self.context.inlet.append_numbered(parts, now_ms(), producer)
+                self.context.writer.append_numbered(parts, now_ms(), producer)
         except Exception as error:
             return [error if isinstance(one, Read) and one.chunks else one for one in found]
         return found

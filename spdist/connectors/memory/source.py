@@ -31,7 +31,7 @@ class InMemorySource(Looping):
     def __init__(self, context: SourceContext, position: Path) -> None:
         super().__init__(f"the @source of stream '{context.stream}'")
         self._context = context
-        self._transport = context.inlet.transport
+        self._transport = context.writer.transport
         self._topic = in_memory_topic(context.options.needed("topic", "prices"))
         self._position = Position(position)
         self._offset = 0
@@ -55,7 +55,7 @@ class InMemorySource(Looping):
                 for one in records
                 if one.producer != self._context.instance
             ]
-            self._context.inlet.append_numbered(parts, now, self._producer)
+            self._context.writer.append_numbered(parts, now, self._producer)
             self._offset = records[-1].offset + 1
             self._position.save({"offset": self._offset, "producer": self._producer})
         return 0.0 if len(records) == _MOST else self._PAUSE_S

@@ -45,7 +45,7 @@ class NatsSource(Looping):
         self._context = context
         self._subject = context.options.needed("destination", "orders")
         self._stream = context.options.flag("jetstream", False)
-        self._durable = context.options.text("durable.name") or context.inlet.topic.replace(".", "-").replace(" ", "-")
+        self._durable = context.options.text("durable.name") or context.writer.topic.replace(".", "-").replace(" ", "-")
         self._queue = context.options.text("queue.group.name")
         self._settings = NatsSourceSettings.of(context.options)
         self._link: NatsLink | None = None
@@ -109,7 +109,7 @@ class NatsSource(Looping):
         if messages:
             now, numbers = now_ms(), (one.sequence * NUMBERS_EACH for one in messages)
             parts = list(zip(self._read(messages, now), numbers, strict=True))
-            self._context.inlet.append_numbered(parts, now, f"nats-{self._durable}")
+            self._context.writer.append_numbered(parts, now, f"nats-{self._durable}")
             self._appended = messages[-1].sequence
 
     def _append(self, messages: Sequence[NatsMessage], now: int) -> None:

@@ -100,7 +100,7 @@ class SparkSource(Looping):
                     self._context.reject(repr(row), f"a row has no time in '{self._options.time}'", batch.at)
                 else:
                     chunks.append(((batch.at if time is None else time, row),))
-            self._context.inlet.append(chunks, batch.at, self._producer, (batch.number << _BATCH_BITS) + start)
+            self._context.writer.append(chunks, batch.at, self._producer, (batch.number << _BATCH_BITS) + start)
 
 
 def open_source(context: SourceContext) -> SparkSource:
