@@ -203,6 +203,7 @@ def _write(file: Path, text: str) -> None:
 def _load(file: Path, dtypes: list[str]) -> Compiled:
     """Return a program, compiled for arrays of these types."""
     import numba
+    from numba.core.dispatcher import Dispatcher
 
     from spdist.program import kernels
 
@@ -211,7 +212,8 @@ def _load(file: Path, dtypes: list[str]) -> Compiled:
     arrays = tuple(numba.types.Array(one, 1, "C") for one in types)
     whole = numba.types.Array(numba.int64, 1, "C")
     module.run.compile((whole, whole, whole, whole, numba.int64, numba.int64, numba.int64, *arrays))
-    module.expire.compile((numba.int64, *arrays))
+    if isinstance(module.expire, Dispatcher):  # else it does nothing
+        module.expire.compile((numba.int64, *arrays))
     return Compiled(module.run, module.expire, kernels, _callback)
 
 

@@ -409,7 +409,8 @@ def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], exp
         "    return now",
         "",
         "",
-        "@loop",
+        # To compile what does nothing would cost a tenth of a second for every ten arrays.
+        *(["@loop"] if expires else []),
         f"def expire(now, {parameters}):",
         *indent(expires),
         "    return now",
