@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy
 
 from spdist.program.arithmetic import key_bits, loop
+from spdist.program.text_kernels import number_texts, refill_texts
 
 __all__ = [
     "allot",
@@ -313,83 +314,6 @@ def refill(slots, fresh, keys, width, seed):  # type: ignore[no-untyped-def]
             while fresh[slot] >= 0:
                 slot = (slot + 1) & mask
             fresh[slot] = number
-
-
-# Texts.
-
-
-@loop
-def _text_hash(data, begin, end, seed):  # type: ignore[no-untyped-def]
-    mixed = numpy.uint64(seed)
-    for place in range(begin, end):
-        mixed = (mixed ^ numpy.uint64(data[place])) * numpy.uint64(0x100000001B3)
-    mixed ^= mixed >> numpy.uint64(32)
-    mixed *= numpy.uint64(0x9E3779B97F4A7C15)
-    return mixed ^ (mixed >> numpy.uint64(29))
-
-
-@loop
-def number_texts(begins, data, slots, starts, arena, hashes, meta, numbers):  # type: ignore[no-untyped-def]
-    """Write the number of each text into `numbers`; new texts get one.
-
-    Parameters
-    ----------
-    begins, data : array
-        Arrow's offsets and bytes.
-    slots, starts, arena, hashes, meta
-        The table: as that of keys, with the bytes of each number in ``arena[starts[n]:starts[n + 1]]`` and its hash;
-        ``meta`` is the number of texts and the seed.
-    numbers : array
-        One for each text.
-
-    Returns
-    -------
-    int
-        How many texts have their number: fewer than asked for where there is no room for the next one.
-    """
-    mask = len(slots) - 1
-    for row in range(len(numbers)):
-        begin, end = begins[row], begins[row + 1]
-        mixed = _text_hash(data, begin, end, meta[1])
-        slot = numpy.int64(mixed & numpy.uint64(mask))
-        length = end - begin
-        number = numpy.int64(-1)
-        while slots[slot] >= 0:
-            there = slots[slot]
-            if hashes[there] == mixed and starts[there + 1] - starts[there] == length:
-                at, same = starts[there], True
-                for place in range(length):
-                    if arena[at + place] != data[begin + place]:
-                        same = False
-                        break
-                if same:
-                    number = there
-                    break
-            slot = (slot + 1) & mask
-        if number < 0:
-            number = meta[0]
-            if number + 1 >= len(starts) or 2 * (number + 1) > len(slots) or starts[number] + length > len(arena):
-                return row
-            at = starts[number]
-            for place in range(length):
-                arena[at + place] = data[begin + place]
-            starts[number + 1] = at + length
-            hashes[number] = mixed
-            slots[slot] = number
-            meta[0] += 1
-        numbers[row] = number
-    return len(numbers)
-
-
-@loop
-def refill_texts(slots, hashes, count):  # type: ignore[no-untyped-def]
-    """Put all texts into a larger table, which is empty."""
-    mask = len(slots) - 1
-    for number in range(count):
-        slot = numpy.int64(hashes[number] & numpy.uint64(mask))
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = number
 
 
 # Timers: a heap of (due, query, key), three words each, behind how many there are; and for each key of a query a queue

@@ -294,6 +294,11 @@ class Running(TextRooms):
 
 def _chunks(sources: Sequence[str], parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any, Any]:
     """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
+    if len(parts) == 1:
+        ((stream, part),) = parts.items()
+        begins = numpy.arange(len(part.times))
+        at = numpy.ascontiguousarray(part.times, numpy.int64)
+        return begins, begins + 1, at, numpy.full(len(begins), sources.index(stream))
     total = sum(len(part.times) for part in parts.values())
     begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
     for stream, part in parts.items():

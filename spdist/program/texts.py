@@ -64,7 +64,7 @@ class TextTable:
             Nulls are counted as empty texts: who reads them looks at the validity first.
         """
         count = len(texts)
-        found = numpy.zeros(count, numpy.int64)
+        found = numpy.empty(count, numpy.int64)
         if not count:
             return found
         _, offsets, data = texts.buffers()

@@ -101,7 +101,7 @@ def test_candidates_are_those_that_the_operators_keep(steps: list[tuple[int, int
             assert found == list(expected)
 
 
-_TEXTS = st.text(max_size=12) | st.sampled_from(["", "a" * 300, "null", "ä", "𝄞"])
+_TEXTS = st.text(max_size=12) | st.text("ab\0", max_size=20) | st.sampled_from(["", "a" * 300, "null", "ä", "𝄞"])
 
 
 @given(st.lists(st.lists(_TEXTS | st.none(), max_size=30), max_size=8), st.integers(0, 3))
