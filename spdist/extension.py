@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -440,7 +440,7 @@ def allow_scripts(allowed: bool = True) -> None:
 
 
 def catalog(scripts: bool | None = None) -> Catalog:
-    """Return the signatures of everything that is registered now.
+    """Return the signatures of everything that is registered now: the same object until something else is.
 
     Parameters
     ----------
@@ -448,12 +448,11 @@ def catalog(scripts: bool | None = None) -> Catalog:
         Whether apps may define functions in Python; by default what `allow_scripts` said, else not.
     """
     _load()
-    known = _signatures()
-    return replace(known, scripts=True) if (_SWITCHES["scripts"] if scripts is None else scripts) else known
+    return _signatures(_SWITCHES["scripts"] if scripts is None else scripts)
 
 
 @cache
-def _signatures() -> Catalog:
+def _signatures(scripts: bool) -> Catalog:
     def of(kind: Kind) -> dict[str, Any]:
         return {id: extension.resolve for (known, id), extension in list(_REGISTERED.items()) if known == kind}
 
@@ -463,6 +462,7 @@ def _signatures() -> Catalog:
         windows=of("window"),
         stream_functions=of("stream function") | of("stream processor"),
         mappings=frozenset(of("mapping")),
+        scripts=scripts,
     )
 
 

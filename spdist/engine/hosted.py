@@ -16,31 +16,18 @@ from spdist.engine.scripted import ScriptedIsland
 from spdist.engine.seen import answer_of, error_of
 from spdist.engine.straight import Around
 from spdist.errors import MappingError
-from spdist.extension import catalog
 from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
 from spdist.operators.junction import ObserverFailed, Pick, StreamPart, TakesParts, guarded
 from spdist.operators.stores import Batch, OutsideStores
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
 from spdist.transports.delivery import KEPT_ERRORS, Outbox, Outgoing
 from spdist.transports.errors import error_entry
 
-__all__ = ["HostedApp", "build_island", "checked_app"]
-
-
-def checked_app(assignment: Assignment, scripts: bool = False) -> CheckedApp:
-    """Return the app of a group instance as the checker sees it; `scripts`: see `catalog`.
-
-    Raises
-    ------
-    SiddhiAppError
-        The text is wrong.
-    """
-    return check(parse(assignment.text), catalog(scripts), assignment.text)
+__all__ = ["HostedApp", "build_island"]
 
 
 def build_island(
@@ -51,14 +38,14 @@ def build_island(
 ) -> Island:
     """Return the island of a group instance, from its SiddhiQL text, without state.
 
-    For `scripts` see `catalog`, for `allowed` `outside_stores`.
+    For `scripts` see `spdist.extension.catalog`, for `allowed` `outside_stores`.
 
     Raises
     ------
     SiddhiAppError
         The text is wrong.
     """
-    checked = checked_app(assignment, scripts)
+    checked = CompiledInstance.of(assignment, scripts).checked
     if any(assigned.stream == SCRIPT for assigned in assignment.inputs):
         return ScriptedIsland(assignment, checked, lambda zone: HostedApp(checked, time_zone=zone, delivers=False))
     outside = outside_stores(checked, allowed or Allowed())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from spdist.engine.hosted import checked_app
 from spdist.engine.packing import Mapped
 from spdist.language import ast
 from spdist.language.checked import CheckedApp
 from spdist.mapping.base import TRANSPORT_PREFIX, MapSetting, mapped_attributes
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Transport
 from spdist.transports.options import options_of
@@ -67,16 +67,14 @@ def mapped_topics(
     for assignment in assignments:
         users = [one for one in assignment.inputs if one.into and one.topic not in found]
         if users:
-            checked = checked_app(assignment, scripts)
+            instance = CompiledInstance.of(assignment, scripts)
             for one in users:
-                found[one.topic] = _mapped(assignment, checked, one, names[one.topic], transport)
+                found[one.topic] = _mapped(instance, one, names[one.topic], transport)
     return found
 
 
-def _mapped(
-    assignment: Assignment, checked: CheckedApp, assigned: AssignedInput, name: str, transport: Transport
-) -> Mapped:
-    stream = assigned.stream
+def _mapped(instance: CompiledInstance, assigned: AssignedInput, name: str, transport: Transport) -> Mapped:
+    assignment, checked, stream = instance.assignment, instance.checked, assigned.stream
     source = kafka_sources(checked)[stream][assigned.number]
     rejects = Rejects(transport, assignment.app, stream, options_of(source, stream), checked.streams.get(f"!{stream}"))
     return Mapped(name, map_setting(checked, stream, source), rejects, live=not assignment.playback)

@@ -18,7 +18,7 @@ from spdist.config.allowed import Allowed
 from spdist.engine.beside import BackgroundCall
 from spdist.engine.copies import Copies
 from spdist.engine.cuts import Cut
-from spdist.engine.hosted import build_island, checked_app
+from spdist.engine.hosted import build_island
 from spdist.engine.island import Island, Output
 from spdist.engine.memory import resident_bytes
 from spdist.engine.shard import Shard, SnapshotPolicy
@@ -26,6 +26,7 @@ from spdist.engine.splitting import Splitter
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import QueryFailedError, SpdistError
 from spdist.language.types import Schema
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import AssignedInput, Assignment, shard_names
 from spdist.transports.base import Record
@@ -118,7 +119,7 @@ class _TopicReader:
         self._splitter: Splitter | None = None
         # Commands are for all shards.
         if settings.count > 1 and stream not in SCHEMAS:
-            checked = checked_app(settings.assignment, scripts)
+            checked = CompiledInstance.of(settings.assignment, scripts).checked
             keys = sharding(checked, (stream,)).keys
             # Commands that are put to the instance go to any one of its shards.
             schema = {**checked.streams, **SCHEMAS}[stream]

@@ -8,7 +8,6 @@ is published go on, time goes on, and nothing that was processed is processed ag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spdist.engine.carrying import carry_over
@@ -16,35 +15,14 @@ from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.rescale import rescale
 from spdist.engine.state import Positions
 from spdist.errors import StateError
-from spdist.language.checked import CheckedApp
 from spdist.operators.codec import decode, encode
 from spdist.planning.change import ElementChange
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.fingerprints import compare_fingerprints, fingerprints
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["Version", "positions_of", "update"]
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a group instance: what it runs, and the app in it."""
-
-    assignment: Assignment
-    checked: CheckedApp
-
-    def attributes(self, topic: str) -> tuple[str, str] | None:
-        """Return the stream of a topic that is read, and its attributes; None for others."""
-        stream = next((one.stream for one in self.assignment.inputs if one.topic == topic), None)
-        return None if stream is None else (stream, str(self.checked.streams.get(stream)))
-
-    def reads_on(self, topic: str, before: Version) -> bool:
-        """Tell whether it understands events of a topic that wait for their turn in the version before."""
-        return before.attributes(topic) is not None and before.attributes(topic) == self.attributes(topic)
-
-    def left(self, before: Version) -> set[str]:
-        """Return the topics whose events only the version before understands: it must process those that wait."""
-        return {one.topic for one in before.assignment.inputs if not one.into and not self.reads_on(one.topic, before)}
+__all__ = ["positions_of", "update"]
 
 
 def positions_of(positions: Positions, assignment: Assignment) -> Positions:
@@ -58,7 +36,13 @@ def positions_of(positions: Positions, assignment: Assignment) -> Positions:
 
 
 def update(
-    snapshots: Sequence[bytes], before: Version, after: Version, shards: int, above: int = 0, *, anew: bool = False
+    snapshots: Sequence[bytes],
+    before: CompiledInstance,
+    after: CompiledInstance,
+    shards: int,
+    above: int = 0,
+    *,
+    anew: bool = False,
 ) -> tuple[list[bytes], tuple[ElementChange, ...]]:
     """Return the states of `shards` islands that go on with another text, and what became of each element.
 
@@ -67,8 +51,8 @@ def update(
     snapshots : sequence of bytes
         What `Island.snapshot` gave, of all shards of the version before. They have read their topics up to the same
         positions, and everything that they put out was published. Of topics that are not read on nothing waits.
-    before, after : Version
-        Of the instance.
+    before, after : CompiledInstance
+        The two versions of the instance.
     shards : int
         How many there are to be, at least 1.
     above : int
@@ -88,7 +72,7 @@ def update(
 
 
 def _carried(
-    data: bytes, before: Version, after: Version, above: int, anew: bool
+    data: bytes, before: CompiledInstance, after: CompiledInstance, above: int, anew: bool
 ) -> tuple[bytes, tuple[ElementChange, ...]]:
     state = decode(data)
     if not isinstance(state, dict) or state.get("island") != ISLAND_FORMAT:
@@ -106,7 +90,7 @@ def _carried(
     return encode(state), changes
 
 
-def _goes_on(channel: list[Any], before: Version, after: Version) -> bool:
+def _goes_on(channel: list[Any], before: CompiledInstance, after: CompiledInstance) -> bool:
     """Tell whether a channel is heard by the next version, or holds events for it."""
     topic, partition, producer, _, _, waiting = channel
     if not after.reads_on(topic, before):

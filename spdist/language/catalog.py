@@ -22,13 +22,13 @@ WindowResolver = Callable[[tuple[Type, ...], tuple[Expression, ...]], None]
 StreamFunctionResolver = Callable[[Schema, tuple[Type, ...], tuple[Expression, ...]], Schema]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
     """Signatures by id (``name`` or ``ns:name``, case-sensitive).
 
     ``stores`` are the tables of the app that is compiled, by id, which ``in`` looks into; the checker knows only their
     schemas, and leaves them alone. ``mappings`` are those besides the built-in ones. ``scripts`` tells whether apps may
-    define functions in Python.
+    define functions in Python. Two are equal where they are the same object, so that it can be a key.
     """
 
     functions: Mapping[str, Resolver] = field(default_factory=dict)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
-from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
 from spdist.planning.change import ElementChanges, TopologyChange
+from spdist.planning.compiled import checked_text
 from spdist.planning.fingerprints import compare_elements
 from spdist.planning.topology import ExecutionGroup, Topology
 
@@ -41,19 +37,14 @@ def compare(before: Topology, after: Topology) -> TopologyChange:
 
 def _elements(old: ExecutionGroup | None, new: ExecutionGroup | None) -> ElementChanges:
     """Return what becomes of the elements of a group; None where it is not there."""
-    before, after = (None if group is None else _checked(group.instances[0].text) for group in (old, new))
-    changes = compare_elements(before, after)
+    texts = (None if group is None else group.instances[0].text for group in (old, new))
+    changes = compare_elements(*(None if text is None else checked_text(text, scripts=True) for text in texts))
     if old is None or new is None or old.parallel == new.parallel:
         return ElementChanges(changes)
     why = _difference(old, new)
     return ElementChanges(
         replace(one, outcome="starts empty", reason=why) if one.outcome == "keeps" else one for one in changes
     )
-
-
-@lru_cache(64)
-def _checked(text: str) -> CheckedApp:
-    return check(parse(text), catalog(scripts=True), text)
 
 
 def _difference(old: ExecutionGroup, new: ExecutionGroup) -> str:

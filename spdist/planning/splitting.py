@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.planning.compiled import checked_text
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import ExecutionGroup, Topology, shard_names
 
@@ -46,5 +44,5 @@ def _possible(group: ExecutionGroup, scripts: bool) -> bool:
     # What reads a user's source takes what comes, in one place.
     if group.receiver:
         return False
-    checked = check(parse(group.instances[0].text), catalog(scripts or None))
+    checked = checked_text(group.instances[0].text, scripts or None)
     return sharding(checked, [one.stream for one in group.inputs]).possible

@@ -19,7 +19,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from spdist.language.ast import StreamDefinition
-from spdist.language.parser import parse
+from spdist.planning.compiled import tree_of
 from spdist.planning.origin import FIRST, Begin, Origin
 from spdist.planning.topology import AssignedInput, Assignment
 
@@ -145,7 +145,7 @@ def _same_stream(old: Assignment, new: Assignment, stream: str) -> bool:
 
 
 def _schema(text: str, stream: str) -> list[tuple[str, str]] | None:
-    for definition in parse(text).definitions:
+    for definition in tree_of(text).definitions:
         if isinstance(definition, StreamDefinition) and definition.name == stream:
             return [(one.name, str(one.type)) for one in definition.attributes]
     return None

@@ -15,9 +15,7 @@ from spdist.connectors.http.addresses import check_ports
 from spdist.engine.places import check_fence, place_of
 from spdist.engine.session import HostSettings, SparkHost
 from spdist.errors import EngineError
-from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.planning.compiled import checked_text
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
 from spdist.runtime.group import GroupRuntime
@@ -59,7 +57,7 @@ def prepare(
     SiddhiAppError
         The text is wrong, or asks for what cannot be run; shows where.
     """
-    checked = check(parse(text), catalog(scripts), text)
+    checked = checked_text(text, scripts)
     assignment = whole(checked, text, shards, transport, owner)
     check_sinks(assignment, allowed or Allowed())
     return assignment

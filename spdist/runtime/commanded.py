@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spdist.language import ast
-from spdist.language.parser import parse
+from spdist.planning.compiled import tree_of
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.commands import ANSWERS, COMMANDS, answers_topic, commands_topic
 
@@ -18,7 +18,7 @@ def commanded(assignment: Assignment) -> Assignment:
     Tables, named windows and aggregations; another assignment is returned as it is.
     """
     kept = (ast.TableDefinition, ast.WindowDefinition, ast.AggregationDefinition)
-    if not any(isinstance(definition, kept) for definition in parse(assignment.text).definitions):
+    if not any(isinstance(definition, kept) for definition in tree_of(assignment.text).definitions):
         return assignment
     name = assignment.name
     answers = Publishing(Strategy.ALL, 1, answers_topic(name), 1)

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 from spdist.config.allowed import Allowed
 from spdist.config.sections import ScriptSettings, Transports
 from spdist.connectors.receiving import now_ms
-from spdist.engine.hosted import checked_app
 from spdist.engine.layout import assignment_hash
 from spdist.engine.messages import kafka_sources, map_setting, mapped_topics, wants_keys
 from spdist.engine.packing import Mapped, Messages
 from spdist.engine.query import KafkaInput, QuerySettings
 from spdist.engine.state import Positions
 from spdist.errors import SpdistError, TransportError
-from spdist.language.checked import CheckedApp
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.waiting import when_available
@@ -147,18 +146,19 @@ def user_sources(
     """
     if "kafka" not in assignment.text:
         return ()
-    checked = checked_app(assignment, scripts)
+    instance = CompiledInstance.of(assignment, scripts)
     try:
-        return tuple(_sources(assignment, checked, allowed))
+        return tuple(_sources(instance, allowed))
     except SpdistError as error:
         error.text = error.text or assignment.text
         raise
 
 
-def _sources(assignment: Assignment, checked: CheckedApp, allowed: Allowed | None) -> Iterator[UserSource]:
+def _sources(instance: CompiledInstance, allowed: Allowed | None) -> Iterator[UserSource]:
     # Kafka's client in Python takes its time to load: only where it is needed.
     from spdist.connectors.kafka.source import UserTopics
 
+    assignment, checked = instance.assignment, instance.checked
     into = {one.stream: one for one in assignment.inputs if not one.producers and not one.drains}
     for stream, sources in kafka_sources(checked).items():
         before: Counter[str] = Counter()

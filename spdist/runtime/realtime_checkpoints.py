@@ -20,6 +20,7 @@ from spdist.engine.layout import assignment_hash, kept_assignment, write_assignm
 from spdist.engine.places import Place, names_in, sync_directory
 from spdist.engine.state import Positions, state_directory
 from spdist.errors import EngineError, StateError
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.native import Obstacle
 from spdist.planning.realtime import RealtimePlan, realtime_plan
 from spdist.planning.topology import Assignment
@@ -55,14 +56,12 @@ def planned(assignment: Assignment, mode: str, scripts: bool = False) -> Realtim
     EngineError
         `mode` is ``real-time``, and the instance is not for it.
     """
-    from spdist.extension import catalog
-    from spdist.language.checker import check
-    from spdist.language.parser import parse
-
     against = Obstacle("its streams", "go on to other groups, or come from them")
     alone = not assignment.outputs and not any(one.producers for one in assignment.inputs)
-    known = catalog(scripts)
-    found = realtime_plan(check(parse(assignment.text), known), known) if alone else against
+    found: RealtimePlan | Obstacle = against
+    if alone:
+        instance = CompiledInstance.of(assignment, scripts)
+        found = realtime_plan(instance.checked, instance.catalog)
     if isinstance(found, RealtimePlan):
         return found
     if mode == "real-time":

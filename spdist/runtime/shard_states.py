@@ -33,13 +33,13 @@ from spdist.engine.layout import (
 from spdist.engine.places import Place
 from spdist.engine.state import Positions, Segment, later, state_directory
 from spdist.errors import FencedError, SiddhiAppError, StateError
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.origin import Begin
 from spdist.planning.topology import AssignedInput, Assignment
 
 if TYPE_CHECKING:
     from spdist.engine.query import QuerySettings
     from spdist.engine.shards import ShardSettings
-    from spdist.engine.updating import Version
     from spdist.planning.change import ElementChange
     from spdist.transports.base import Record
 
@@ -270,8 +270,8 @@ class InstanceState:
         openings = [shard.opening for shard in settings.shards]
         owner, count = openings[0].owner, self.assignment.shards
         tick = max(opening.tick for opening in openings)
-        after = _version(self.assignment, settings.scripts)
-        version = after if not self._is_other(made_by) else _version_before(made_by, settings.scripts)
+        after = CompiledInstance.of(self.assignment, settings.scripts)
+        version = after if not self._is_other(made_by) else _compiled_before(made_by, settings.scripts)
         left = after.left(version)
         positions, records = between([opening.positions for opening in openings], read)
         changed = [one for one in made_by.inputs if one.topic in left and after.attributes(one.topic) is not None]
@@ -381,16 +381,9 @@ def _rest(
                 yield some, {one.topic: dict(at)}
 
 
-def _version(assignment: Assignment, scripts: bool) -> Version:
-    from spdist.engine.hosted import checked_app
-    from spdist.engine.updating import Version
-
-    return Version(assignment, checked_app(assignment, scripts))
-
-
-def _version_before(assignment: Assignment, scripts: bool) -> Version:
+def _compiled_before(assignment: Assignment, scripts: bool) -> CompiledInstance:
     try:
-        return _version(assignment, scripts)
+        return CompiledInstance.of(assignment, scripts)
     except SiddhiAppError as error:
         raise StateError(
             f"the state of {assignment.name} was made by a text that cannot be run here any more: {error}",

@@ -7,8 +7,8 @@ from spdist.connectors.registry import Connector, connector
 from spdist.connectors.sending import SinkContext, open_sink
 from spdist.errors import SiddhiAppError
 from spdist.language import ast
-from spdist.language.parser import parse
 from spdist.mapping.templates import Template
+from spdist.planning.compiled import tree_of
 from spdist.planning.topology import Assignment
 from spdist.transports.log import LogTransport
 from spdist.transports.options import options_of, written_in
@@ -32,7 +32,7 @@ def check_sinks(assignment: Assignment, allowed: Allowed) -> None:
         An option is missing or wrong; shows where.
     """
     context = SinkContext("", LogTransport("."), {}, allowed=allowed)
-    for definition in parse(assignment.text).definitions:
+    for definition in tree_of(assignment.text).definitions:
         if isinstance(definition, ast.StreamDefinition):
             for sink in ast.find_annotations(definition.annotations, "sink"):
                 known = connector(sink.get("type"))

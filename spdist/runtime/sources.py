@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from spdist.connectors.receiving import NodeContext, Source, SourceContext
 from spdist.connectors.registry import connector
 from spdist.errors import SpdistError
-from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.planning.compiled import CompiledInstance, tree_of
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Transport
 from spdist.transports.connections import limits_of
@@ -61,8 +59,7 @@ class Sources:
         self._sources: list[Source] = []
         self._contexts: list[SourceContext] = []
         self._lock = threading.Lock()
-        tree = parse(assignment.text)
-        sources = source_annotations(tree)
+        sources = source_annotations(tree_of(assignment.text))
         inputs = {
             one.stream: one
             for one in assignment.inputs
@@ -70,7 +67,7 @@ class Sources:
         }
         if not inputs:
             return
-        checked = check(tree, catalog(scripts), assignment.text)
+        checked = CompiledInstance.of(assignment, scripts).checked
         try:
             for stream, assigned in inputs.items():
                 for number, annotation in enumerate(sources[stream]):

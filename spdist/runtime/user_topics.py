@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from spdist.config.allowed import Allowed
-from spdist.engine.hosted import checked_app
 from spdist.engine.messages import kafka_endpoints
 from spdist.errors import TransportUnavailableError
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import extents_of, user_sources
 from spdist.transports.options import options_of
@@ -37,8 +37,7 @@ def check_user_topics(assignment: Assignment, scripts: bool = False, allowed: Al
 
     for source in user_sources(assignment, scripts, allowed):
         extents_of(source.reads)
-    checked = checked_app(assignment, scripts)
-    for stream, sink in kafka_endpoints(checked, "sink"):
+    for stream, sink in kafka_endpoints(CompiledInstance.of(assignment, scripts).checked, "sink"):
         options = options_of(sink, stream, allowed)
         topic, access = options.needed("topic", "orders"), KafkaAccess.of(options)
         topics = KafkaTopics(access, creates=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.hosted import HostedApp, build_island, checked_app
+from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.rescale import establish, rescale
 from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker
@@ -18,6 +18,7 @@ from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.operators.codec import decode, encode
+from spdist.planning.compiled import CompiledInstance
 from spdist.transports.base import Record
 from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
@@ -109,7 +110,7 @@ def test_a_state_that_a_program_has_is_split_as_others_are(window: str) -> None:
     assert islands[0].app.programmed is not None
     assert islands[0].app.programmed.active
     for count in (3, 1):
-        states = rescale(states, checked_app(plan), plan, count)
+        states = rescale(states, CompiledInstance.of(plan).checked, plan, count)
     islands[1].restore(states[0])
     shown = []
     for island in islands:

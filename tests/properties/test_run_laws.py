@@ -14,11 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spdist.engine import intake, merge
-from spdist.engine.hosted import build_island, checked_app
+from spdist.engine.hosted import build_island
 from spdist.engine.island import Island
 from spdist.engine.straight import Run, as_run
 from spdist.language.types import Schema
 from spdist.operators import join_runs, open_batches, table
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
@@ -216,7 +217,8 @@ def test_joins_of_many_events_at_once_give_what_single_events_give(
     sent = [record for pair in zip_longest(*fed) for record in pair if record is not None]
     sink = _SINK.replace("@map(", "@map(" if grouped else "@map(event.grouping.enabled='false', ")
     app = f"{join} insert into J;"
-    results = ", ".join(f"{name} {kind.value}" for name, kind in checked_app(assigned(app, reads="AB")).streams["J"])
+    joined = CompiledInstance.of(assigned(app, reads="AB")).checked.streams["J"]
+    results = ", ".join(f"{name} {kind.value}" for name, kind in joined)
     app = f"{sink} define stream J ({results}); {app}"
     with patch.object(join_runs, "FEWEST", 10**9):
         expected = delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.cluster.topics import fed_topic
-from spdist.engine.hosted import build_island, checked_app
+from spdist.engine.hosted import build_island
 from spdist.engine.layout import ShardLayout, assignment_hash, current_layout, keep_assignment, open_layout
 from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.shard_log import ShardLog, shard_log
@@ -17,6 +17,7 @@ from spdist.engine.shards import Router, ShardSettings
 from spdist.engine.state import state_directory
 from spdist.language.parser import parse
 from spdist.language.types import Schema
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.graph import app_graph
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment, Topology, shard_names
@@ -89,7 +90,7 @@ class HandRun:
         while left := kept.shards[shard].files[len(files) :]:
             contents = read_files(self.location, name, kept.layout, shard, left, 2000)
             files |= dict(zip(left, contents, strict=False))
-        return shard_log(kept.assignment, checked_app(kept.assignment), *stored(directory, files), 0)
+        return shard_log(kept.assignment, CompiledInstance.of(kept.assignment).checked, *stored(directory, files), 0)
 
     def run(self, tick: int = 0) -> None:
         """Run a batch of each group, in their order."""
@@ -123,7 +124,7 @@ class _Group:
             for store, opening, one in zip(layout.stores, openings, settings, strict=True)
         ]
         self.producers = shard_names(assignment.name, layout.count)
-        self.written = {link.target for link in app_graph(checked_app(assignment)).links}
+        self.written = {link.target for link in app_graph(CompiledInstance.of(assignment).checked).links}
         self._offsets: dict[str, dict[int, int]] = {}
         self._batch = 0
 

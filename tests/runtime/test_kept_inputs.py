@@ -10,13 +10,13 @@ import pytest
 import spdist
 from spdist.engine.causes import minimal_causes
 from spdist.engine.evidence import EventPlace, Evidence
-from spdist.engine.hosted import checked_app
 from spdist.engine.shard_log import shard_log
 from spdist.engine.state import Segment
 from spdist.errors import NotFoundError, StateError
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.operators.codec import encode
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.groups import plan
 from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files
 from spdist.runtime.persistence import FileSystemPersistenceStore
@@ -185,7 +185,7 @@ def test_messages_of_users_topics_stand_at_their_own_offsets() -> None:
         Segment(2, "me", 0, 0, {}, (record, outside), batch=0),
         Segment(3, "me", 0, 0, {}, batch=1, closing=True),
     ]
-    log = shard_log(assignment, checked_app(assignment), b"", segments, 0)
+    log = shard_log(assignment, CompiledInstance.of(assignment).checked, b"", segments, 0)
     places = [(log.place(one), one.row[1]) for one in log.given()]
     assert places == [
         (EventPlace("sensors", 3, 40), 1.0),
@@ -193,7 +193,7 @@ def test_messages_of_users_topics_stand_at_their_own_offsets() -> None:
         (EventPlace("Rooms.Readings", 0, 5), 3.0),
     ]
     with pytest.raises(StateError, match="no snapshot of a group"):
-        shard_log(assignment, checked_app(assignment), encode({"island": 1}), segments, 0)
+        shard_log(assignment, CompiledInstance.of(assignment).checked, encode({"island": 1}), segments, 0)
 
 
 def test_files_are_read_below_the_state_and_nowhere_else(rooms: HandRun) -> None:

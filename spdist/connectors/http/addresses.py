@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from spdist.config.allowed import Allowed
 from spdist.errors import SiddhiAppError, TransportError
 from spdist.language import ast
-from spdist.language.parser import parse
+from spdist.planning.compiled import tree_of
 from spdist.planning.topology import Assignment
 from spdist.transports.listening import Listener
 from spdist.transports.options import Options, options_of
@@ -89,7 +89,7 @@ def sources_at(assignment: Assignment, allowed: Allowed) -> list[HttpAddress]:
     try:
         return [
             HttpAddress.of(options_of(source, definition.name, allowed), assignment.app, definition.name)
-            for definition in parse(assignment.text).definitions
+            for definition in tree_of(assignment.text).definitions
             for source in ast.find_annotations(definition.annotations, "source")
             if source.get("type") == "http"
         ]

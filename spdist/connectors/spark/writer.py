@@ -19,10 +19,10 @@ from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Looping
 from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.connectors.spark.sink import spark_topic
-from spdist.engine.hosted import checked_app
 from spdist.errors import SpdistError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Repeats, Transport
 from spdist.transports.options import options_of, written_in
@@ -176,7 +176,7 @@ def spark_writers(assignment: Assignment, transport: Transport, host: SparkHost)
     from spdist.connectors.spark.writing import ConnectorSink
 
     made: dict[str, SparkWriter] = {}
-    checked = checked_app(assignment, host.config.script.python_enabled)
+    checked = CompiledInstance.of(assignment, host.config.script.python_enabled).checked
     for definition in checked.app.definitions:
         sinks = ast.find_annotations(definition.annotations, "sink")
         for sink in sinks if isinstance(definition, ast.StreamDefinition) else ():

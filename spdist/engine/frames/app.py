@@ -14,15 +14,14 @@ from spdist.engine.frames.results import Results
 from spdist.engine.frames.spark_types import plain_values
 from spdist.engine.frames.wire import milliseconds, value_column
 from spdist.engine.hosted import HostedApp
-from spdist.extension import catalog, install
+from spdist.extension import install
 from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
 from spdist.language.types import Schema, Type
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.operators.base import Row
 from spdist.operators.codec import decode, encode
 from spdist.operators.junction import StreamPart
+from spdist.planning.compiled import checked_text
 
 __all__ = ["FrameApp", "checked_by", "most_jump_ms"]
 
@@ -37,7 +36,7 @@ _PLANS_KEPT = 16
 @lru_cache(_PLANS_KEPT)
 def _checked(_token: str, plan: FramePlan) -> CheckedApp:
     install(plan.extensions)
-    return check(parse(plan.text), catalog(plan.scripts), plan.text)
+    return checked_text(plan.text, plan.scripts)
 
 
 def checked_by(plan: FramePlan) -> CheckedApp:

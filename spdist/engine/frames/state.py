@@ -24,8 +24,8 @@ from spdist.engine.places import create_file
 from spdist.engine.state import Segment, StateStore
 from spdist.errors import EngineError, StateError
 from spdist.language.format import format_app
-from spdist.language.parser import parse
 from spdist.operators.codec import seal, unseal
+from spdist.planning.compiled import tree_of
 
 __all__ = ["FrameHome", "QueryStart"]
 
@@ -244,5 +244,5 @@ def _told(plan: FramePlan) -> dict[str, list[str]]:
 
 def _hash(plan: FramePlan) -> str:
     """Return a short text that plans share of which one can go on from the state of the other."""
-    told = [format_app(parse(plan.text)), _told(plan), plan.shards]
+    told = [format_app(tree_of(plan.text)), _told(plan), plan.shards]
     return hashlib.sha256(json.dumps(told).encode("utf-8", "surrogatepass")).hexdigest()[:16]
