@@ -56,7 +56,7 @@ __all__ = [
     "wrap32",
 ]
 
-#: How everything is compiled: no exceptions of numpy's, no contraction of floats, without the GIL, not for callers in C.
+#: How everything is compiled: no exceptions of numpy, no contraction of floats, without the GIL, not for callers in C.
 loop = numba.njit(error_model="numpy", nogil=True, cache=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 
 #: Those of the C library, which Python calls; what numba has for them may differ in the last bit.
