@@ -9,12 +9,14 @@ import numpy
 
 from spdist.program.expressions import NUMBER
 
-__all__ = ["FAILURES", "TEXTS", "Array", "Arrays", "Table"]
+__all__ = ["ASKS", "FAILURES", "TEXTS", "Array", "Arrays", "Table"]
 
 #: The room of what there is for each text, and for null.
 TEXTS = "texts"
 #: The room of the events that were lost, and what counts them.
 FAILURES = "failures"
+#: In the place of an element that is called: the one who asks for room first; the next ones are below it.
+ASKS = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,21 @@ class Table:
 
 @dataclass(slots=True)
 class Arrays:
-    """All arrays of a program, in the order in which its text has them as parameters; which are of tables and lists."""
+    """All arrays of a program, in the order in which its text has them as parameters; which are of tables and lists.
+
+    `asking` are those who ask for room while the loop runs (`spdist.program.demand_text`).
+    """
 
     declared: dict[str, Array] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     free_lists: set[str] = field(default_factory=set)
+    asking: list[str] = field(default_factory=list)
+
+    def asks(self, name: str) -> int:
+        """Note who asks for room while the loop runs, and return what it calls."""
+        if name not in self.asking:
+            self.asking.append(name)
+        return ASKS - self.asking.index(name)
 
     def declare(self, name: str, dtype: str, room: str, fill: str = "0", width: int = 1) -> str:
         """Declare an array, where it is not yet, and return its name."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from spdist.language.types import Type
+from spdist.program.join_state import side_keys
 from spdist.program.parts import QueryText
 from spdist.program.pattern_shape import Matched
 from spdist.program.running import Running
@@ -57,6 +58,10 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
                 yield arrays[f"{aggregate.prefix}_d_keys"], slots[slots >= 0] * 3 + 1
         yield from _indexes(running, query)
         yield from _sessions(running, query)
+        for side in query.sides:
+            yield from side_keys(running, side)
+    for query in running.program.parts:
+        types = query.read.types
         kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
         for place, part in kept:
             name = f"{query.name}_{part}_{place}"

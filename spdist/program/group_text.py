@@ -15,8 +15,10 @@ from spdist.program.aggregators import TypedForm, typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.functions import CLOCKS
+from spdist.program.join_shape import Joined
 from spdist.program.key_text import finds, key_word
 from spdist.program.parts import Aggregate, Event, QueryText, indent
+from spdist.program.pattern_shape import Matched
 from spdist.program.shape import Batched, Read, Sliding
 
 __all__ = ["GroupWriter"]
@@ -52,6 +54,8 @@ class GroupWriter:
         self.prefix = query.name
         self._select = query.read.checked.query.select
         self.grouped = bool(self._select.group_by)
+        #: Source of where the results begin of which one is left over, or one for each group.
+        self.begin = "0"
         #: Source of the number of the event's group.
         self.number = name if self.grouped else key
         self.room = f"groups {query.name}" if self.grouped else query.instances
@@ -70,7 +74,7 @@ class GroupWriter:
     @property
     def collapses(self) -> bool:
         """Whether a chunk gives one result only, or one for each group."""
-        return (self.aggregated or self.grouped or bool(self.conditions)) and isinstance(self.query.read, Read)
+        return (self.aggregated or self.grouped or bool(self.conditions)) and not isinstance(self.query.read, Matched)
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""
@@ -131,7 +135,7 @@ class GroupWriter:
         if not self.collapses:
             return following
         if not self.grouped:
-            return ["s = 0", f"{count} = 1"]
+            return [f"s = {self.begin}", f"{count} = {self.begin} + 1"]
         seen = self.arrays.declare(f"{self.prefix}_seen", NUMBER, self.room)
         where = self.arrays.declare(f"{self.prefix}_where", NUMBER, self.room)
         group, found = event.group, list[str]()
@@ -151,7 +155,9 @@ class GroupWriter:
 
     # An event that leaves.
 
-    def leaves(self, read: Callable[[int], Value], timestamp: str, group: str, leaving: list[str]) -> list[str]:
+    def leaves(
+        self, read: Callable[[int], Value], timestamp: str, group: str, leaving: list[str], counted: bool = True
+    ) -> list[str]:
         """Return what takes an event that has left off the totals; to be asked for before `before` and `forgets`.
 
         Parameters
@@ -162,6 +168,8 @@ class GroupWriter:
             Source of its timestamp, and of the number of its group.
         leaving : list of str
             What is done once it is off the totals.
+        counted : bool
+            Whether it was counted among those of its group; see `counts`.
         """
         if not self.aggregated:
             return leaving
@@ -173,9 +181,9 @@ class GroupWriter:
         if self.grouped:
             self.arrays.declare(f"{prefix}_waits", FLAG, self.room)
             self.arrays.declare(f"{prefix}_late", NUMBER, self.room)
-            self.forgetting = " and ".join([f"{prefix}_members[gone] == 0", *empty])
+            self.forgetting = " and ".join([*([f"{prefix}_members[gone] == 0"] if counted else []), *empty])
             lines += [
-                f"{prefix}_members[gone] -= 1",
+                *([f"{prefix}_members[gone] -= 1"] if counted else []),
                 f"if {prefix}_waits[gone] == 0 and {self.forgetting}:",
                 f"    {prefix}_waits[gone] = 1",
                 f"    {prefix}_late[late] = gone",
@@ -281,6 +289,8 @@ class GroupWriter:
             raise NotTyped(f"the aggregator {call.id}()", call.span)
         if form.candidates and isinstance(self.query.read.window, Sliding) and self.query.read.window.delays:
             raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
+        if (form.candidates or form.pairs) and isinstance(self.query.read, Joined) and not self.query.read.is_even:
+            raise NotTyped(f"the aggregator {call.id}() of pairs of which not all come and leave", call.span)
         return form
 
     def _added(self, form: TypedForm, name: str, room: str, types: tuple[Type, ...]) -> Aggregate:

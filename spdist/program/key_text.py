@@ -9,7 +9,7 @@ from spdist.language.types import Type
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER, Value
 
-__all__ = ["finds", "key_word"]
+__all__ = ["finds", "key_word", "seeks"]
 
 _MOST_WORDS = 3
 
@@ -36,15 +36,42 @@ def finds(arrays: Arrays, table: str, room: str, words: list[str], number: str) 
         The name that gets the number.
     """
     width = len(words)
-    given = arrays.table(table, width, room)
-    word = arrays.declare(f"word{width}", NUMBER, str(width))
-    new = [f"{word}[{place}] = {text}" for place, text in enumerate(words)]
-    new.append(f"{number} = find({given}, {word}, {width})")
+    new = [f"{number} = find({arrays.table(table, width, room)}, {_word(arrays, width)}, {width})"]
     if width > _MOST_WORDS:
-        return new
+        return [*_written(arrays, words), *new]
+    names = [f"w{place}" for place in range(width)]
+    return [
+        *_looked_up(table, words, number),
+        f"if {number} < 0:",
+        *(f"    {line}" for line in (*_written(arrays, names), *new)),
+    ]
+
+
+def seeks(arrays: Arrays, table: str, room: str, words: list[str], number: str) -> list[str]:
+    """Return what sets `number` to the number of a key, or -1 where it has none; for the parameters see `finds`."""
+    width = len(words)
+    arrays.table(table, width, room)
+    if width <= _MOST_WORDS:
+        return _looked_up(table, words, number)
+    given = f"{table}_slots, {table}_keys, {table}_meta, {_word(arrays, width)}, {width}"
+    return [*_written(arrays, words), f"{number} = known({given})"]
+
+
+def _word(arrays: Arrays, width: int) -> str:
+    """Return the array that has a key of so many words for functions."""
+    return arrays.declare(f"word{width}", NUMBER, str(width))
+
+
+def _written(arrays: Arrays, words: list[str]) -> list[str]:
+    """Return what writes words into that array."""
+    return [f"{_word(arrays, len(words))}[{place}] = {text}" for place, text in enumerate(words)]
+
+
+def _looked_up(table: str, words: list[str], number: str) -> list[str]:
+    """Return what looks a key of few words up."""
+    width = len(words)
     names = [f"w{place}" for place in range(width)]
     alike = (f"{table}_keys[{width} * {number} + {place}] == {name}" for place, name in enumerate(names))
-    new[:width] = [f"{word}[{place}] = {name}" for place, name in enumerate(names)]
     return [
         *(f"{name} = {text}" for name, text in zip(names, words, strict=True)),
         f"slot = slot_{width}({table}_meta[3], {table}_meta[4], {', '.join(names)})",
@@ -52,6 +79,4 @@ def finds(arrays: Arrays, table: str, room: str, words: list[str], number: str) 
         f"while {number} >= 0 and not ({' and '.join(alike)}):",
         f"    slot = (slot + 1) & {table}_meta[4]",
         f"    {number} = {table}_slots[slot]",
-        f"if {number} < 0:",
-        *(f"    {line}" for line in new),
     ]

@@ -17,6 +17,7 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
+from spdist.program.arrays import ASKS
 from spdist.program.called import Called, Site
 from spdist.program.compiler import Compiled
 from spdist.program.expressions import fits
@@ -160,14 +161,9 @@ class MixedRunning(Running):
         # An event must be seen to be of its types before the loop sees it: in it, nothing can be given back.
         self._checked = {s: [n for n, type in enumerate(types) if type in PYTHON] for s, types in self._types.items()}
         self._wanted = {stream: set(self._checked[stream]) for stream in program.inputs}
-        self._kept, self._callback = compiled.callback(self._called)
-        #: Whether the loop runs; how many events it was given.
-        self.within = False
-        self._events = 0
         self._rows_given: dict[str, _Given] = {}
         self._held: dict[str, list[_Held]] = {}
         self._failed: Exception | None = None
-        self._broken: BaseException | None = None
         #: The event before which timers fire, and until when: with another one, a step of the clock begins.
         self._step = -1, 0
         #: How often elements were called; so many calls and chunks that came back cost more than what has saved.
@@ -187,7 +183,6 @@ class MixedRunning(Running):
     def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Take events; see `Running.take`."""
         self._rows_given = {f"i{self._inputs.index(stream)}": _given(part) for stream, part in parts.items()}
-        self._events = sum(len(part.times) for part in parts.values())
         made = super().take(parts, now)
         if made is None:
             return None
@@ -201,29 +196,19 @@ class MixedRunning(Running):
             self.refused = NOT_TYPED
             return None
         self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
-        self._events = len(arrivals)
         return super().take_chunk(stream, arrivals, now, until)
-
-    def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
-        """Let time pass; see `Running.advance`. The operators' timers fire, too."""
-        self._events = 0
-        return super().advance(to_ms, now)
 
     def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int, *, fires: bool) -> None:
         shared = self._shared
         shared[FIRED], shared[FIRED_NUMBER], shared[ELEMENT] = NO_TIMER, 0, NO_ELEMENT
-        self._broken = self._failed = None
+        self._failed = None
         self._step = -1, 0
         self._look_at_timers()
-        self.within = True
         try:
             super()._run(begins, ends, at, which, now, fires=fires)
-        finally:
-            self.within, self._events = False, 0
-        broken: BaseException | None = self._broken
-        if broken is not None:
+        except BaseException:
             self._held.clear()
-            raise broken
+            raise
 
     def taken_failure(self) -> Exception | None:
         """Return what an element has raised on the events that the loop was given, once."""
@@ -234,20 +219,6 @@ class MixedRunning(Running):
         held, self._held = self._held, {}
         chunks = [(one.time, one.number, s, list(one.arrivals)) for s, many in held.items() for one in many]
         return [*super()._made_chunks(arrivals), *chunks]
-
-    # Room: what the loop may use of it for its own events stays there.
-
-    def make_room(self, count: int) -> None:
-        """Make room for so many events, also while the loop runs."""
-        if self.within and count > self._spare:
-            self._spare = -1
-            count += self._events
-        super().make_room(count)
-
-    def _used(self, room: str) -> int:
-        if self.within and room.startswith("output "):
-            return self._count(int(room.removeprefix("output ")))
-        return super()._used(room)
 
     # The loop, called by operators that it has called.
 
@@ -267,7 +238,9 @@ class MixedRunning(Running):
         self._fill_chunk(number, stream, arrivals)
         self._rows_given[f"i{number}"] = _Given.of(arrivals)
         one = numpy.array([0, count, now, number])
+        self._events += count
         self.compiled.run(one[:1], one[1:2], one[2:3], one[3:], NESTED, now, self._callback, *self._parameters)
+        self._events -= count
         error = self._broken or self.taken_failure()
         if error is not None:
             raise error
@@ -297,19 +270,24 @@ class MixedRunning(Running):
 
         No error passes through the loop: it is kept, and nothing is called any more.
         """
+        if site <= ASKS:
+            failed = super()._called(site, begin, end)
+            if failed:
+                self._shared[NEXT_DUE] = NEVER_DUE
+            return failed
         if self._broken is not None:
             return 1
         self.calls += 1
         self._cost += _CALL
         try:
             self._operators.set_clock(self._shared[NOW])
-            failed = self._wake() if site == WAKE else self._deliver(site, begin, end)
+            refused = self._wake() if site == WAKE else self._deliver(site, begin, end)
             self._look_at_timers()
         except BaseException as error:
             self._broken = error
             self._shared[NEXT_DUE] = NEVER_DUE
             return 1
-        return int(failed)
+        return int(refused)
 
     def _deliver(self, number: int, begin: int, end: int) -> bool:
         site, (one, many) = self.program.sites[number], self._receivers[number]

@@ -28,6 +28,7 @@ __all__ = [
     "Program",
     "QueryText",
     "Whole",
+    "asked",
     "indent",
     "ticks",
 ]
@@ -37,9 +38,14 @@ NULL_TEXT = "null"
 #: An attribute of a source, as (stream, attribute).
 Origin = tuple[str, int]
 #: How many there may be at most: so many for each event of a source, under `EACH`, and for each event that a query's
-#: window holds before these come, by the query's name.
+#: window holds before these come, by the query's name; for each result that the loop asks room for, under `asked`.
 Most = Counter[str]
 EACH = ""
+
+
+def asked(name: str) -> str:
+    """Return under what there is, in `Most`, so much for each result that somebody asks room for."""
+    return f"+{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,8 @@ class QueryText:
         The aggregators of ``having``.
     failed : str
         Source of whether the block that was written last has lost its events; empty where it cannot.
+    sides : list of QueryText
+        The sides of a join (`spdist.program.side_text.SideText`).
     """
 
     read: Query
@@ -105,6 +113,7 @@ class QueryText:
     kept: list[int] = field(default_factory=list)
     conditions: list[Aggregate] = field(default_factory=list)
     failed: str = ""
+    sides: list[QueryText] = field(default_factory=list)
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""
@@ -139,6 +148,11 @@ class QueryText:
     def instances(self) -> str:
         """The room of what there is once for each key of the partition, or once."""
         return "1" if self.keyed is None else f"keys {self.keyed.number}"
+
+    @property
+    def operator(self) -> int:
+        """The place of its window's timer among those of the query."""
+        return 0
 
     @property
     def name(self) -> str:
@@ -185,6 +199,16 @@ class Program:
     texts: tuple[str, ...]
     sites: tuple[Site, ...] = ()
     text_functions: tuple[TextFunction, ...] = ()
+
+    @property
+    def calls(self) -> bool:
+        """Whether its text calls out of the loop."""
+        return self.shape.is_mixed or bool(self.arrays.asking)
+
+    @property
+    def parts(self) -> list[QueryText]:
+        """All queries, each with the sides of its join behind it."""
+        return [part for query in self.queries for part in (query, *query.sides)]
 
     @property
     def keeps_timestamps(self) -> bool:

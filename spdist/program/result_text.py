@@ -10,8 +10,9 @@ from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.functions import may_fail
 from spdist.program.group_text import GroupWriter
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
+from spdist.program.pattern_shape import Matched
 from spdist.program.rate_text import RateWriter
-from spdist.program.shape import Read, Sliding
+from spdist.program.shape import Sliding
 
 __all__ = ["ResultWriter"]
 
@@ -56,7 +57,7 @@ class ResultWriter:
         self._writer = writer
         #: Source of how many results there are.
         self.count = whole.name()
-        alone = not isinstance(query.read, Read) or (groups.collapses and not groups.grouped)
+        alone = isinstance(query.read, Matched) or (groups.collapses and not groups.grouped)
         self._buffers = Buffers.of_results(whole, query)
         self._arranged = Arrangement(self._buffers, self.count, alone)
         limited = query.read.checked.query.rate is not None

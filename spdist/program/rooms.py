@@ -9,13 +9,15 @@ import numpy
 
 from spdist.program.arrays import Array, filled
 from spdist.program.compiler import Compiled
-from spdist.program.parts import EACH, Most, Program
+from spdist.program.parts import EACH, Most, Program, asked
 from spdist.program.reserve import Reserve
 
 __all__ = ["Rooms"]
 
 _LEAST = 16
 _ONE = Most({EACH: 1})
+#: So much is allowed at a time to those who ask while the loop runs; twice as much as before, up to this.
+_ALLOWED, _MOST_ALLOWED = 1 << 8, 1 << 16
 
 
 class Rooms:
@@ -28,7 +30,8 @@ class Rooms:
     compiled : Compiled
         Its code.
     steady : bool
-        Whether arrays stay where they are when they grow: somebody looks at them meanwhile.
+        Whether arrays stay where they are when they grow: somebody looks at them meanwhile. So they do where the loop
+        asks for room.
 
     State
     -----
@@ -40,7 +43,15 @@ class Rooms:
         self.compiled = compiled
         self._rooms: dict[str, int] = {}
         self.arrays: dict[str, Any] = {}
+        steady = steady or bool(program.arrays.asking)
         self._reserve = Reserve(len(program.arrays.declared)) if steady else None
+        #: The allowances of those who ask for room, by what `Most` has them under; how much each was allowed last.
+        self._allowances = {asked(name): f"{name}_allowed" for name in program.arrays.asking}
+        self._allowed = dict.fromkeys(program.arrays.asking, _ALLOWED)
+        #: Whether the loop runs; how many events it was given; who asks it for room, and what stands in its buffers.
+        self.within = False
+        self._events = 0
+        self._asker: tuple[str, int] = "", 0
         #: What the arrays that stay where they are are parts of.
         self._whole: dict[str, Any] = {}
         for name, array in program.arrays.declared.items():
@@ -55,7 +66,7 @@ class Rooms:
         self._most = program.most
         self._pools = {
             query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
-            for query in program.queries
+            for query in program.parts
         }
         self._pools |= {f"{query.name}_l": [f"{query.name}_l_free"] for query in program.queries if query.holds_back}
         self._pairs = {
@@ -84,7 +95,12 @@ class Rooms:
         return tuple(self._whole.get(name, array) for name, array in self.arrays.items())
 
     def make_room(self, count: int) -> None:
-        """Make room for so many events."""
+        """Make room for so many events; where the loop runs, what it may use of it for its own ones stays there."""
+        if not self.within:
+            self._events = count
+        elif count > self._spare:
+            self._spare = -1
+            count += self._events
         if count > self._spare:
             for room, places in list(self._rooms.items()):
                 needed = self._begun(room) + count * self._most.get(room, _ONE)[EACH]
@@ -97,15 +113,52 @@ class Rooms:
         self._spare -= count
 
     def _begun(self, room: str) -> int:
-        """Return how many places of a room are used, or will be by what windows hold."""
+        """Return how many places of a room are used, or will be by what windows hold, and by what was allowed."""
         most = self._most.get(room, _ONE)
-        return self._used(room) + sum(n * self._used(f"nodes {held}") for held, n in most.items() if held != EACH)
+        return self._used(room) + sum(n * self._unit(unit) for unit, n in most.items() if unit != EACH)
+
+    def _unit(self, unit: str) -> int:
+        """Return how much there is of what `Most` counts in."""
+        allowance = self._allowances.get(unit)
+        return self._used(f"nodes {unit}") if allowance is None else max(0, int(self.arrays[allowance][0]))
+
+    def ask(self, name: str, more: int, count: int) -> None:
+        """Make room while the loop runs, for what follows from so many results; the loop knows how many are there.
+
+        Parameters
+        ----------
+        name : str
+            Who asks.
+        more, count : int
+            How many results may come now, and how many stand in its buffers.
+
+        Raises
+        ------
+        MemoryError
+            There is no more.
+        """
+        allowed = max(more, self._allowed[name])
+        self._allowed[name] = min(2 * allowed, _MOST_ALLOWED)
+        self.arrays[f"{name}_allowed"][0] = allowed
+        self._asker = f"chunk {name}", count
+        for room, places in list(self._rooms.items()):
+            needed = self._begun(room) + self._events * self._most.get(room, _ONE)[EACH]
+            if needed > places:
+                self._grow(room, needed)
+        # What may come now is taken off.
+        self.arrays[f"{name}_allowed"][0] = allowed - more
+        self._asker = "", 0
+        self._spare = -1
 
     def _used(self, room: str) -> int:
         """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
         kind, _, owner = room.partition(" ")
+        if room == self._asker[0]:
+            return self._asker[1]
+        if self.within and kind == "output":
+            return self._count(int(owner))
         if kind == "nodes":
-            return max(int(self.arrays[name][1]) for name in self._pools[owner])
+            return max((int(self.arrays[name][1]) for name in self._pools[owner] if name in self.arrays), default=0)
         if kind == "dues":  # one may be asked for before another one is done
             return int(self.arrays[f"{owner}_due_free"][1]) + 1
         if kind == "timers":
@@ -118,6 +171,11 @@ class Rooms:
             name = f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"
             return int(self.arrays[name][0]) if name in self.arrays else 0  # nobody reads what the query puts out
         return 0
+
+    def _count(self, output: int) -> int:
+        """Return how many events the loop has put out to a stream."""
+        name = f"h{output}_count"
+        return int(self.arrays[name][0]) if name in self.arrays else 0
 
     def reserve(self, room: str, more: int) -> None:
         """Let a room have so many places more than are used."""

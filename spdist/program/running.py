@@ -14,7 +14,7 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, StreamPart
-from spdist.program.arrays import FAILURES
+from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.text_rooms import TextRooms
@@ -82,8 +82,13 @@ class Running(TextRooms):
         }
         self._known = program.shape.known
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
-        #: What the text calls (`spdist.program.shared`).
+        #: What is raised when the loop has ended; until then nothing is called any more.
+        self._broken: BaseException | None = None
+        #: What the text calls (`spdist.program.shared`), where it calls something.
+        self._kept: Any = None
         self._callback: Any = 0
+        if program.calls:
+            self._kept, self._callback = compiled.callback(self._called)
 
     def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Take events, and return what is put out, by stream; None where a value is not of its type.
@@ -231,11 +236,25 @@ class Running(TextRooms):
         if any(self.arrays.get(name, array) is not array for name, array in given.items()):
             self.arrays.update(given)
             self._parameters = self._given()
-        self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *self._parameters)
+        self._broken, self.within = None, True
+        try:
+            self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *self._parameters)
+        finally:
+            self.within = False
+        broken: BaseException | None = self._broken
+        if broken is not None:
+            raise broken
 
-    def _count(self, output: int) -> int:
-        name = f"h{output}_count"
-        return int(self.arrays[name][0]) if name in self._counts else 0
+    def _called(self, site: int, more: int, count: int) -> int:
+        """Make room for who asks for it; returns whether that failed. No error passes through the loop: it is kept."""
+        if self._broken is not None:
+            return 1
+        try:
+            self.ask(self.program.arrays.asking[ASKS - site], more, count)
+        except BaseException as error:
+            self._broken = error
+            return 1
+        return 0
 
     def expire(self, now: int) -> None:
         """Let events leave windows whose time is over, also where no event comes."""

@@ -13,6 +13,7 @@ from spdist.language.types import Schema, Type
 from spdist.operators.feedback import circular_streams
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.join_shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
 from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
@@ -137,7 +138,7 @@ class Read:
 
 
 #: A query, of whatever it reads.
-Query = Read | Matched
+Query = Read | Matched | Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class Keyed:
         return self.type is Type.STRING
 
 
-Element = Read | Matched | Keyed
+Element = Read | Matched | Joined | Keyed
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class Shape:
 
     Parameters
     ----------
-    elements : tuple of Read, Matched, Keyed or Called
+    elements : tuple of Read, Matched, Joined, Keyed or Called
         In the order of the app.
     schemas : mapping of str to Schema
         The attributes of all streams but inner ones.
@@ -333,8 +334,10 @@ def _query(checked: CheckedQuery, number: int) -> Query:
     if isinstance(given, ast.PatternInput):
         _selects(checked)
         return matched(checked, given, number)
-    if not isinstance(given, ast.SingleInput):
-        raise NotTyped("a join", query.span)
+    if isinstance(given, ast.JoinInput):
+        _selects(checked)
+        return joined(checked, given, number)
+    assert isinstance(given, ast.SingleInput)
     if given.after and given.window:
         raise NotTyped("what is behind a window", query.span)
     _selects(checked)

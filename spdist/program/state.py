@@ -18,6 +18,8 @@ import pyarrow as pa
 from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
+from spdist.program.join_shape import Joined
+from spdist.program.join_state import fresh_sides, load_sides, stored_sides
 from spdist.program.key_words import key_texts, keys_of_texts, real_values, words_of
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.pattern_shape import Matched
@@ -55,9 +57,14 @@ def stored_keys(running: Running, number: int, type: Type) -> list[str]:
 
 def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
     """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
-    load = load_pattern if isinstance(query.read, Matched) else load_window
-    load(running, query, [(number, state[1]) for number, state in states])
-    load_limits(running, query, [(number, state[2]) for number, state in states])
+    limit = 2
+    if isinstance(query.read, Joined):
+        load_sides(running, query, [(number, state[3:]) for number, state in states])
+        limit = 1
+    else:
+        load = load_pattern if isinstance(query.read, Matched) else load_window
+        load(running, query, [(number, state[1]) for number, state in states])
+    load_limits(running, query, [(number, state[limit]) for number, state in states])
     for number, state in states:
         if query.aggregates:
             _load_totals(running, query, number, state[0])
@@ -69,6 +76,9 @@ def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return the states of a query: of so many keys of its partition, by number; or one."""
     totals = _stored_totals(running, query, count)
     limits = stored_limits(running, query, count)
+    if isinstance(query.read, Joined):
+        sides = stored_sides(running, query, count)
+        return [[own, limit, [], *windows] for own, limit, windows in zip(totals, limits, sides, strict=True)]
     if isinstance(query.read, Matched):
         patterns = stored_patterns(running, query, count)
         return [list(state) for state in zip(totals, patterns, limits, strict=True)]
@@ -78,6 +88,8 @@ def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
 
 def fresh_query(read: Query) -> Any:
     """Return the state of a query that has seen nothing."""
+    if isinstance(read, Joined):
+        return [[{}, [], {}], fresh_limit(read), [], *fresh_sides(read)]
     if isinstance(read, Matched):
         return [[{}, [], {}], fresh_pattern(read), fresh_limit(read)]
     return [[{}, [], {}], fresh_window(read), fresh_limit(read), []]
@@ -86,7 +98,7 @@ def fresh_query(read: Query) -> Any:
 def held_rows(running: Running) -> int:
     """Return how many events the windows hold, and for how many groups there are totals."""
     arrays, held = running.arrays, 0
-    for query in running.program.queries:
+    for query in running.program.parts:
         if isinstance(query.read, Matched):
             held += held_events(running, query)
         held += sum(int(arrays[f"{query.name}_{name}_size"].sum()) for name in query.read.lists)

@@ -18,6 +18,8 @@ from spdist.program.arrays import TEXTS, Arrays
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
+from spdist.program.join_shape import Joined
+from spdist.program.join_text import JoinWriter
 from spdist.program.key_text import finds
 from spdist.program.output_text import OutputWriter
 from spdist.program.partition_key import partition_word
@@ -166,7 +168,7 @@ class Writer:
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
                 wakes = _query_writer(self, query, block, key).timers()
-                blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes)}
+                blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes) if lines}
             if query.ticks:
                 self._firing = rank(number, RATE_LIMIT)
                 blocks[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
@@ -292,6 +294,8 @@ class Writer:
 
     def _query(self, read: Query, keyed: Keyed | None, block: Block, key: str) -> list[str]:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
+        if isinstance(read, Joined):
+            return _query_writer(self, query, block, key).lines()
         self.count(f"nodes {query.name}", block.most)
         # Partial matches, and what waits for its batch, have been counted before they are results.
         begun = block.most
@@ -369,6 +373,8 @@ class Writer:
 
 
 def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> QueryWriter:
+    if isinstance(query.read, Joined):
+        return JoinWriter(whole, query, block, key)
     if not isinstance(query.read, Matched):
         return QueryWriter(whole, query, block, key)
     return (SequenceWriter if query.read.strict else PatternWriter)(whole, query, block, key)
@@ -385,6 +391,7 @@ def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], exp
     Where elements are called, what is known of the event and of timers stands in an array that others see, too.
     """
     parameters = ", ".join(arrays.declared)
+    calls = mixed or bool(arrays.asking)
     causes, known = ("", "") if mixed else (", number, rung", f", 0, {NEVER}")
     fires, fired = ("", "") if mixed else (", fired, fired_number", f", {NEVER}, 0")
     timed = "timers_until" in arrays.declared
@@ -393,7 +400,8 @@ def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], exp
         "from spdist.program.days import *",
         "from spdist.program.kernels import *",
         "from spdist.program.sorting import *",
-        *(["from spdist.program.calls import *", "from spdist.program.shared import *"] if mixed else []),
+        *(["from spdist.program.calls import *"] if calls else []),
+        *(["from spdist.program.shared import *"] if mixed else []),
         "",
         "",
         "@loop",

@@ -199,7 +199,7 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
                 arrays[f"{prefix}_latest"][number] = state[1]
         elif state[4] is not None:
             arrays[f"{prefix}_ending"][0] = state[4]
-        load_dues(running, query, number, state[-1])
+        load_dues(running, query, number, state[-1], query.operator)
 
 
 def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
@@ -239,7 +239,7 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
     if not query.read.timed:
         return rests
     for number, rest in enumerate(rests):
-        rest.due = stored_dues(running, query, number)
+        rest.due = stored_dues(running, query, number, query.operator)
         if f"{prefix}_latest" in arrays:
             rest.latest = int(arrays[f"{prefix}_latest"][number])
     if isinstance(window, Batched):

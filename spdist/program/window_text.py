@@ -39,9 +39,13 @@ class WindowWriter:
         self._groups = groups
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
-        self._timer = TimerWriter(whole.arrays, query, key) if query.read.timed else None
-        query.kept = query.shown if query.read.puts_out_expired or groups.conditions else groups.attributes()
-        query.kept = sorted({*query.kept, *window.known})
+        self._timer = TimerWriter(whole.arrays, query, key, query.operator) if query.read.timed else None
+        query.kept = sorted({*self._wanted(), *window.known})
+
+    def _wanted(self) -> list[int]:
+        """Return the attributes that are read of an event behind its entering."""
+        query, groups = self._query, self._groups
+        return query.shown if query.read.puts_out_expired or groups.conditions else groups.attributes()
 
     @property
     def left_at(self) -> str:

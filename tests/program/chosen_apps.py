@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from tests.program.drawn_apps import STREAM
 
-__all__ = ["ARRANGED", "CHUNKS", "EXTERNAL", "HAVING", "LIMITED", "SESSIONS", "SORTED", "TICKING"]
+__all__ = [
+    "ARRANGED",
+    "CHUNKS",
+    "EXTERNAL",
+    "HAVING",
+    "JOINS",
+    "LIMITED",
+    "PAIRS_OF_MANY",
+    "SESSIONS",
+    "SORTED",
+    "TICKING",
+]
 
 #: Results of a chunk in an order, cut, and one for each group.
 ARRANGED = f"""{STREAM}
@@ -91,4 +102,28 @@ into Out4;
 partition with (sym of S) begin
 from S#window.length(2) select total, kind having sum(total) > 0L order by total insert all events into Out5;
 end;
+"""
+#: Joins by keys and without, outer ones, one way, of a side without window, with totals, and read by each other.
+JOINS = f"""{STREAM}
+from S[ok or volume > 0] select * insert into A;
+from S[not ok] select * insert into B;
+from A#window.length(4) as a join B#window.time(60) as b on a.kind == b.kind and a.price != b.price
+select a.sym as sym, b.total as total, a.price as price insert all events into J;
+from J#window.length(3) select sym, sum(total) as t, count() as n group by sym insert into Out1;
+from A#window.timeLength(900, 3) as a join B#window.length(2) as b on b.ok == (a.price > 9.0)
+select b.sym as sym, count() as n, max(a.rate) as r, distinctCount(a.kind) as k group by b.sym having n > 0
+insert all events into Out2;
+from A#window.length(2) as a full outer join J#window.time(60) as j on a.total > j.total
+select a.sym as sym, j.total as t, a is null as none insert into Out3;
+from B as b unidirectional left outer join A#window.length(3) as a on a.sym == b.sym
+select b.sym as sym, a.volume as v output last every 3 events insert expired events into Out4;
+"""
+#: More pairs for one event than there was ever room for, of as many groups.
+PAIRS_OF_MANY = f"""{STREAM}
+from S[ok is null or ok] select * insert into A;
+from S[ok is null or not ok] select * insert into B;
+from A#window.length(30) as a join B#window.length(30) as b
+select a.price as p, b.volume as v, a.rate as r, b.total as t insert into J;
+from J#window.length(200) select p, v, r, t, count() as n, min(r) as lo group by p, v, r, t insert into Out1;
+from J#window.time(900) select v, distinctCount(p) as d insert expired events into Out2;
 """

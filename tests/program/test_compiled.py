@@ -14,7 +14,18 @@ from spdist.program.compiler import Compiled, Compiling
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED, CHUNKS, EXTERNAL, HAVING, LIMITED, SESSIONS, SORTED, TICKING
+from tests.program.chosen_apps import (
+    ARRANGED,
+    CHUNKS,
+    EXTERNAL,
+    HAVING,
+    JOINS,
+    LIMITED,
+    PAIRS_OF_MANY,
+    SESSIONS,
+    SORTED,
+    TICKING,
+)
 from tests.program.drawn_apps import STREAM
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
@@ -115,7 +126,7 @@ end;
 APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, ABSENT, COUNTED]
 
 
-@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK, FUNCTIONS])
+@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, PAIRS_OF_MANY])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     checked, whole = checked_app(app), app in (SORTED, EXTERNAL)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole) for seed in range(6)) > 300

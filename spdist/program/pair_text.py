@@ -1,0 +1,70 @@
+"""What a query over two sides puts out: pairs, of which those of one event are what totals and groups collapse to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spdist.program.demand_text import Demand
+from spdist.program.parts import Event, Most
+from spdist.program.result_text import ResultWriter
+
+__all__ = ["PairWriter"]
+
+
+class PairWriter(ResultWriter):
+    """Writes what a join puts out: all pairs of a chunk are one, those of each event are selected by themselves.
+
+    Parameters
+    ----------
+    whole, query, block, key, groups, writer, silent
+        As for `ResultWriter`.
+
+    Notes
+    -----
+    How many pairs there are is known when partners are looked for: so it asks for room (`Demand`).
+    """
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        whole, query = given[:2]
+        self._demand = Demand(whole.arrays, query.name)
+        super().__init__(*given, **more)
+
+    @property
+    def _most(self) -> Most:
+        return self._demand.most
+
+    def _own_attribute(self, place: int) -> int | None:
+        return None
+
+    def asks(self, bound: str, refused: list[str]) -> list[str]:
+        """Return what asks for room for so many pairs; see `Demand.asks`."""
+        return self._demand.asks(bound, self.count if self.wanted else "0", refused)
+
+    @property
+    def selects(self) -> tuple[bool, bool]:
+        """Whether pairs of events that come are wanted, and those of events that leave."""
+        totals = self._groups.aggregated or bool(self._groups.conditions)
+        current, expired = self._read.puts_out_current, self._read.puts_out_expired
+        return totals or (self.wanted and current), totals or (self.wanted and expired)
+
+    def of_pair(self, event: Event, leaves: bool) -> list[str]:
+        """Return what adds a pair to the totals, or takes it off, and puts its result into the chunk."""
+        groups = self._groups
+        found = groups.finds(event.read)
+        if not leaves:
+            enters = groups.enters(lambda: self._writer(event.read, event.timestamp, event.group))
+            return [*found, *enters, *self.of(event)]
+        gone = Event(event.read, event.timestamp, "gone")
+        leaving = self.of(gone, leaves=True)
+        return [*found, *groups.leaves(event.read, event.timestamp, event.group, leaving, counted=False)]
+
+    def of_event(self, pairs: list[str]) -> list[str]:
+        """Return what selects from the pairs of an event, given what is done with each of them."""
+        groups, count = self._groups, self.count
+        begins: list[str] = []
+        if groups.collapses and groups.grouped and self.wanted:
+            begins = [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+        elif groups.collapses and self.wanted:
+            begins = [f"{groups.begin} = {count}"]
+        forgets = groups.forgets()
+        return [*groups.before(), *begins, *pairs, *forgets, *(["late = 0"] if forgets else [])]

@@ -1,0 +1,123 @@
+"""Random apps with joins of two streams."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query
+
+__all__ = ["drawn_join_app"]
+
+_SHAPED = (
+    "l.sym as sym, r.kind as kind, r.price as price, l.rate as rate, l.volume as volume, r.total as total, r.ok as ok"
+)
+
+
+def drawn_join_app(random: Random) -> str:
+    """Return the text of an app of one or two joins, some of which others read, and that may be read by another one."""
+    made = [STREAM, f"from S{_filter(random, 0.7)} select * insert into A;"]
+    made.append(f"from S{_filter(random, 0.5)} select * insert into B;")
+    if random.random() < 0.3:
+        made.append("from S#window.length(1) select * insert expired events into B;")
+    sides = random.choice((("A", "B"), ("A", "B"), ("S", "A"), ("B", "S"), ("S", "B")))
+    made.append(_join(random, sides, "Out1" if random.random() < 0.4 else "J"))
+    if made[-1].endswith("J;"):
+        made.append("from J select sym, kind, price, rate, volume, total, ok insert into Out2;")
+        made.append(drawn_query(random, "J", "Out3", keyed=True))
+        if random.random() < 0.4:
+            made.append(_join(random, random.choice((("J", "A"), ("S", "J"))), "Out4"))
+    elif random.random() < 0.4:
+        made.append(_join(random, sides, "Out5"))
+    return "\n".join(made)
+
+
+def _filter(random: Random, share: float) -> str:
+    return f"[{drawn_condition(random)}]" if random.random() < share else ""
+
+
+def _window(random: Random) -> str:
+    return random.choice(
+        (
+            "",
+            f"#window.length({random.randint(1, 5)})",
+            f"#window.length({random.randint(1, 5)})",
+            f"#window.time({random.choice((1, 50, 900))})",
+            f"#window.timeLength({random.choice((50, 900))}, {random.randint(1, 4)})",
+        )
+    )
+
+
+def _condition(random: Random) -> str:
+    """Return what stands behind ``on``: equalities, also of expressions, other conditions, both, or nothing."""
+    equal = random.choice(
+        (
+            "l.sym == r.sym",
+            "r.kind == l.kind",
+            "l.volume == r.total",
+            "l.ok == r.ok",
+            "l.volume % 3 == r.volume",
+            "r.kind == l.kind and l.sym == r.sym",
+            "l.sym == r.sym and r.volume == l.volume and l.ok == r.ok",
+            "r.ok == (l.price > 0.5)",
+            "l.kind == 'x' and r.kind == 'x'",
+        )
+    )
+    other = random.choice(
+        ("l.price > r.price", "l.volume != r.volume or r.ok", "l.total + 1L >= r.total", "l.rate == r.rate")
+    )
+    return random.choice(("", f" on {equal}", f" on {equal}", f" on {equal} and {other}", f" on {other}"))
+
+
+def _join(random: Random, streams: tuple[str, str], target: str) -> str:
+    kind = random.choice(("join", "join", "inner join", "left outer join", "right outer join", "full outer join"))
+    left, right = (_window(random) for _ in streams)
+    one_way = random.choice(("", "", "", "l", "r"))
+    ways = [" unidirectional" if one_way == name else "" for name in "lr"]
+    sides = [
+        f"{stream}{_filter(random, 0.2)}{window} as {name}{way}"
+        for stream, window, name, way in zip(streams, (left, right), "lr", ways, strict=True)
+    ]
+    events = random.choice(("", "", "all events ", "expired events "))
+    even = "outer" not in kind and not one_way
+    behind = random.choice(
+        ("", "", "", f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events")
+    )
+    return (
+        f"from {sides[0]} {kind} {sides[1]}{_condition(random)} "
+        f"select {_selected(random, target, bool(left and right), even)}{behind} insert {events}into {target};"
+    )
+
+
+def _selected(random: Random, target: str, totals: bool, even: bool) -> str:
+    """Return what is selected; `even`: all pairs come and leave, so that any totals can be kept."""
+    if target == "J":
+        return _SHAPED
+    items = random.sample(
+        (
+            "l.sym as a",
+            "r.kind as b",
+            "l.price * 2.0 as c",
+            "coalesce(r.sym, l.kind) as d",
+            "l.volume + r.volume as e",
+            "eventTimestamp() as f",
+            "r is null as g",
+            "r.rate as h",
+        ),
+        random.randint(1, 3),
+    )
+    group = having = ""
+    if totals and random.random() < 0.6:
+        items += random.sample(
+            (
+                "count() as n",
+                "sum(l.total) as s",
+                "avg(r.volume) as m",
+                "stdDev(l.price) as w",
+                *(("max(r.price) as hi", "min(l.rate) as lo", "distinctCount(l.kind) as v") if even else ()),
+            ),
+            random.randint(1, 2),
+        )
+        having = random.choice(("", "", " having n is null or n > 1" if "count() as n" in items else ""))
+    if random.random() < 0.4:
+        group = random.choice((" group by l.sym", " group by l.kind, r.ok", " group by r.price"))
+    return ", ".join(items) + group + having
