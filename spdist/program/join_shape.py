@@ -100,6 +100,11 @@ class Joined:
     lists: tuple[str, ...] = ()
 
     @property
+    def is_of_one(self) -> bool:
+        """Whether both sides read the same stream."""
+        return self.sides[0].stream == self.sides[1].stream
+
+    @property
     def streams(self) -> tuple[str, ...]:
         """What it reads, each once."""
         return tuple(dict.fromkeys(side.stream for side in self.sides))
@@ -163,8 +168,6 @@ def joined(checked: CheckedQuery, given: ast.JoinInput, number: int) -> Joined:
     if select.order_by or select.limit is not None or select.offset is not None:
         raise NotTyped("the order, or a limit, of what a join puts out", span)
     left, right = (_side(checked, given, position) for position in (0, 1))
-    if left.stream == right.stream:
-        raise NotTyped("a join of a stream with itself", span)
     clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
     if any(map(aggregates_in, clauses)) and (left.window is None or right.window is None):
         raise NotTyped("totals of a join of which a side has no window", span)

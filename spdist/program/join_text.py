@@ -53,8 +53,16 @@ class JoinWriter(QueryWriter):
         """Return the block, with those of its readers."""
         self._counts()
         results = self._results()
-        side = next(one for one in self._join.sides if one.stream == self._block.stream)
-        return results.hands_over(self._loop_of(side, self._comes(side, results)))
+        sides = [one for one in self._join.sides if one.stream == self._block.stream]
+        if len(sides) == 1:
+            return results.hands_over(self._loop([*self._filtered(sides[0]), *self._comes(sides[0], results)]))
+        # An event passes the left side, then the right one; readers get what both have given when all events have.
+        results.number = number = self._whole.name()
+        passes: list[str] = []
+        for side in sides:
+            passes += [f"{number} += 1", "for _ in range(1):"]
+            passes += indent([*self._filtered(side), *self._comes(side, results)])
+        return results.hands_over([f"{number} = 0", *self._loop(passes)])
 
     def _counts(self) -> None:
         """Take note of how much room the block can use."""
@@ -87,15 +95,17 @@ class JoinWriter(QueryWriter):
 
     # Events.
 
-    def _loop_of(self, side: Side, body: list[str]) -> list[str]:
-        """Return the loop over the events that meet the conditions in front of a side's window."""
-        guard = self._block.guard
-        first = [f"if not ({guard.format(self._event)}):", "    continue"] if guard else []
+    def _filters(self) -> list[str]:
+        return []
+
+    def _filtered(self, side: Side) -> list[str]:
+        """Return what passes over an event that does not meet the conditions in front of a side's window."""
+        first: list[str] = []
         for condition in side.filters:
             writer = self._own_writer(side)
             test = writer.condition(condition)
             first += [*writer.lines, f"if not ({test}):", "    continue"]
-        return [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent([*first, *body])]
+        return first
 
     def _own_writer(self, side: Side) -> TypedWriter:
         """Return a writer of conditions that stand in front of a side's window."""

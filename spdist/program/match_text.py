@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spdist.program.expressions import NUMBER
-from spdist.program.parts import Event, Most, indent
+from spdist.program.parts import Event, Most
 from spdist.program.pattern_shape import Matched
 from spdist.program.result_text import ResultWriter
 
@@ -53,11 +53,8 @@ class MatchWriter(ResultWriter):
         """Return a chunk, given what makes its results, and what hands them over."""
         if not self.wanted:
             return chunk
-        begin, end, count, causes = self._begin, self._end, self.count, self._causes
-        more = [f"while {end} < {count} and {causes}[{end}] == {causes}[{begin}]:", f"    {end} += 1"]
-        body = [f"{end} = {begin} + 1", *(more if self._by_event else []), *self._reads(), f"{begin} = {end}"]
-        loop = [f"{begin} = 0", f"while {begin} < {count}:", *indent(body)]
-        return [f"{count} = 0", *chunk, *self._arranged.lines(), *loop]
+        loop = self._in_runs(self._causes if self._by_event else "")
+        return [f"{self.count} = 0", *chunk, *self._arranged.lines(), *loop]
 
     def of_match(self, event: Event, cause: str) -> list[str]:
         """Return what puts the result of a match into the chunk; `cause` is the event that has completed it."""

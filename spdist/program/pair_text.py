@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spdist.program.demand_text import Demand
+from spdist.program.expressions import NUMBER
+from spdist.program.join_shape import Joined
 from spdist.program.parts import Event, Most
 from spdist.program.result_text import ResultWriter
 
@@ -27,7 +29,24 @@ class PairWriter(ResultWriter):
     def __init__(self, *given: Any, **more: Any) -> None:
         whole, query = given[:2]
         self._demand = Demand(whole.arrays, query.name)
+        self._ends = whole.name(), whole.name()
+        #: The array of the pass of each result: what one pass of an event has given is one chunk; empty where all is.
+        self._passes = ""
+        if isinstance(query.read, Joined) and query.read.is_of_one:
+            self._passes = whole.arrays.declare(f"{query.name}_o_pass", NUMBER, f"chunk {query.name}")
+        #: Source of the number of the pass.
+        self.number = "0"
         super().__init__(*given, **more)
+
+    @property
+    def _bounds(self) -> tuple[str, str]:
+        return self._ends if self._passes else super()._bounds
+
+    def hands_over(self, chunk: list[str]) -> list[str]:
+        """Return a chunk, given what makes its results, and what hands them over."""
+        if not (self._passes and self.wanted):
+            return super().hands_over(chunk)
+        return [f"{self.count} = 0", *chunk, *self._arranged.lines(), *self._in_runs(self._passes)]
 
     @property
     def _most(self) -> Most:
@@ -49,13 +68,13 @@ class PairWriter(ResultWriter):
 
     def of_pair(self, event: Event, leaves: bool) -> list[str]:
         """Return what adds a pair to the totals, or takes it off, and puts its result into the chunk."""
-        groups = self._groups
+        groups, noted = self._groups, [f"{self._passes}[s] = {self.number}"] if self._passes else []
         found = groups.finds(event.read)
         if not leaves:
             enters = groups.enters(lambda: self._writer(event.read, event.timestamp, event.group))
-            return [*found, *enters, *self.of(event)]
+            return [*found, *enters, *self.of(event, noted=noted)]
         gone = Event(event.read, event.timestamp, "gone")
-        leaving = self.of(gone, leaves=True)
+        leaving = self.of(gone, leaves=True, noted=noted)
         return [*found, *groups.leaves(event.read, event.timestamp, event.group, leaving, counted=False)]
 
     def of_event(self, pairs: list[str]) -> list[str]:

@@ -95,6 +95,13 @@ class ResultWriter:
         test = f"if {end} > 0:" if begin == "0" else f"if {end} > {begin}:"
         return [*limits, test, *indent(self._readers)]
 
+    def _in_runs(self, alike: str) -> list[str]:
+        """Return what hands results over in runs: those that are `alike` there, which is an array; or one by one."""
+        begin, end = self._bounds
+        more = [f"while {end} < {self.count} and {alike}[{end}] == {alike}[{begin}]:", f"    {end} += 1"]
+        body = [f"{end} = {begin} + 1", *(more if alike else []), *self._reads(), f"{begin} = {end}"]
+        return [f"{begin} = 0", f"while {begin} < {self.count}:", *indent(body)]
+
     def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
         """Return what puts the result of an event into the chunk, where there is one, at ``s``.
 

@@ -10,6 +10,7 @@ __all__ = [
     "EXTERNAL",
     "HAVING",
     "JOINS",
+    "JOINS_OF_ONE",
     "LIMITED",
     "PAIRS_OF_MANY",
     "SESSIONS",
@@ -113,10 +114,18 @@ from J#window.length(3) select sym, sum(total) as t, count() as n group by sym i
 from A#window.timeLength(900, 3) as a join B#window.length(2) as b on b.ok == (a.price > 9.0)
 select b.sym as sym, count() as n, max(a.rate) as r, distinctCount(a.kind) as k group by b.sym having n > 0
 insert all events into Out2;
-from A#window.length(2) as a full outer join J#window.time(60) as j on a.total > j.total
-select a.sym as sym, j.total as t, a is null as none insert into Out3;
 from B as b unidirectional left outer join A#window.length(3) as a on a.sym == b.sym
-select b.sym as sym, a.volume as v output last every 3 events insert expired events into Out4;
+select b.sym as sym, a.volume as v, a is null as none output last every 3 events insert expired events into Out3;
+"""
+#: Joins of a stream with itself, and in a partition.
+JOINS_OF_ONE = f"""{STREAM}
+from S[ok]#window.length(3) as a full outer join S#window.time(60) as b on a.total > b.total
+select a.sym as sym, b.total as t, a is null as none insert all events into Out1;
+partition with (kind of S) begin
+from S#window.length(4) as a join S[volume > 0]#window.length(2) as b on a.sym == b.sym
+select a.sym as sym, sum(b.volume) as v group by a.sym insert all events into #J;
+from #J#window.length(2) select sym, sum(v) as v output all every 2 events insert into Out2;
+end;
 """
 #: More pairs for one event than there was ever room for, of as many groups.
 PAIRS_OF_MANY = f"""{STREAM}

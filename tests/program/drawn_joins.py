@@ -1,4 +1,4 @@
-"""Random apps with joins of two streams."""
+"""Random apps with joins of two streams, or of one with itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def drawn_join_app(random: Random) -> str:
     made.append(f"from S{_filter(random, 0.5)} select * insert into B;")
     if random.random() < 0.3:
         made.append("from S#window.length(1) select * insert expired events into B;")
-    sides = random.choice((("A", "B"), ("A", "B"), ("S", "A"), ("B", "S"), ("S", "B")))
+    sides = random.choice((("A", "B"), ("A", "B"), ("S", "A"), ("B", "S"), ("S", "S"), ("A", "A")))
+    if random.random() < 0.3:
+        made.append(_partition(random, sides))
     made.append(_join(random, sides, "Out1" if random.random() < 0.4 else "J"))
     if made[-1].endswith("J;"):
         made.append("from J select sym, kind, price, rate, volume, total, ok insert into Out2;")
@@ -29,6 +31,17 @@ def drawn_join_app(random: Random) -> str:
     elif random.random() < 0.4:
         made.append(_join(random, sides, "Out5"))
     return "\n".join(made)
+
+
+def _partition(random: Random, sides: tuple[str, str]) -> str:
+    """Return a partition with a join of which another query may read what it puts out."""
+    key = random.choice(("sym", "kind", "total", "ok"))
+    keys = ", ".join(f"{key} of {stream}" for stream in sorted(set(sides)))
+    inner = random.random() < 0.5
+    queries = [_join(random, sides, "#J" if inner else "Out6", "#J" if inner else "")]
+    if inner:
+        queries.append("from #J#window.length(2) select sym, count() as n group by sym insert all events into Out7;")
+    return f"partition with ({keys}) begin {' '.join(queries)} end;"
 
 
 def _filter(random: Random, share: float) -> str:
@@ -68,7 +81,7 @@ def _condition(random: Random) -> str:
     return random.choice(("", f" on {equal}", f" on {equal}", f" on {equal} and {other}", f" on {other}"))
 
 
-def _join(random: Random, streams: tuple[str, str], target: str) -> str:
+def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "J") -> str:
     kind = random.choice(("join", "join", "inner join", "left outer join", "right outer join", "full outer join"))
     left, right = (_window(random) for _ in streams)
     one_way = random.choice(("", "", "", "l", "r"))
@@ -82,16 +95,14 @@ def _join(random: Random, streams: tuple[str, str], target: str) -> str:
     behind = random.choice(
         ("", "", "", f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events")
     )
+    selected = _SHAPED if target == shaped else _selected(random, bool(left and right), even)
     return (
-        f"from {sides[0]} {kind} {sides[1]}{_condition(random)} "
-        f"select {_selected(random, target, bool(left and right), even)}{behind} insert {events}into {target};"
+        f"from {sides[0]} {kind} {sides[1]}{_condition(random)} select {selected}{behind} insert {events}into {target};"
     )
 
 
-def _selected(random: Random, target: str, totals: bool, even: bool) -> str:
+def _selected(random: Random, totals: bool, even: bool) -> str:
     """Return what is selected; `even`: all pairs come and leave, so that any totals can be kept."""
-    if target == "J":
-        return _SHAPED
     items = random.sample(
         (
             "l.sym as a",

@@ -20,6 +20,7 @@ from tests.program.chosen_apps import (
     EXTERNAL,
     HAVING,
     JOINS,
+    JOINS_OF_ONE,
     LIMITED,
     PAIRS_OF_MANY,
     SESSIONS,
@@ -126,7 +127,7 @@ end;
 APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, ABSENT, COUNTED]
 
 
-@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, PAIRS_OF_MANY])
+@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     checked, whole = checked_app(app), app in (SORTED, EXTERNAL)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole) for seed in range(6)) > 300
