@@ -17,6 +17,7 @@ from spdist.operators.partition import PartitionPlan, PartitionRuntime
 from spdist.operators.plans import QueryInstance, QueryPlan, without_kinds
 from spdist.operators.query import SingleStreamQuery, StateQuery, plan_query
 from spdist.operators.stores import KeptStore
+from spdist.operators.table import Table
 from spdist.operators.triggers import PURGE_RANK
 
 __all__ = ["AppElements"]
@@ -84,6 +85,12 @@ class AppElements:
         if not isinstance(window, NamedWindow):
             raise undefined("window", window_id, None, self._checked.windows)
         return window
+
+    def table(self, id: str) -> Table:
+        """Return a table in memory."""
+        table = self._stores[id]
+        assert isinstance(table, Table)
+        return table
 
     def query(self, name: str) -> QueryInstance:
         """Return a query outside of partitions."""

@@ -20,6 +20,7 @@ from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
 from spdist.operators.junction import ObserverFailed, Pick, StreamPart, TakesParts, guarded
+from spdist.operators.on_demand import Answer
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
@@ -149,6 +150,13 @@ class HostedApp(LocalApp):
         if self.programmed is not None:
             self.programmed.forget()
         super().restore(data)
+
+    def query(self, text: str) -> Answer:
+        """Put a query to the running app; see `LocalApp.query`. A program lends its tables: O(their rows)."""
+        if self.programmed is None:
+            return super().query(text)
+        with self.programmed.tables_lent(writes=not text.lstrip().startswith("from")):
+            return super().query(text)
 
     def held_rows(self) -> int:
         """Return how many rows are held; see `LocalApp.held_rows`."""

@@ -7,13 +7,21 @@ and back where somebody asks for a snapshot, or brings what the program cannot t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from spdist.engine.elements import AppElements
 from spdist.engine.home import Home
 from spdist.engine.lost_events import event_of, lose
 from spdist.engine.operators_called import CalledOperators
-from spdist.engine.programmed_state import drop_state, load_state, store_state
+from spdist.engine.programmed_state import (
+    drop_state,
+    drop_tables,
+    load_state,
+    load_tables,
+    store_state,
+    store_tables,
+)
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
@@ -26,6 +34,7 @@ from spdist.program.parts import Program
 from spdist.program.running import Running
 from spdist.program.shape import Shape, shape_of, streams_of
 from spdist.program.state import held_rows
+from spdist.program.table_state import used_tables
 from spdist.program.text import written
 
 __all__ = ["Programmed"]
@@ -303,7 +312,8 @@ class Programmed:
 
     def drop(self) -> None:
         """Take the state off the operators: the program has it, and its timers."""
-        drop_state(self._shape, self._elements, self._home.timers)
+        assert self._running is not None
+        drop_state(self._running, self._shape, self._elements, self._home.timers)
         self._set_timer()
 
     def store(self) -> None:
@@ -311,6 +321,41 @@ class Programmed:
         if self._running is not None:
             self._running.expire(self._home.clock.now)
             store_state(self._running, self._shape, self._elements)
+
+    @contextmanager
+    def tables_lent(self, writes: bool) -> Iterator[None]:
+        """Let the operators have the rows of all tables: for a question that is put to the app between its events.
+
+        Parameters
+        ----------
+        writes : bool
+            Whether it may change them.
+        """
+        running = self._running
+        if running is None:
+            yield
+            return
+        store_tables(running, self._elements)
+        try:
+            yield
+        finally:
+            if writes:
+                self._take_tables(running)
+            else:
+                drop_tables(running, self._elements)
+
+    def _take_tables(self, running: Running) -> None:
+        """Take tables over that others have changed."""
+        tables = [self._elements.table(table.id) for table in used_tables(running)]
+        try:
+            load_tables(running, self._elements)
+        except (ValueError, OverflowError, TypeError):  # a long in an int column
+            changed = [table.snapshot() for table in tables]
+            self.retire("a table has a value that is not of its type")
+            for table, rows in zip(tables, changed, strict=True):
+                table.restore(rows)
+        else:
+            drop_tables(running, self._elements)
 
     def held_rows(self) -> int:
         """Return how many rows the state holds, as `spdist.engine.rows.count_rows` counts them."""

@@ -7,12 +7,15 @@ from spdist.operators.base import Timers
 from spdist.program.running import Running
 from spdist.program.shape import Keyed, Shape
 from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
+from spdist.program.table_state import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
 
-__all__ = ["drop_state", "load_state", "store_state"]
+__all__ = ["drop_state", "drop_tables", "load_state", "load_tables", "store_state", "store_tables"]
 
 
 def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Take the state of the operators over."""
+    for table in used_tables(running):
+        load_table(running, table, elements.table(table.id).snapshot())
     queries = iter(running.program.queries)
     for element in shape.typed:
         if isinstance(element, Keyed):
@@ -26,9 +29,10 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
             load_query(running, next(queries), [(0, state)])
 
 
-def drop_state(shape: Shape, elements: AppElements, timers: Timers) -> None:
+def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Timers) -> None:
     """Take the state off the operators: the program has it, and its timers."""
     timers.cancel_of({query.number for query in shape.queries})
+    drop_tables(running, elements)
     for element in shape.typed:
         if isinstance(element, Keyed):
             partition = elements.partition(element.number)
@@ -40,6 +44,7 @@ def drop_state(shape: Shape, elements: AppElements, timers: Timers) -> None:
 
 def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Give the operators the state."""
+    store_tables(running, elements)
     queries = iter(running.program.queries)
     for element in shape.typed:
         if isinstance(element, Keyed):
@@ -52,3 +57,31 @@ def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
         else:
             (state,) = stored_query(running, next(queries), 1)
             elements.query(element.checked.name).restore(state)
+
+
+# Tables, also alone: those who ask look into them.
+
+
+def store_tables(running: Running, elements: AppElements) -> None:
+    """Give the operators the rows of all tables."""
+    for table in used_tables(running):
+        elements.table(table.id).restore(stored_table(running, table))
+
+
+def drop_tables(running: Running, elements: AppElements) -> None:
+    """Take the rows of all tables off the operators: the program has them."""
+    for table in used_tables(running):
+        elements.table(table.id).restore(FRESH_TABLE)
+
+
+def load_tables(running: Running, elements: AppElements) -> None:
+    """Take the rows of all tables over, which others have changed.
+
+    Raises
+    ------
+    TypeError
+        A value is not of its type.
+    """
+    for table in used_tables(running):
+        clear_table(running, table)
+        load_table(running, table, elements.table(table.id).snapshot())

@@ -15,6 +15,8 @@ from spdist.program.join_state import side_keys
 from spdist.program.parts import QueryText
 from spdist.program.pattern_shape import Matched
 from spdist.program.running import Running
+from spdist.program.table_state import row_nodes, used_tables
+from spdist.program.table_text import indexes_of
 
 __all__ = ["forget_texts"]
 
@@ -47,6 +49,7 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
     for number, partition in keyed.items():
         if partition.text:
             yield arrays[f"p{number}_keys"], numpy.arange(int(arrays[f"p{number}_meta"][0]))
+    yield from _tables(running)
     for query in running.program.queries:
         types = query.read.types
         yield from _groups(running, query, types, query.name)
@@ -70,6 +73,21 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
                 used = int(arrays[f"{query.name}_free"][1])
                 arrays[name][_free(running, query.name)] = 0
                 yield arrays[name], numpy.arange(used)
+
+
+def _tables(running: Running) -> Iterator[tuple[Any, Any]]:
+    """Yield the texts of rows in tables, and those by which rows are looked for."""
+    arrays = running.arrays
+    for table in used_tables(running):
+        texts = {place for place, type in enumerate(table.schema.types) if type is Type.STRING}
+        nodes = row_nodes(running, table)
+        yield from ((arrays[f"{table.name}_{place}"], nodes) for place in sorted(texts))
+        for index in indexes_of(table):
+            slots = arrays[f"{index.name}_slots"]
+            numbers = slots[slots >= 0] * index.width
+            for word, place in enumerate(index.attributes):
+                if place in texts:
+                    yield arrays[f"{index.name}_keys"], numbers + word
 
 
 def _limits(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:

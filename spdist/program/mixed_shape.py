@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from spdist.language import ast
@@ -11,6 +12,7 @@ from spdist.language.types import Schema
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
 from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, watched_streams
+from spdist.program.table_shape import Tables, tables_named, tables_of
 from spdist.program.text import written
 
 __all__ = ["mixed_shape_of"]
@@ -27,36 +29,76 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     not_circular(checked)
     # Of a stream that others write, it is not known which attributes are those of a source.
     inner = frozenset(_written(checked, {query.target for query in _queries(checked)}))
-    watched = watched_streams(checked.app)
-    elements: list[Element | Called] = [_aggregation(checked, id) for id in checked.aggregated]
-    count = keyed = 0
-    for element in checked.elements:
-        is_partition = isinstance(element, CheckedPartition)
-        inside = element.queries if isinstance(element, CheckedPartition) else (element,)
-        try:
-            typed = element_of(element, count, keyed, checked.streams)
-            _is_typed(Shape((typed,), checked.streams, inner, watched=watched))
-            elements.append(typed)
-        except NotTyped as why:
-            elements.append(_called(element, inside, checked.streams, why))
-        count += len(inside)
-        keyed += is_partition
+    whole = Shape((), checked.streams, inner, watched=watched_streams(checked.app))
+    tables = tables_of(checked)
+    elements = _elements(checked, whole, tables, {})
+    while shared := _shared(checked, elements, tables):
+        # Who is called looks into the tables of the operators; so do all who use the same.
+        tables = tables.without(shared)
+        elements = _elements(checked, whole, tables, {one.names: one for one in elements if isinstance(one, Called)})
     called = [one for one in elements if isinstance(one, Called)]
     if len(called) == len(elements):
         raise called[0].why if called else NotTyped("no query")
     fed = frozenset(_fed(checked, called))
-    shape = Shape(tuple(elements), checked.streams, fed, is_mixed=True, watched=watched)
+    shape = replace(whole, elements=tuple(elements), fed=fed, is_mixed=True, tables=tables.typed)
     knows_its_input(shape)
     _goes_down(checked, shape)
     return shape
 
 
+def _elements(
+    checked: CheckedApp, whole: Shape, tables: Tables, known: Mapping[tuple[str, ...], Called]
+) -> list[Element | Called]:
+    """Return the elements of an app.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    whole : Shape
+        What is known of its streams.
+    tables : Tables
+        Its tables.
+    known : mapping of tuple of str to Called
+        Those that are known to be called, by the names of their queries.
+    """
+    elements: list[Element | Called] = [_aggregation(checked, id) for id in checked.aggregated]
+    count = keyed = 0
+    for element in checked.elements:
+        inside = element.queries if isinstance(element, CheckedPartition) else (element,)
+        called = known.get(tuple(query.name for query in inside))
+        try:
+            if called is None:
+                typed = element_of(element, count, keyed, checked.streams, tables)
+                _is_typed(replace(whole, elements=(typed,), tables=tables.typed))
+            elements.append(called or typed)
+        except NotTyped as why:
+            elements.append(_called(element, inside, checked.streams, why))
+        count += len(inside)
+        keyed += isinstance(element, CheckedPartition)
+    return elements
+
+
+def _shared(checked: CheckedApp, elements: Sequence[Element | Called], tables: Tables) -> dict[str, str]:
+    """Return the typed tables that elements use which are called, and that in words."""
+    found: dict[str, str] = {}
+    every = (*checked.aggregated.values(), *checked.elements)
+    for element, one in zip(every, elements, strict=True):
+        if isinstance(one, Called):
+            used = tables_named((element,), set(tables.typed))
+            found |= {id: f"the table '{id}', which '{one.names[0]}' uses without a typed form" for id in sorted(used)}
+    return found
+
+
 def _is_typed(shape: Shape) -> None:
     """Look whether the text of an element can be written, with all that it puts out."""
-    targets = dict.fromkeys(q.checked.target for q in shape.queries if not q.checked.target.startswith("#"))
+    targets: dict[str, None] = {}
     for query in shape.queries:
-        if query.checked.target not in shape.schemas and not query.checked.target.startswith("#"):
-            raise NotTyped(f"an output to '{query.checked.target}', which is no stream", query.checked.query.span)
+        target = query.checked.target
+        if target in shape.schemas:
+            targets[target] = None
+        elif not target.startswith("#") and target not in shape.tables:
+            raise NotTyped(f"an output to '{target}', which is no stream", query.checked.query.span)
     written(shape, tuple(targets))
 
 

@@ -40,7 +40,7 @@ def _write(shape: Shape) -> None:
     """Write the text, with what nobody reads put out."""
     read = {stream for element in shape.elements for stream in streams_of(element)}
     targets = dict.fromkeys(query.checked.target for query in shape.queries)
-    written(shape, tuple(one for one in targets if one not in read and not one.startswith("#")))
+    written(shape, tuple(one for one in targets if one in shape.schemas and one not in read))
 
 
 def _parts(shape: Shape, text: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -187,6 +187,8 @@ class Program:
         Where elements are called; their places are their numbers.
     text_functions : tuple of TextFunction
         What is computed of texts before the loop.
+    known : mapping of str to set of int
+        The attributes of each source that must not be null, by stream: the operators fail where they are.
     """
 
     source: str
@@ -199,6 +201,7 @@ class Program:
     texts: tuple[str, ...]
     sites: tuple[Site, ...] = ()
     text_functions: tuple[TextFunction, ...] = ()
+    known: Mapping[str, set[int]] = field(default_factory=dict)
 
     @property
     def calls(self) -> bool:
@@ -321,8 +324,12 @@ class Whole(Protocol):
         """Take note that so many places of a room can be used."""
         ...
 
-    def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:
-        """Return the blocks of all who read a stream."""
+    def must_be_known(self, origin: Origin) -> None:
+        """Take note that an attribute of a source must not be null."""
+        ...
+
+    def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
+        """Return what is done with the results of a query: the blocks of their readers, or changes of a table."""
         ...
 
 

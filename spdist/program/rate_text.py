@@ -251,7 +251,7 @@ def ticking(whole: Whole, query: QueryText, key: str, most: Most) -> list[str]:
     whole.count(rate.buffers.room, going)
     source, origins = f"{owner}_source", (None,) * len(types)
     block = Block(query.read.checked.target, owner, types, "0", rate.count, source, origins, rate.buffers.room, going)
-    return rate.wakes(whole.readers(block, query.keyed, key))
+    return rate.wakes(whole.follows(query, block, key))
 
 
 def begins_ticking(whole: Whole, query: QueryText, key: str) -> list[str]:

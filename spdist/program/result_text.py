@@ -154,7 +154,7 @@ class ResultWriter:
             return []
         owner = buffers.owner
         block = Block(target, owner, types, *bounds, f"{owner}_source", tuple(origins), buffers.room, most)
-        return self._whole.readers(block, self._query.keyed, key)
+        return self._whole.follows(self._query, block, key)
 
     @property
     def _bounds(self) -> tuple[str, str]:

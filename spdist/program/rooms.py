@@ -161,6 +161,8 @@ class Rooms:
             return max((int(self.arrays[name][1]) for name in self._pools[owner] if name in self.arrays), default=0)
         if kind == "dues":  # one may be asked for before another one is done
             return int(self.arrays[f"{owner}_due_free"][1]) + 1
+        if kind == "rows":
+            return int(self.arrays[f"{owner}_free"][1])
         if kind == "timers":
             return int(self.arrays["timers"][0]) + 1
         if kind == "ends":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -17,9 +18,12 @@ from spdist.operators.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.compiler import Compiled
 from spdist.program.parts import Program
+from spdist.program.table_text import REFUSED
 from spdist.program.text_rooms import TextRooms
 
 __all__ = ["NOT_TYPED", "PutOut", "Running"]
+
+log = logging.getLogger(__name__)
 
 #: Why events cannot be taken, mostly.
 NOT_TYPED = "a value is not of its type"
@@ -80,8 +84,11 @@ class Running(TextRooms):
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
-        self._known = program.shape.known
+        self._known = program.known
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
+        infos = ((id, self.arrays.get(f"{table.name}_info")) for id, table in program.shape.tables.items())
+        #: What is known of each table as a whole, by its name.
+        self._tables = [(id, info) for id, info in infos if info is not None]
         #: What is raised when the loop has ended; until then nothing is called any more.
         self._broken: BaseException | None = None
         #: What the text calls (`spdist.program.shared`), where it calls something.
@@ -236,6 +243,7 @@ class Running(TextRooms):
         if any(self.arrays.get(name, array) is not array for name, array in given.items()):
             self.arrays.update(given)
             self._parameters = self._given()
+        accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
         self._broken, self.within = None, True
         try:
             self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *self._parameters)
@@ -244,6 +252,9 @@ class Running(TextRooms):
         broken: BaseException | None = self._broken
         if broken is not None:
             raise broken
+        for id, info in accepting:
+            if info[REFUSED]:
+                log.warning("table '%s' keeps its row with a primary key and refuses another one", id)
 
     def _called(self, site: int, more: int, count: int) -> int:
         """Make room for who asks for it; returns whether that failed. No error passes through the loop: it is kept."""

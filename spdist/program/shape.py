@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.scope import Reference
@@ -16,6 +17,7 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.join_shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
+from spdist.program.table_shape import StoredTable, Tables, tables_named, tables_of
 from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
 
 __all__ = [
@@ -190,6 +192,8 @@ class Shape:
         Whether operators run beside: elements are called, or there may be timers of theirs.
     watched : frozenset of str
         The streams that say with ``@OnError`` what becomes of events that a query fails on.
+    tables : mapping of str to StoredTable
+        The tables that typed queries write or look into.
     """
 
     elements: tuple[Element | Called, ...]
@@ -197,6 +201,7 @@ class Shape:
     fed: frozenset[str] = frozenset()
     is_mixed: bool = False
     watched: frozenset[str] = frozenset()
+    tables: Mapping[str, StoredTable] = field(default_factory=dict)
 
     @cached_property
     def typed(self) -> tuple[Element, ...]:
@@ -266,20 +271,20 @@ def shape_of(checked: CheckedApp) -> Shape:
     """
     _no_stores(checked)
     elements: list[Element] = []
-    schemas = checked.streams
+    schemas, tables = checked.streams, tables_of(checked)
     count = keyed = 0
     for element in checked.elements:
-        elements.append(element_of(element, count, keyed, schemas))
+        elements.append(element_of(element, count, keyed, schemas, tables))
         count += len(element.queries) if isinstance(element, CheckedPartition) else 1
         keyed += isinstance(element, CheckedPartition)
     not_circular(checked)
-    shape = Shape(tuple(elements), schemas, watched=watched_streams(checked.app))
+    shape = Shape(tuple(elements), schemas, watched=watched_streams(checked.app), tables=tables.typed)
     knows_its_input(shape)
     return shape
 
 
 def element_of(
-    element: CheckedQuery | CheckedPartition, count: int, keyed: int, schemas: Mapping[str, Schema]
+    element: CheckedQuery | CheckedPartition, count: int, keyed: int, schemas: Mapping[str, Schema], tables: Tables
 ) -> Element:
     """Return an element as a program has it, given how many queries and how many partitions stand before it.
 
@@ -289,9 +294,19 @@ def element_of(
         Something in it has no typed form (yet).
     """
     if isinstance(element, CheckedQuery):
-        return _query(element, count)
+        read = _query(element, count)
+        _has_tables(element, tables, element.query.span)
+        return read
     reads = tuple(_query(query, count + place) for place, query in enumerate(element.queries))
+    _has_tables(element, tables, element.partition.span)
     return _keyed(element, keyed, reads, schemas)
+
+
+def _has_tables(element: CheckedQuery | CheckedPartition, tables: Tables, span: Span | None) -> None:
+    """Raise NotTyped where an element uses a table that has no typed form."""
+    for id in sorted(tables_named((element,), {*tables.typed, *tables.why})):
+        if id in tables.why:
+            raise NotTyped(tables.why[id], span)
 
 
 def not_circular(checked: CheckedApp) -> None:
@@ -315,7 +330,6 @@ def watched_streams(app: ast.SiddhiApp) -> frozenset[str]:
 
 def _no_stores(checked: CheckedApp) -> None:
     for what, found in (
-        ("a table", checked.tables),
         ("a named window", checked.windows),
         ("an aggregation", checked.aggregations),
         ("a function in a script", checked.scripts),
@@ -349,8 +363,8 @@ def _selects(checked: CheckedQuery) -> None:
     query = checked.query
     if query.rate is not None and query.rate.kind == "snapshot":
         raise NotTyped("a snapshot of results", query.span)
-    if not isinstance(query.output, ast.InsertInto):
-        raise NotTyped("an output that is not 'insert into'", query.span)
+    if isinstance(query.output, ast.Return):
+        raise NotTyped("an output that is returned", query.span)
     for type in checked.output.types:
         dtype_of(type, query.span)
 

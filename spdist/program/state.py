@@ -27,6 +27,8 @@ from spdist.program.pattern_state import fresh_pattern, held_events, load_patter
 from spdist.program.rate_state import fresh_limit, load_limits, stored_limits
 from spdist.program.running import Running
 from spdist.program.shape import Query
+from spdist.program.table_state import used_tables
+from spdist.program.table_text import COUNT
 from spdist.program.window_state import (
     fresh_window,
     group_keys,
@@ -97,7 +99,8 @@ def fresh_query(read: Query) -> Any:
 
 def held_rows(running: Running) -> int:
     """Return how many events the windows hold, and for how many groups there are totals."""
-    arrays, held = running.arrays, 0
+    arrays = running.arrays
+    held = sum(int(arrays[f"{table.name}_info"][COUNT]) for table in used_tables(running))
     for query in running.program.parts:
         if isinstance(query.read, Matched):
             held += held_events(running, query)

@@ -17,6 +17,7 @@ from spdist.language.types import Type
 from spdist.program.arrays import TEXTS, Arrays
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
+from spdist.program.change_text import ChangeText
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.join_shape import Joined
 from spdist.program.join_text import JoinWriter
@@ -113,6 +114,7 @@ class Writer:
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
         self._functions: dict[ast.FunctionCall, TextFunction] = {}
+        self._known = {stream: set(places) for stream, places in shape.known.items()}
 
     def program(self) -> Program:
         """Return the program."""
@@ -153,6 +155,7 @@ class Writer:
             tuple(self._texts),
             tuple(self._sites),
             tuple(self._functions.values()),
+            self._known,
         )
 
     def _timers(self) -> list[str]:
@@ -239,6 +242,17 @@ class Writer:
         self.needs.add((owner, place))
         name = self.arrays.declare(f"{owner}_{place}", dtype_of(type), room)
         return name, self.arrays.declare(f"{name}_n", FLAG, room)
+
+    def must_be_known(self, origin: Origin) -> None:
+        """Take note that an attribute of a source must not be null."""
+        self._known.setdefault(origin[0], set()).add(origin[1])
+
+    def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
+        """Return what is done with the results of a query, for the parameters see `readers`."""
+        table = self._shape.tables.get(block.stream)
+        if table is None:
+            return self.readers(block, query.keyed, key)
+        return ChangeText(self, query, table, block).lines()
 
     def readers(self, block: Block, keyed: Keyed | None, key: str) -> list[str]:
         """Return the blocks of all who read a stream, in the order of the app; then of who gets it outside.

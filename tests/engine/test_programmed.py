@@ -175,7 +175,27 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("queries", "reason"),
     [
-        ("define table T (a string); from S select sym as a insert into T;", "a table ('T')"),
+        (
+            "define table T (sym string, price double, more object); from S select sym delete T on T.sym == sym;",
+            "the table 'T' with an attribute of type object",
+        ),
+        (
+            "@PrimaryKey('price') define table T (sym string, price double); from S select sym, price insert into T;",
+            "the table 'T', whose primary key is real",
+        ),
+        (
+            "define table T (price float); from S select price update T set T.price = price on true;",
+            "a value of double as float",
+        ),
+        (
+            "@PrimaryKey('sym') define table T (sym string, n int); "
+            "from S select sym, volume as n update T set T.sym = 'x' on T.n == n;",
+            "an update that may change a primary key",
+        ),
+        (
+            "@PrimaryKey('n') define table T (n long); from S#window.length(2) select count() as n insert into T;",
+            "a primary key that may be null",
+        ),
         ("from S#window.sort(3, sym) select sym insert into Out;", "the window sort by a text"),
         ("from S select * insert into Mid; from Mid#window.sort(3, price) select sym insert into Out;", "may be null"),
         ("from S select sym insert all events into Out;", "'insert all events' without"),

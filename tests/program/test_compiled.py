@@ -28,6 +28,7 @@ from tests.program.chosen_apps import (
     TICKING,
 )
 from tests.program.drawn_apps import STREAM
+from tests.program.table_apps import NUMBERED, TABLES, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
 
@@ -127,10 +128,13 @@ end;
 APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, ABSENT, COUNTED]
 
 
-@pytest.mark.parametrize("app", [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY])
+SHAPES = [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY, TABLES, NUMBERED]
+
+
+@pytest.mark.parametrize("app", SHAPES)
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
-    checked, whole = checked_app(app), app in (SORTED, EXTERNAL)
-    assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole) for seed in range(6)) > 300
+    checked, whole, asks = checked_app(app), app in (SORTED, EXTERNAL, NUMBERED), asked_of(app)
+    assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(6)) > 300
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:

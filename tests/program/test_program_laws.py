@@ -98,11 +98,16 @@ def checked_app(text: str) -> CheckedApp:
 
 
 def alike(
-    checked: CheckedApp, random: Random, compiled: Callable[[Program], Compiled], steps: int, whole: bool = False
+    checked: CheckedApp,
+    random: Random,
+    compiled: Callable[[Program], Compiled],
+    steps: int,
+    whole: bool = False,
+    asks: Sequence[str] = (),
 ) -> int:
     """Check that an app does the same with and without its program; returns how many events came out.
 
-    `whole`: no attribute of an event is null.
+    `whole`: no attribute of an event is null. `asks`: questions that are put to it between batches.
     """
     plain, programmed = Watched(checked), Watched(checked, compiled)
     apps = [plain, programmed]
@@ -111,6 +116,9 @@ def alike(
         one.begin()
     time = START_MS
     for _ in range(steps):
+        for asked in random.sample(asks, min(len(asks), 1)):
+            for one in apps:
+                one.chunks.append((asked, list(enumerate(one.app.query(asked).rows))))
         how = random.choice(("run", "run", "chunk", "single", "stored", "wait", "before timers"))
         events = drawn_events(random, random.choice((1, 3, 12)), time, whole)
         time = events[-1][0]

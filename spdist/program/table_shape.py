@@ -1,0 +1,181 @@
+"""Which tables of an app have a typed form, and how conditions look for their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from spdist.extension import catalog
+from spdist.language import ast
+from spdist.language.check_changes import change_scope
+from spdist.language.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.scope import Scope
+from spdist.language.types import Schema, Type
+from spdist.operators.finding import equalities
+from spdist.operators.pushing import conjuncts, names_store
+from spdist.operators.table import keyed_attributes
+from spdist.program.expressions import NotTyped, dtype_of
+
+__all__ = ["Search", "StoredTable", "Tables", "search_of", "tables_named", "tables_of"]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+#: The table's place in the scope of a change; the event is source 0.
+_TABLE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table in memory whose attributes are numbers, bools and texts.
+
+    Parameters
+    ----------
+    number : int
+        Its place among the tables of the app.
+    id : str
+        Its name.
+    schema : Schema
+        Its attributes.
+    key : tuple of int
+        Positions of the attributes of the primary key; empty where there is none.
+    indexes : tuple of tuple of int
+        By which attributes rows are looked for, those of the primary key first; each in ascending order but the key.
+    """
+
+    number: int
+    id: str
+    schema: Schema
+    key: tuple[int, ...]
+    indexes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The prefix of its arrays."""
+        return f"tab{self.number}"
+
+    @property
+    def null_keys(self) -> bool:
+        """Whether the primary key may be null (`spdist.operators.table.Table.null_keys`)."""
+        return bool(self.key) and not (len(self.key) == 1 and self.schema.types[self.key[0]].numeric)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How the rows are found that meet a condition.
+
+    Parameters
+    ----------
+    index : tuple of int
+        The attributes that are looked up; empty where all rows are looked at.
+    values : tuple of Expression
+        What each of them must be; they name no attribute of the table.
+    rest : tuple of Expression
+        What is left to test of each row.
+    nulls : bool
+        Whether null finds null.
+    """
+
+    index: tuple[int, ...]
+    values: tuple[ast.Expression, ...]
+    rest: tuple[ast.Expression, ...]
+    nulls: bool = False
+
+
+def search_of(condition: ast.Expression | None, scope: Scope, position: int, table: StoredTable) -> Search:
+    """Return how rows of a table, which stands at `position` in `scope`, are found; as `spdist.operators.finding`."""
+    found = {one.attribute: one for one in equalities(condition, scope, position, catalog(False))}
+    keyed = bool(table.key) and set(found) >= set(table.key)
+    index = table.key if keyed else tuple(sorted(found))
+    used = [found[attribute] for attribute in index]
+    rest = tuple(part for part in conjuncts(condition) if not any(part is one.condition for one in used))
+    alone = not any(names_store(part, scope, position) for part in rest)
+    return Search(index, tuple(one.value for one in used), rest, keyed and table.null_keys and alone)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of an app.
+
+    Parameters
+    ----------
+    typed : mapping of str to StoredTable
+        Those that have a typed form.
+    why : mapping of str to str
+        Why the others have none.
+    """
+
+    typed: Mapping[str, StoredTable]
+    why: Mapping[str, str]
+
+    def without(self, why: Mapping[str, str]) -> Tables:
+        """Return the tables with some that have no typed form for these reasons."""
+        typed = {id: table for id, table in self.typed.items() if id not in why}
+        return Tables(typed, {**why, **self.why})
+
+
+def tables_of(checked: CheckedApp) -> Tables:
+    """Return the tables of an app that queries name, with the indexes by which its queries look into them."""
+    typed: dict[str, StoredTable] = {}
+    why: dict[str, str] = {}
+    named = tables_named(checked.elements, set(checked.tables))
+    for definition in checked.app.definitions:
+        if not isinstance(definition, ast.TableDefinition) or definition.name not in named:
+            continue
+        key = keyed_attributes(definition, "PrimaryKey")
+        table = StoredTable(len(typed), definition.name, definition.schema, key)
+        reason = _without_form(definition, table)
+        if reason:
+            why[definition.name] = reason
+        else:
+            indexes = dict.fromkeys([key] if key else [])
+            indexes |= dict.fromkeys(_searched(checked, table))
+            typed[definition.name] = StoredTable(table.number, table.id, table.schema, key, tuple(indexes))
+    return Tables(typed, why)
+
+
+def _without_form(definition: ast.TableDefinition, table: StoredTable) -> str:
+    """Return why a table has no typed form; nothing where it has one."""
+    if ast.find_annotations(definition.annotations, "Store"):
+        return f"the table '{table.id}', which is kept elsewhere"
+    if any(table.schema.types[place] in _REALS for place in table.key):
+        return f"the table '{table.id}', whose primary key is real"
+    try:
+        for type in table.schema.types:
+            dtype_of(type)
+    except NotTyped as found:
+        return f"the table '{table.id}' with {found.reason}"
+    return ""
+
+
+def _searched(checked: CheckedApp, table: StoredTable) -> list[tuple[int, ...]]:
+    """Return by which attributes queries look for rows of a table."""
+    found = []
+    for query in _queries(checked):
+        output = query.query.output
+        if query.target == table.id and isinstance(output, ast.Update | ast.Delete):
+            scope = change_scope(query.output, table.id, table.schema, query.scope.tables)
+            found.append(search_of(output.on, scope, _TABLE, table).index)
+    return [index for index in found if index]
+
+
+def _queries(checked: CheckedApp) -> list[CheckedQuery]:
+    inside = (query for partition in checked.partitions for query in partition.queries)
+    return [*checked.queries, *inside]
+
+
+def tables_named(
+    elements: Iterable[CheckedQuery | CheckedPartition | CheckedAggregation], tables: set[str]
+) -> set[str]:
+    """Return those of some tables that elements write, join or look into."""
+    found: set[str] = set()
+    for element in elements:
+        queries = element.queries if isinstance(element, CheckedPartition) else (element,)
+        found |= {source.stream_id for one in queries for source in one.scope.sources}
+        found |= {one.target for one in queries if isinstance(one, CheckedQuery)}
+        found |= {node.table for node in _text(element).walk() if isinstance(node, ast.In)}
+    return found & tables
+
+
+def _text(element: CheckedQuery | CheckedPartition | CheckedAggregation) -> ast.Node:
+    if isinstance(element, CheckedPartition):
+        return element.partition
+    return element.query if isinstance(element, CheckedQuery) else element.definition
