@@ -130,6 +130,8 @@ class TypedWriter:
         self.text_function = text_function
         #: The statements so far.
         self.lines: list[str] = []
+        #: From ``condition in table`` to its value; None: it has none here.
+        self.contains: Callable[[ast.In], Value] | None = None
         #: What is done where a value fails.
         self.failing: tuple[str, ...] = ()
         self._failures = 0
@@ -161,6 +163,10 @@ class TypedWriter:
                 return self._arithmetic(expression)
             case ast.FunctionCall():
                 return self._call(expression)
+            case ast.In() if self.contains is not None:
+                return self.contains(expression)
+            case ast.In():
+                raise NotTyped("'in' of a table here", expression.span)
         raise NotTyped(f"'{type(expression).__name__}' in an expression", expression.span)
 
     def name(self) -> str:

@@ -283,6 +283,8 @@ class GroupWriter:
         if any(isinstance(node, ast.FunctionCall) and node.id in CLOCKS for one in call.args for node in one.walk()):
             # Events that have left are often looked at later than time has passed.
             raise NotTyped("the clock in an aggregator", call.span)
+        if any(isinstance(node, ast.In) for one in call.args for node in one.walk()):
+            raise NotTyped("'in' of a table in an aggregator", call.span)
         resets = isinstance(self.query.read.window, Batched)
         form = None if call.namespace else typed_form(call.name, types, leaving, resets)
         if form is None:

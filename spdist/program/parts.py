@@ -15,6 +15,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import Value
 from spdist.program.shape import Keyed, Query, Shape
+from spdist.program.table_shape import StoredTable
 from spdist.program.text_functions import TextFunction
 
 __all__ = [
@@ -326,6 +327,10 @@ class Whole(Protocol):
 
     def must_be_known(self, origin: Origin) -> None:
         """Take note that an attribute of a source must not be null."""
+        ...
+
+    def table(self, id: str) -> StoredTable | None:
+        """Return a table of the program."""
         ...
 
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:

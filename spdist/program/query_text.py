@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from spdist.language import ast
+from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import FAILURES
 from spdist.program.batch_groups import BatchGroups
 from spdist.program.batch_text import BatchWriter, ChunkWriter
 from spdist.program.delay_text import DelayWriter
-from spdist.program.expressions import NUMBER, TypedWriter, Value
+from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.external_text import ExternalBatchWriter, ExternalWriter
+from spdist.program.lookup_text import LookupText
+from spdist.program.member_text import contained
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.period_text import PeriodWriter
 from spdist.program.result_text import ResultWriter
 from spdist.program.session_text import SessionWriter
-from spdist.program.shape import Batched, Read, Sessions, Sliding
+from spdist.program.shape import Batched, Looked, Read, Sessions, Sliding
 from spdist.program.sorted_text import SortedWriter
 from spdist.program.text_functions import FAILED, NULL, argument_of
 from spdist.program.window_text import WindowWriter
@@ -49,6 +53,7 @@ class QueryWriter:
         self._failed = whole.name()
         query.failed = ""
         self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
+        self._lookup = LookupText(whole, query.read) if isinstance(query.read, Looked) else None
         self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
             make = SortedWriter if query.read.window.orders else WindowWriter
@@ -77,6 +82,8 @@ class QueryWriter:
         body += [*groups.enters(self._event_writer), *results.of(self._entering)]
         if window is not None:
             body += window.pushes_out(leaving)
+        if self._lookup is not None:
+            body = self._lookup.lines(self._event_writer, body)
         # What stands before the loop is known when the loop is.
         loop = self._loses(results.count, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
@@ -146,26 +153,47 @@ class QueryWriter:
         assert self._window is not None
         return Event(self._window.kept, self._window.left_at, "gone")
 
-    def _writer(self, read: Callable[[int], Value], timestamp: str, group: str = "") -> TypedWriter:
-        """Return a writer of expressions, given what reads an attribute, and the group whose totals they may name."""
+    def _writer(
+        self, read: Callable[[int], Value], timestamp: str, group: str = "", scope: Scope | None = None
+    ) -> TypedWriter:
+        """Return a writer of expressions.
+
+        Parameters
+        ----------
+        read : callable
+            Reads an attribute.
+        timestamp, group : str
+            Source of the timestamp, and of the group whose totals they may name.
+        scope : Scope, optional
+            What names mean, where that is not what the query's do.
+        """
 
         def variable(named: ast.Variable) -> Value:
-            return read(self._query.resolved(named))
+            return read(self._query.resolved(named) if scope is None else scope.resolve(named).attribute)
 
         def aggregate(call: ast.FunctionCall) -> Value | None:
             return self._groups.value(call, group)
 
         named = self._whole.name, self._whole.text_number
         writer = TypedWriter(variable, timestamp, *named, aggregate, self._missing)
-        if isinstance(self._read, Read) and self._read.window is None:
+        if isinstance(self._read, Read) and self._read.window is None and self._lookup is None:
             # No event that a window holds has a text that nothing is known of.
             writer.text_function = self._text_function
+        if isinstance(self._read, Read) and self._lookup is None:
+            writer.contains = partial(self._contains, writer)
         writer.failing = (f"{self._failed} = True", "break") if self._can_lose else ()
         return writer
 
+    def _contains(self, writer: TypedWriter, node: ast.In) -> Value:
+        """Return whether a table has a row that meets a condition."""
+        table = self._whole.table(node.table)
+        if table is None:
+            raise NotTyped(f"the table '{node.table}'", node.span)
+        return contained(self._whole, table, self._read.checked.scope, writer, node)
+
     def _missing(self, node: ast.IsNullEvent) -> str:
         """Return source of whether a stream has no event."""
-        return "False"
+        return "False" if self._lookup is None else self._lookup.missing(node)
 
     def _text_function(self, call: ast.FunctionCall) -> Value | None:
         """Return the value of a function of one text of the event that enters; None where a call is none."""
@@ -185,7 +213,7 @@ class QueryWriter:
         """Whether an event that a function fails on is lost in the loop: with all of its chunk, and nothing is kept."""
         groups, limit = self._groups, self._read.checked.query.rate
         plain = self._read.window is None and self._query.keyed is None and limit is None
-        kept = groups.aggregated or bool(groups.conditions)
+        kept = groups.aggregated or bool(groups.conditions) or self._lookup is not None
         return plain and not kept and not self._block.source and self._whole.can_lose(self._block.stream)
 
     def _loses(self, count: str, loop: list[str]) -> list[str]:
@@ -204,12 +232,14 @@ class QueryWriter:
         lost = [f"{count} = 0", f"k = {counted}[0]", *stores, f"{counted}[0] = k + 1"]
         return [f"{failed} = False", *loop, f"if {failed}:", *indent(lost)]
 
-    def _event_writer(self) -> TypedWriter:
-        """Return a writer of expressions over the event that enters."""
-        return self._writer(self._attribute, self._timestamp, self._groups.number)
+    def _event_writer(self, scope: Scope | None = None) -> TypedWriter:
+        """Return a writer of expressions over the event that enters; see `_writer`."""
+        return self._writer(self._attribute, self._timestamp, self._groups.number, scope)
 
     def _attribute(self, place: int) -> Value:
         block = self._block
+        if self._lookup is not None and place >= len(block.types):
+            return self._lookup.value(place - len(block.types))
         values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
         return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 
@@ -217,8 +247,9 @@ class QueryWriter:
         lines: list[str] = []
         assert isinstance(self._read, Read)
         for condition in self._read.filters:
-            writer = self._event_writer()
-            writer.text_function = self._text_function
+            writer = self._event_writer(self._read.filtered)
+            if self._lookup is None:
+                writer.text_function = self._text_function
             test = writer.condition(condition)
             lines += [*writer.lines, f"if not ({test}):", "    continue"]
         return lines

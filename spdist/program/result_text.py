@@ -144,7 +144,8 @@ class ResultWriter:
         for place in range(len(output.types)):
             kept = self._read.puts_out_expired or self._read.waits or self._query.holds_back
             attribute = None if kept else self._own_attribute(place)
-            origins.append(None if attribute is None else self._block.origins[attribute])
+            known = attribute is not None and attribute < len(self._block.origins)
+            origins.append(self._block.origins[attribute] if known and attribute is not None else None)
         self._buffers.declare()
         target, types, most, bounds = self._read.checked.target, tuple(output.types), self._most, self._bounds
         self._whole.count(buffers.room, most)

@@ -9,21 +9,23 @@ from functools import cached_property
 from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
-from spdist.language.scope import Reference
+from spdist.language.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
+from spdist.operators.aggregates import aggregates_in
 from spdist.operators.feedback import circular_streams
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.join_shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
-from spdist.program.table_shape import StoredTable, Tables, tables_named, tables_of
+from spdist.program.table_shape import Search, StoredTable, Tables, search_of, tables_named, tables_of
 from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
 
 __all__ = [
     "Batched",
     "Element",
     "Keyed",
+    "Looked",
     "Query",
     "Read",
     "Sessions",
@@ -90,6 +92,11 @@ class Read:
         return reference.attribute
 
     @property
+    def filtered(self) -> Scope:
+        """What the conditions in front of everything may name."""
+        return self.checked.scope
+
+    @property
     def puts_out_current(self) -> bool:
         """Whether there are results for events that come."""
         return self.events != "expired"
@@ -137,6 +144,49 @@ class Read:
         """Whether results for events that come are there later than they."""
         window = self.window
         return window.delays if isinstance(window, Sliding) else window is not None and not window.passes
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Read):
+    """A query over a join of a stream without a window with a table, by the table's primary key.
+
+    The attributes of the table have the places behind those of the stream.
+
+    Parameters
+    ----------
+    table : StoredTable
+        The table.
+    own : int
+        The place of the stream among the two sources.
+    outer : bool
+        Whether an event that finds nothing comes out with nulls.
+    search : Search
+        How an event finds its row.
+    """
+
+    table: StoredTable
+    own: int
+    outer: bool
+    search: Search
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes, by place."""
+        return (*self.schema.types, *self.table.schema.types)
+
+    @property
+    def star(self) -> tuple[int, ...]:
+        """The places of what ``select *`` means."""
+        return tuple(map(self.place, self.checked.scope.star()))
+
+    def place(self, reference: Reference) -> int:
+        """Return the place of what a name means."""
+        return reference.attribute + (0 if reference.source == self.own else len(self.schema))
+
+    @property
+    def filtered(self) -> Scope:
+        """What the conditions in front of everything may name."""
+        return Scope((Source(self.stream, self.stream, self.schema),), tables=self.checked.scope.tables)
 
 
 #: A query, of whatever it reads.
@@ -294,10 +344,10 @@ def element_of(
         Something in it has no typed form (yet).
     """
     if isinstance(element, CheckedQuery):
-        read = _query(element, count)
+        read = _query(element, count, tables)
         _has_tables(element, tables, element.query.span)
         return read
-    reads = tuple(_query(query, count + place) for place, query in enumerate(element.queries))
+    reads = tuple(_query(query, count + place, tables) for place, query in enumerate(element.queries))
     _has_tables(element, tables, element.partition.span)
     return _keyed(element, keyed, reads, schemas)
 
@@ -343,14 +393,17 @@ def _no_stores(checked: CheckedApp) -> None:
         raise NotTyped("a fault stream")
 
 
-def _query(checked: CheckedQuery, number: int) -> Query:
+def _query(checked: CheckedQuery, number: int, tables: Tables) -> Query:
     query, given = checked.query, checked.query.input
     if isinstance(given, ast.PatternInput):
+        if any(isinstance(node, ast.In) for node in query.walk()):
+            raise NotTyped("'in' of a table in a pattern", query.span)
         _selects(checked)
         return matched(checked, given, number)
     if isinstance(given, ast.JoinInput):
         _selects(checked)
-        return joined(checked, given, number)
+        with_table = any(source.stream_id in tables.typed for source in checked.scope.sources)
+        return _looked(checked, given, number, tables) if with_table else joined(checked, given, number)
     assert isinstance(given, ast.SingleInput)
     if given.after and given.window:
         raise NotTyped("what is behind a window", query.span)
@@ -378,9 +431,36 @@ def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     if len(filters) < len(handlers):
         raise NotTyped("a stream function", given.span)
     window, events = window_of(given, source.schema), checked.query.output.events or "current"
+    if window is not None and any(isinstance(node, ast.In) for node in checked.query.select.walk()):
+        raise NotTyped("'in' of a table behind a window", checked.query.span)
     if events != "current" and window is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
+
+
+def _looked(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Tables) -> Looked:
+    sides = (given.left, given.right)
+    found = [place for place, source in enumerate(checked.scope.sources) if source.stream_id in tables.typed]
+    if len(found) != 1 or checked.scope.sources[1 - found[0]].kind != "stream":
+        raise NotTyped("a join", checked.query.span)
+    own, (position,) = 1 - found[0], found
+    source, side = checked.scope.sources[own], sides[own]
+    table = tables.typed[checked.scope.sources[position].stream_id]
+    search = search_of(given.on, checked.scope, position, table)
+    outer = (("left outer", "full outer"), ("right outer", "full outer"))[own]
+    filters = tuple(one.condition for one in side.input.before if isinstance(one, ast.Filter))
+    by_key = bool(table.key) and search.index == table.key and not sides[position].unidirectional
+    if not by_key or side.input.window or side.input.after or len(filters) < len(side.input.before):
+        raise NotTyped("a join with a table other than by its primary key", checked.query.span)
+    select, events = checked.query.select, checked.query.output.events or "current"
+    clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
+    arranged = select.group_by or select.order_by or select.limit is not None or select.offset is not None
+    if events != "current" or given.per is not None or arranged or any(map(aggregates_in, clauses)):
+        raise NotTyped("a join with a table that groups, orders or totals", checked.query.span)
+    if any(isinstance(node, ast.In) for node in checked.query.walk()):
+        raise NotTyped("'in' of a table in a join", checked.query.span)
+    read = (number, checked, source.stream_id, source.schema, filters, None, events)
+    return Looked(*read, table, own, given.kind in outer, search)
 
 
 def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:

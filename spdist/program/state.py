@@ -26,7 +26,7 @@ from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_state import fresh_pattern, held_events, load_pattern, stored_patterns
 from spdist.program.rate_state import fresh_limit, load_limits, stored_limits
 from spdist.program.running import Running
-from spdist.program.shape import Query
+from spdist.program.shape import Looked, Query
 from spdist.program.table_state import used_tables
 from spdist.program.table_text import COUNT
 from spdist.program.window_state import (
@@ -63,6 +63,8 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     if isinstance(query.read, Joined):
         load_sides(running, query, [(number, state[3:]) for number, state in states])
         limit = 1
+    elif isinstance(query.read, Looked):
+        limit = 1
     else:
         load = load_pattern if isinstance(query.read, Matched) else load_window
         load(running, query, [(number, state[1]) for number, state in states])
@@ -84,6 +86,8 @@ def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     if isinstance(query.read, Matched):
         patterns = stored_patterns(running, query, count)
         return [list(state) for state in zip(totals, patterns, limits, strict=True)]
+    if isinstance(query.read, Looked):
+        return [[*state, [], None, None] for state in zip(totals, limits, strict=True)]
     windows = stored_windows(running, query, count)
     return [[*state, []] for state in zip(totals, windows, limits, strict=True)]
 
@@ -94,6 +98,8 @@ def fresh_query(read: Query) -> Any:
         return [[{}, [], {}], fresh_limit(read), [], *fresh_sides(read)]
     if isinstance(read, Matched):
         return [[{}, [], {}], fresh_pattern(read), fresh_limit(read)]
+    if isinstance(read, Looked):
+        return [[{}, [], {}], fresh_limit(read), [], None, None]
     return [[{}, [], {}], fresh_window(read), fresh_limit(read), []]
 
 

@@ -9,14 +9,14 @@ from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.check_changes import change_scope
 from spdist.language.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
-from spdist.language.scope import Scope
+from spdist.language.scope import Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.finding import equalities
 from spdist.operators.pushing import conjuncts, names_store
 from spdist.operators.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
 
-__all__ = ["Search", "StoredTable", "Tables", "search_of", "tables_named", "tables_of"]
+__all__ = ["Search", "StoredTable", "Tables", "membership_of", "search_of", "tables_named", "tables_of"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: The table's place in the scope of a change; the event is source 0.
@@ -91,6 +91,13 @@ def search_of(condition: ast.Expression | None, scope: Scope, position: int, tab
     return Search(index, tuple(one.value for one in used), rest, keyed and table.null_keys and alone)
 
 
+def membership_of(node: ast.In, scope: Scope, table: StoredTable) -> tuple[Scope, int, Search]:
+    """Return what the condition of ``in`` may name, the table's place in that, and how its rows are found."""
+    inside = scope.with_table(Source(table.id, table.id, table.schema, "table"))
+    position = len(inside.sources) - 1
+    return inside, position, search_of(node.operand, inside, position, table)
+
+
 @dataclass(frozen=True)
 class Tables:
     """The tables of an app.
@@ -154,7 +161,23 @@ def _searched(checked: CheckedApp, table: StoredTable) -> list[tuple[int, ...]]:
         if query.target == table.id and isinstance(output, ast.Update | ast.Delete):
             scope = change_scope(query.output, table.id, table.schema, query.scope.tables)
             found.append(search_of(output.on, scope, _TABLE, table).index)
+        for node in _memberships(query):
+            if node.table == table.id:
+                found.append(membership_of(node, query.scope, table)[2].index)
     return [index for index in found if index]
+
+
+def _memberships(query: CheckedQuery) -> list[ast.In]:
+    """Return where a query over one stream looks into tables: in front of everything else, and where it selects."""
+    given, select = query.query.input, query.query.select
+    if not isinstance(given, ast.SingleInput):
+        return []
+    handlers = (*given.before, *given.after)
+    read = [handler.condition for handler in handlers if isinstance(handler, ast.Filter)]
+    read += [item.expression for item in select.items]
+    found = [node for one in read for node in one.walk() if isinstance(node, ast.In)]
+    nested = {id(below) for node in found for below in node.operand.walk()}
+    return [node for node in found if id(node) not in nested]
 
 
 def _queries(checked: CheckedApp) -> list[CheckedQuery]:

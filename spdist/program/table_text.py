@@ -132,11 +132,13 @@ class TableText:
 
     # Looking for rows.
 
-    def every(self, row: str, body: list[str]) -> list[str]:
-        """Return what is done with each row, which may be deleted by that."""
-        return self._chain(f"{self._prefix}_first[0]", f"{self._prefix}_after", row, body)
+    def every(self, row: str, body: list[str], goes_on: str = "") -> list[str]:
+        """Return what is done with each row, which may be deleted by that; for `goes_on` see `found`."""
+        return self._chain(f"{self._prefix}_first[0]", f"{self._prefix}_after", row, body, goes_on)
 
-    def found(self, index: tuple[int, ...], keys: Sequence[Value], nulls: bool, row: str, body: list[str]) -> list[str]:
+    def found(
+        self, index: tuple[int, ...], keys: Sequence[Value], nulls: bool, row: str, body: list[str], goes_on: str = ""
+    ) -> list[str]:
         """Return what is done with each row that has a key, which may be deleted or changed by that.
 
         Parameters
@@ -151,6 +153,8 @@ class TableText:
             The name of the row's node.
         body : list of str
             What is done.
+        goes_on : str
+            The condition under which further rows are looked at; empty where all are.
         """
         own = next(one for one in self.indexes if one.attributes == index)
         number, chain = self._name(), f"{own.name}_next"
@@ -161,12 +165,13 @@ class TableText:
         if own.unique:
             return [*seek, f"if {number} >= 0:", f"    {row} = {own.name}_first[{number}]", *indent(body)]
         first = f"({own.name}_first[{number}] if {number} >= 0 else -1)"
-        return [*seek, *self._chain(first, chain, row, body)]
+        return [*seek, *self._chain(first, chain, row, body, goes_on)]
 
-    def _chain(self, first: str, chain: str, row: str, body: list[str]) -> list[str]:
+    def _chain(self, first: str, chain: str, row: str, body: list[str], goes_on: str) -> list[str]:
         following = self._name()
         head = [f"{row} = {following}", f"{following} = {chain}[{row}]"]
-        return [f"{following} = {first}", f"while {following} >= 0:", *indent([*head, *body])]
+        test = f"{following} >= 0 and {goes_on}" if goes_on else f"{following} >= 0"
+        return [f"{following} = {first}", f"while {test}:", *indent([*head, *body])]
 
     # Changing rows.
 

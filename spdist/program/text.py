@@ -32,6 +32,7 @@ from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.sequence_text import SequenceWriter
 from spdist.program.shape import Keyed, Query, Sessions, Shape
+from spdist.program.table_shape import StoredTable
 from spdist.program.text_functions import TextFunction, text_function
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
 
@@ -247,9 +248,13 @@ class Writer:
         """Take note that an attribute of a source must not be null."""
         self._known.setdefault(origin[0], set()).add(origin[1])
 
+    def table(self, id: str) -> StoredTable | None:
+        """Return a table of the program; None where it has none of that name."""
+        return self._shape.tables.get(id)
+
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
         """Return what is done with the results of a query, for the parameters see `readers`."""
-        table = self._shape.tables.get(block.stream)
+        table = self.table(block.stream)
         if table is None:
             return self.readers(block, query.keyed, key)
         return ChangeText(self, query, table, block).lines()

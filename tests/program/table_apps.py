@@ -6,7 +6,7 @@ from random import Random
 
 from tests.program.drawn_apps import STREAM, drawn_condition
 
-__all__ = ["NUMBERED", "TABLES", "asked_of", "drawn_table_app"]
+__all__ = ["LOOKED", "MEMBERS", "NUMBERED", "TABLES", "asked_of", "drawn_table_app"]
 
 #: Attributes of the tables, by the names of those of the stream.
 _ATTRIBUTES = {"sym": "string", "kind": "string", "price": "double", "rate": "float", "volume": "int", "total": "long"}
@@ -18,9 +18,11 @@ def drawn_table_app(random: Random) -> str:
     """Return the text of an app of three to seven queries over one or two tables; its streams are those named Out."""
     made = [STREAM]
     tables: dict[str, tuple[str, ...]] = {}
+    keys: dict[str, list[str]] = {}
     for table in ("T", "L")[: random.choice((1, 2, 2))]:
         key = random.choice(_KEYS)
-        names = {name.strip(" '") for name in key.split(",") if key} | set(random.sample(list(_ATTRIBUTES), 3))
+        keys[table] = [name.strip(" '") for name in key.split(",") if key]
+        names = {*keys[table], *random.sample(list(_ATTRIBUTES), 3)}
         tables[table] = tuple(name for name in _ATTRIBUTES if name in names)
         index = random.choice(("", f" @Index('{tables[table][0]}')"))
         attributes = ", ".join(f"{name} {_ATTRIBUTES[name]}" for name in tables[table])
@@ -29,6 +31,9 @@ def drawn_table_app(random: Random) -> str:
     for _ in range(random.randint(3, 7)):
         table = random.choice(list(tables))
         made.append(_change(random, table, tables[table]))
+    for number in range(random.randint(0, 3)):
+        table = random.choice(list(tables))
+        made.append(_look(random, table, tables[table], keys[table], f"Out{number}"))
     made.append("from S#window.length(2) select sym, count() as n insert into Out;")
     return "\n".join(made)
 
@@ -67,6 +72,26 @@ def _change(random: Random, table: str, names: tuple[str, ...]) -> str:
     if random.random() < 0.1 and "window.timeBatch" not in query:
         return f"partition with (sym of {source}) begin {query} end;"
     return query
+
+
+def _look(random: Random, table: str, names: tuple[str, ...], key: list[str], target: str) -> str:
+    """Return a query that looks into a table."""
+    source, on = random.choice(("S", "M")), _condition(random, table, names)
+    if not key or random.random() < 0.5:
+        test = random.choice((f"({on}) in {table}", f"not (({on}) in {table})", f"ok or ({on}) in {table}"))
+        if random.random() < 0.5:
+            return f"from {source}[{test}]#window.length(2) select sym, count() as n group by sym insert into {target};"
+        return f"from {source} select total, {test} as there, sym insert into {target};"
+    found = [f"{table}.{name} == X.{name}" for name in key]
+    if random.random() < 0.5:
+        other = random.choice(names)
+        found.append(f"({table}.{other} is null or {table}.{other} == X.{other})")
+    kind = random.choice(("join", "left outer join", "right outer join"))
+    sides = [f"{source}[{drawn_condition(random)}] as X" if random.random() < 0.5 else f"{source} as X", table]
+    random.shuffle(sides)
+    selected = f"X.sym as sym, {table}.{names[0]} as a, {table}.{names[-1]} as b, X.total as total"
+    limit = random.choice(("", "", " output last every 2 events"))
+    return f"from {sides[0]} {kind} {sides[1]} on {' and '.join(found)} select {selected}{limit} insert into {target};"
 
 
 def _selected(random: Random, name: str) -> str:
@@ -134,6 +159,34 @@ from S#window.timeBatch(60) select kind as sym, sum(volume) as v
 delete L for all events on L.sym == sym or L.volume > v;
 partition with (kind of S) begin
 from S select ok, avg(price) as price update or insert into B on B.ok == ok;
+end;
+from S#window.length(2) select sym, count() as n insert into Out;
+"""
+#: Conditions that look into tables, by an index, by a primary key, and without.
+MEMBERS = f"""{STREAM} @PrimaryKey('sym') define table T (sym string, volume int);
+define table L (kind string, price double);
+from S[ok] select sym, volume update or insert into T on T.sym == sym;
+from S[not ok] select kind, price insert into L;
+from S[(T.sym == sym and T.volume <= volume) in T]
+select sym, (L.kind == kind) in L as k, (L.price > price) in L as p insert into Out1;
+from S[not ((L.price == price) in L) or ok] select sym insert into Mid;
+from Mid[(T.sym == sym) in T]#window.length(3)
+select sym, count() as n group by sym insert all events into Out2;
+"""
+#: Joins of a stream with tables by their primary keys.
+LOOKED = f"""{STREAM} @PrimaryKey('sym') define table T (sym string, volume int, price double);
+@PrimaryKey('total', 'kind') define table N (total long, kind string);
+from S[ok] select sym, volume, price update or insert into T on T.sym == sym;
+from S[not ok] select total, kind insert into N;
+from S as X join T on X.sym == T.sym select X.sym as a, T.volume as b, X.price + T.price as c insert into Out1;
+from T as L right outer join S[S.volume > 0] as X on X.kind == L.sym and L.price <= X.price
+select X.total, L.volume, L.sym, L is null as n, X is null as m having n or m or L.volume is null
+output last every 2 events insert into Out2;
+from S left outer join N on N.total == S.volume and N.kind == S.kind and not S.ok
+select S.sym as sym, N.kind as kind, N.total as total insert into Mid;
+from Mid#window.length(2) select sym, count() as n, sum(total) as t group by kind insert all events into Out3;
+partition with (kind of S) begin
+from S join T on T.sym == S.sym select S.kind as kind, T.price as p output last every 40 milliseconds insert into Out4;
 end;
 from S#window.length(2) select sym, count() as n insert into Out;
 """

@@ -28,7 +28,7 @@ from tests.program.chosen_apps import (
     TICKING,
 )
 from tests.program.drawn_apps import STREAM
-from tests.program.table_apps import NUMBERED, TABLES, asked_of
+from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
 
@@ -128,7 +128,7 @@ end;
 APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, ABSENT, COUNTED]
 
 
-SHAPES = [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY, TABLES, NUMBERED]
+SHAPES = [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY, TABLES, NUMBERED, MEMBERS, LOOKED]
 
 
 @pytest.mark.parametrize("app", SHAPES)

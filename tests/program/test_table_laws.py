@@ -12,9 +12,10 @@ from spdist.engine import programmed
 from spdist.program import forgetting
 from spdist.program.change_text import ChangeText
 from spdist.program.compiler import interpreted
+from spdist.program.lookup_text import LookupText
 from spdist.program.table_text import Index, TableText
 from tests.program.drawn_apps import START_MS, STREAM
-from tests.program.table_apps import NUMBERED, TABLES, asked_of, drawn_table_app
+from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of, drawn_table_app
 from tests.program.test_program_laws import Watched, alike, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
@@ -51,7 +52,7 @@ def same(app: str, seeds: int, steps: int = 20) -> int:
     )
 
 
-@pytest.mark.parametrize("app", [TABLES, NUMBERED])
+@pytest.mark.parametrize("app", [TABLES, NUMBERED, MEMBERS, LOOKED])
 def test_an_app_has_the_same_tables_with_its_program(app: str) -> None:
     assert same(app, 2) > 50
 
@@ -75,6 +76,7 @@ def mutants() -> dict[str, Any]:
         "the order of set": patch.object(ChangeText, "_assigned", lambda self, output: assigned(self, output)[::-1]),
         "what stays": patch.object(ChangeText, "_staying", lambda self, output: set(self._search.index)),
         "rows of before": patch.object(programmed, "load_tables", lambda running, elements: None),
+        "where nothing is found": patch.object(LookupText, "missing", lambda self, node: "False"),
         "conditions beside a key": patch.object(ChangeText, "_tested", lambda self, conditions, body: body),
         "null keys": patch.object(TableText, "found", unknown),
         "texts": patch.object(forgetting, "_tables", lambda running: iter(())),
@@ -83,7 +85,7 @@ def mutants() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(mutants()))
 def test_the_law_finds_a_mutant(name: str) -> None:
-    apps = (TABLES, NUMBERED)
+    apps = (TABLES, NUMBERED, MEMBERS, LOOKED)
     with patch.object(forgetting, "_FEW", 4), mutants()[name]:
         for app in apps:
             own = Watched(checked_app(app), interpreted).app.programmed
