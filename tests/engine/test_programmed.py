@@ -201,7 +201,10 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         ("from S select sym insert all events into Out;", "'insert all events' without"),
         ("from S select and(ok) as n insert into Out;", "the aggregator and()"),
         ("from S select math:rand() as p insert into Out;", "the function math:rand()"),
-        ("from S as a join S as b on a.sym == b.sym select a.sym insert into Out;", "a join"),
+        (
+            "from S as a join S#window.length(2) as b on a.sym == b.sym select count() as n insert into Out;",
+            "totals of a join of which a side has no window",
+        ),
         ("from not S for 1 sec -> a=S select a.sym insert into Out;", "an absence in front of a pattern"),
         ("from every a=S, not S for 1 sec select a.sym insert into Out;", "an absence in a sequence"),
         ("from a=S -> not S for 1 sec and b=S select a.sym insert into Out;", "an absence for a time in 'and' or 'or'"),

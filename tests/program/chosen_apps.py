@@ -12,6 +12,7 @@ __all__ = [
     "JOINS",
     "JOINS_OF_ONE",
     "LIMITED",
+    "PAIRS_IN_TABLES",
     "PAIRS_OF_MANY",
     "SESSIONS",
     "SORTED",
@@ -135,4 +136,21 @@ from A#window.length(30) as a join B#window.length(30) as b
 select a.price as p, b.volume as v, a.rate as r, b.total as t insert into J;
 from J#window.length(200) select p, v, r, t, count() as n, min(r) as lo group by p, v, r, t insert into Out1;
 from J#window.time(900) select v, distinctCount(p) as d insert expired events into Out2;
+"""
+#: More pairs for one event than there was ever room for, which go into tables and look into them.
+PAIRS_IN_TABLES = f"""{STREAM}
+@PrimaryKey('p', 'k') define table T (p string, k string, r float);
+define table L (p string, v int, t long);
+from S[ok is null or ok] select * insert into A;
+from S[ok is null or not ok] select * insert into B;
+from A#window.length(30) as a join B#window.length(30) as b
+select a.sym as p, b.kind as k, b.volume as v, a.rate as r, b.total as t insert into J;
+from J[not ((L.v == v and L.p == p) in L)] select p, v, t insert into L;
+from J[k == 'a'] select p, k, r insert into T;
+from J[(T.p == p) in T] select p, k, r update or insert into T on T.p == p and T.k == k;
+from J[t > 3] delete L on L.t == t;
+from J as j left outer join T on T.p == j.p and T.k == j.k
+select j.p as p, T.r as r, T is null as none insert into Mid;
+from Mid#window.length(40) select p, count() as n group by p insert into Out1;
+from J select v, t insert into Out2;
 """

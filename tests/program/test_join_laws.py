@@ -10,7 +10,7 @@ import pytest
 from spdist.facade import explain
 from spdist.program import reserve
 from spdist.program.compiler import interpreted
-from tests.program.chosen_apps import JOINS, JOINS_OF_ONE, PAIRS_OF_MANY
+from tests.program.chosen_apps import JOINS, JOINS_OF_ONE, PAIRS_IN_TABLES, PAIRS_OF_MANY
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.drawn_joins import drawn_join_app
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -54,8 +54,9 @@ def test_joins_of_one_subject_do_the_same_with_their_program(app: str) -> None:
     assert sum(alike(checked_app(app), Random(seed), interpreted, steps=30) for seed in range(3)) > 300
 
 
-def test_room_is_made_for_more_pairs_than_there_was_room_for() -> None:
-    assert alike(checked_app(PAIRS_OF_MANY), Random(1), interpreted, steps=12) > 60
+@pytest.mark.parametrize("app", [PAIRS_OF_MANY, PAIRS_IN_TABLES])
+def test_room_is_made_for_more_pairs_than_there_was_room_for(app: str) -> None:
+    assert alike(checked_app(app), Random(1), interpreted, steps=12) > 60
 
 
 def test_a_call_that_needs_more_room_than_there_is_fails_when_the_loop_has_ended() -> None:

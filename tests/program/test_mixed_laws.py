@@ -212,7 +212,7 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     told = explain(app).compiled
     assert told.startswith("in part")
     assert "high is compiled; kept is called: the table 'T', which 'found' uses without a typed form (line 4)" in told
-    assert told.endswith("found is called: a join with 'T', which is no stream (line 6)")
+    assert told.endswith("found is called: a join with a table other than by its primary key (line 6)")
     without = explain("define stream S (a string); from S#window.frequent(2, a) select a insert into O;").compiled
     assert without == "no: the window frequent (line 1)"
 
