@@ -180,7 +180,7 @@ def run(
     scripts: bool | None = None,
     progress: bool | None = None,
 ) -> Result:
-    """Run an app on recorded events in virtual time: here, at once, without Spark and without waiting.
+    """Run an app on recorded events in virtual time: here, immediately, without Spark and without waiting.
 
     Parameters
     ----------

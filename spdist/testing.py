@@ -144,7 +144,7 @@ class VirtualApp(Shown):
     def send_together(
         self, stream: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]], at: int | None = None
     ) -> None:
-        """Send several events at once, as one chunk: of those an aggregating query puts out the last result only."""
+        """Send several events together, as one chunk: of those an aggregating query puts out the last result only."""
         schema = _schema_of(self.checked, stream)
         made = [to_row(values, schema, stream) for values in rows]
         time = self.clock if at is None else at

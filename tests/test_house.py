@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import os
 import re
 import shutil
 import subprocess
+import tokenize
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +219,59 @@ def test_the_table_of_rooms_names_what_is_there() -> None:
     named = re.findall(r"`([a-z]+/(?:[a-z]+/)*)`", (ROOT / "docs/architecture/house.md").read_text())
     rooms = {path.name for path in (ROOT / "spdist").iterdir() if path.is_dir() and (path / "__init__.py").exists()}
     assert {f"spdist/{room}/" for room in rooms - {"panels"}} <= set(named)
+
+
+# ------------------------------------------------------------------------------------------------------ words
+#: The rooms that keep to the words of docs/glossary.md; the list only becomes longer.
+PLAIN_ROOMS = (
+    "cluster", "commands", "config", "connectors", "dashboard", "frames", "functions", "headless", "jobs", "language",
+    "mapping", "notebook", "panels", "planning", "replay", "runtime", "services", "stores", "transports",
+)  # fmt: skip
+#: A parameter of a panel's method, which notebooks name.
+NAMED_OUTSIDE = {"spdist/panels/monitor.py": {"beside"}}
+
+
+def words_not_used() -> tuple[set[str], set[str]]:
+    """The words that the glossary replaces: those that are nowhere, and those that are only not in names."""
+    section = (ROOT / "docs/glossary.md").read_text().partition("## Words that are not used")[2]
+    cells = [
+        word.strip() for row in re.findall(r"^\| (.*?) \|", section, flags=re.MULTILINE)[1:] for word in row.split(",")
+    ]
+    words = {word for word in cells if not word.startswith("*") and not word.startswith("---")}
+    return words, {word.strip("*") for word in cells if word.startswith("*")}
+
+
+def names_and_prose(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield the names that a module gives, in words, and its comments and docstrings, each with its line."""
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef(name=given) | ast.AsyncFunctionDef(name=given) | ast.ClassDef(name=given):
+                yield node.lineno, " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", given)), True
+            case ast.arg(arg=given) | ast.Name(id=given, ctx=ast.Store()) | ast.Attribute(attr=given, ctx=ast.Store()):
+                yield node.lineno, " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", given)), True
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or "", False
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string, False
+
+
+def test_the_glossary_names_the_words_that_are_not_used() -> None:
+    everywhere, only_names = words_not_used()
+    assert {"at once", "beside", "mind"} <= everywhere
+    assert {"gate", "settle"} <= only_names
+
+
+@pytest.mark.parametrize("room", PLAIN_ROOMS)
+def test_rooms_keep_to_the_words_of_the_glossary(room: str) -> None:
+    everywhere, only_names = words_not_used()
+    found = [
+        f"{name}:{line}: {word}"
+        for path in sorted((ROOT / "spdist" / room).rglob("*.py"))
+        for name in [path.relative_to(ROOT).as_posix()]
+        for line, told, is_name in names_and_prose(path)
+        for word in everywhere | (only_names if is_name else set())
+        if re.search(rf"(?<![\w.]){word}(?!\w)", told, flags=re.IGNORECASE) and word not in NAMED_OUTSIDE.get(name, ())
+    ]
+    assert found == []

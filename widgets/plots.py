@@ -155,7 +155,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", *, bold: bool = 
 
 
 def _number(value: float) -> str:
-    if value >= 1e6:  # more digits have no room beside a chart
+    if value >= 1e6:  # more digits have no room next to a chart
         return f"{value / 1e6:,.1f} M"
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 

@@ -163,7 +163,7 @@ class ReplayPanel(Panel[ReplayProgress]):
 
     # --- life
     def start(self) -> Self:
-        """Begin to send, or go on after a pause; returns at once. One that is over is left alone."""
+        """Begin to send, or go on after a pause; returns immediately. One that is over is left alone."""
         with self._moved:
             if self._state in ("ready", "paused"):
                 self._state = "running"

@@ -31,12 +31,12 @@ class ElectionStore(LeaderStore, Protocol):
         ...
 
     def resign(self, term: int, node_id: str) -> None:
-        """Let others take over at once."""
+        """Let others take over immediately."""
         ...
 
 
 class Holder(Protocol):
-    """Who acts by the lease: a manager's `Mind`, or the `spdist.cluster.leadership.Leadership` of a server."""
+    """Who acts by the lease: a manager's `StateLoop`, or the `spdist.cluster.leadership.Leadership` of a server."""
 
     @property
     def given_up_term(self) -> int:

@@ -195,7 +195,7 @@ def decide(
     -------
     Renew, TryTake or Follow
         ``Renew`` only with a valid lease. A leadership whose lease ran out is over: it is succeeded by a new term,
-        at once where the row shows that nobody else came in between.
+        immediately where the row shows that nobody else came in between.
     """
     if view is None:
         return Acquire(None)

@@ -102,7 +102,7 @@ class Runtime(Protocol):
     """One group instance that runs here; `spdist.runtime.group.GroupRuntime` is one."""
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Begin; returns immediately."""
         ...
 
     def status(self) -> RuntimeStatus:
@@ -223,12 +223,12 @@ class HostedGroup:
 
     # ----------------------------------------------------------------------------------------------------------- orders
     def start(self) -> None:
-        """Start it; returns at once."""
+        """Start it; returns immediately."""
         self._started = True
         self._in_thread("start", self._start)
 
     def stop(self) -> None:
-        """Let it finish its batch, then end; returns at once. What does not end in time is killed."""
+        """Let it finish its batch, then end; returns immediately. What does not end in time is killed."""
         with self._lock:
             if self._ending:
                 return
@@ -256,7 +256,7 @@ class HostedGroup:
         return True
 
     def kill(self) -> None:
-        """End it now, its batch unfinished; returns at once. May be called again, and while it is being stopped."""
+        """End it now, its batch unfinished; returns immediately. May be called again, and while it is being stopped."""
         with self._lock:
             if self._killing:
                 return

@@ -176,7 +176,7 @@ class Instance:
             self.retry_at_ms = now_ms + policy.delay_ms(self._revivals)
 
     def forgive(self) -> None:
-        """Forget all failures: it may be started at once, anywhere."""
+        """Forget all failures: it may be started immediately, anywhere."""
         self.failures = self.losses = self._revivals = 0
         self.error = ""
         self.gave_up = False

@@ -60,7 +60,7 @@ class Member:
     def replace(self, report: WorkerReport, now_ms: int, remove_after_ms: int) -> None:
         """Take in the first heartbeat of another process of this worker.
 
-        What ran in the former one is gone, and may be started in this one at once. Other workers wait until the former
+        What ran in the former one is gone, and may be started in this one now. Other workers wait until the former
         one must have stopped by itself: after a failover this could be a heartbeat of an earlier life that was still on
         its way, and the process we knew runs on until it is told.
         """

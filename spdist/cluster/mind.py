@@ -1,8 +1,8 @@
 """The thread that owns a `ManagerState`: takes events one at a time, and carries out what the state instructs.
 
 Whoever wants something of the state, be it a route, the election or the database, puts it into one queue. So the state
-is never asked twice at once, needs no locks, and its events have one order. Writes to the database are made by a second
-thread, in their order, so that a slow database never delays the answer to a heartbeat.
+is never asked twice at the same time, needs no locks, and its events have one order. Writes to the database are made by
+a second thread, in their order, so that a slow database never delays the answer to a heartbeat.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class NodeProcess:
         self._told_to_end = False
 
     def start(self) -> None:
-        """Start papermill; returns at once."""
+        """Start papermill; returns immediately."""
         root = workspace()
         conf = self._home / "conf" / self.name
         conf.mkdir(parents=True, exist_ok=True)

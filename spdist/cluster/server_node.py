@@ -55,7 +55,7 @@ _BEAT_S = 1.0
 #: Least pause between two such rounds.
 _BREATH_S = 0.1
 #: How soon a file that has just changed is looked at again, and by a server that is about to take over.
-_SETTLE_S, _GLANCE_S = 1.0, 0.2
+_CHANGING_S, _GLANCE_S = 1.0, 0.2
 #: How often such a server looks again at most.
 _GLANCES = 10
 #: How often a server of a group looks whether it answers where its sources do.
@@ -206,7 +206,7 @@ class ServerNode(HostNode):
         interval_s = self.config.artifacts.update_interval_s
         while not self._leaving.is_set():
             unsettled = self.look()
-            self._leaving.wait(min(interval_s, _SETTLE_S) if unsettled else interval_s)
+            self._leaving.wait(min(interval_s, _CHANGING_S) if unsettled else interval_s)
 
     def look(self) -> bool:
         """Do what the files ask for; see `AppFiles.look`."""

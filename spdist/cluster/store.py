@@ -170,7 +170,7 @@ class CoordinationStore:
         return expected.term + 1 if taken else None
 
     def resign(self, term: int, node_id: str) -> None:
-        """Let others take over at once; call it after the last act of a leadership. Does nothing if that is over."""
+        """Let others take over immediately; call it after the last act of a leadership. No effect if that is over."""
         change = update(LEADER).where(self._led_by(term, node_id)).values(last_heartbeat=0)
         self._database.write(lambda connection: connection.execute(change), urgent=True)
 

@@ -1,7 +1,7 @@
 """The JSON that a leader's interface answers with: apps, topologies, nodes. Pure; made on the thread of the state loop.
 
 The shapes of ``/siddhi-apps/{name}/status``, ``/managers/topology/{app}`` and ``/managers/nodes``; the first is WSO2's
-with more beside it, the others are ours.
+with more next to it, the others are ours.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ __all__ = ["ForgetGroup", "KillGroup", "StartGroup", "StopGroup", "WorkerInstruc
 
 @dataclass(frozen=True, slots=True)
 class StartGroup:
-    """Start this instance; report it as STARTING with this fingerprint at once."""
+    """Start this instance; report it as STARTING with this fingerprint immediately."""
 
     assignment: Assignment
     fingerprint: str

@@ -267,7 +267,7 @@ class Binder:
                 raise self._unknown(child, path, full, known)
 
     def _unknown(self, node: ValueNode, path: str, full: str, known: Mapping[str, Any]) -> ConfigError:
-        # Candidates are the names that may stand beside it, and where nothing is near, the same name elsewhere.
+        # Candidates are the names that may stand next to it, and where nothing is near, the same name elsewhere.
         here = sorted({other[len(path) + 1 :].split(".")[0] for other in known})
         name = full[len(path) + 1 :]
         near = difflib.get_close_matches(name, here, n=1, cutoff=0.5)

@@ -258,7 +258,7 @@ class StatePersistence:
 
     @property
     def directory(self) -> Path:
-        """Where this node keeps files of its own: beside the state, unless that is in a bucket."""
+        """Where this node keeps files of its own: next to the state, unless that is in a bucket."""
         return self.location if isinstance(self.location, Path) else self.local
 
     @property

@@ -1,6 +1,6 @@
 """Brings what the users' sources receive into the embedded topics that a group instance reads.
 
-A source runs beside its group's query, in the same process, and stops with it. What it has received counts once it is
+A source runs next to its group's query, in the same process, and stops with it. What it has received counts once it is
 appended to the topic: only then a sender gets its answer, and a file's position moves on.
 """
 

@@ -51,7 +51,7 @@ class Connector:
         Options that may hold ``${secret:NAME}``: they are used for logins, and shown nowhere. ``option.*`` stands for
         all whose names begin so.
     services : bool
-        Whether options ``dep:…`` mean something: a service that is deployed beside the app.
+        Whether options ``dep:…`` mean something: a service that is deployed next to the app.
     requires : str
         What to install where its code finds a library missing, for example ``acme-mqtt[tls]``.
     """

@@ -98,7 +98,7 @@ class Arrivals:
         self._reach(topic, partition, offsets[-1].as_py() + 1)
         keys = None
         if "headers" in batch.schema.names and batch.column("headers").null_count == 0:
-            keys = [beside[0]["value"] for beside in batch.column("headers").to_pylist()]
+            keys = [headers[0]["value"] for headers in batch.column("headers").to_pylist()]
         messages = Messages(topic, partition, offsets, sent, values.fill_null(b""), keys)
         yield from users.records(users.timely(messages, now))
 

@@ -47,7 +47,7 @@ RECORD_DDL = (
 
 #: A whole batch of records as one value, without a column for each thing that is said of them.
 PACKED_DDL = "value binary"
-#: Messages of Kafka: their times and that of the batch are in ms. Beside them rows without a topic, which are packed
+#: Messages of Kafka: their times and that of the batch are in ms. Next to them rows without a topic, which are packed
 #: records of ours. Each column counts: it takes Spark as long as much of the rest.
 WIDE_DDL = "topic string, partition int, offset bigint, value binary, sent bigint, batch_time bigint"
 #: Where anybody wants to see them.

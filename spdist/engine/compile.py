@@ -5,7 +5,7 @@ several partitions a step before it names the shards of each record; all partiti
 Python worker of its own.
 
 The source over the embedded log is the clock of every query: it wakes one whose streams are silent. What is read from
-Kafka comes through Spark's own connector, beside it.
+Kafka comes through Spark's own connector, next to it.
 """
 
 from __future__ import annotations

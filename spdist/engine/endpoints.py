@@ -4,7 +4,7 @@ A sink gets the events of its stream after the queries that read it. Sources are
 so what is published meanwhile is not heard.
 
 Where there is an outbox, all sinks put their payloads into it and nothing leaves while operators run; only in-memory
-topics are heard at once by the app's own sources, as in virtual time.
+topics are heard immediately by the app's own sources, as in virtual time.
 
 Source: io.siddhi.core.stream.input.source.Source, io.siddhi.core.stream.output.sink.Sink, described in our own words.
 """
@@ -46,7 +46,7 @@ class Endpoints:
     broker : InMemoryBroker
         Where in-memory topics are.
     outbox : Outbox, optional
-        Takes what sinks of all types put out. Without it, in-memory topics and the log get it at once.
+        Takes what sinks of all types put out. Without it, in-memory topics and the log get it immediately.
 
     State
     -----

@@ -92,7 +92,7 @@ class Forks:
         return None if self._process is None else self._process.pid
 
     def start(self, environment: dict[str, str]) -> str:
-        """Start it; returns at once the program that Spark is to use as its interpreter.
+        """Start it; returns immediately the program that Spark is to use as its interpreter.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class _Forker:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> _Request | None:
-        """Work until the parent has gone; in each process that was forked return at once what is to run there."""
+        """Work until the parent has gone; in each process that was forked return immediately what is to run there."""
         later, idle = [*_LOADED_LATER, *(one.sink.partition(":")[0] for one in built_in().values() if one.sink)], False
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)

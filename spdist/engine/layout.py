@@ -7,7 +7,7 @@ An owner of the old layout can append nothing after it, and where somebody has t
 move itself is refused. So a crash leaves the one layout or the other, whole.
 
 Who takes a layout over opens its shards in their order, and then looks whether the first one is still its own. Of two
-that do so at once only one goes on.
+that do so at the same time only one goes on.
 
 A layout belongs to one *assignment*: a text, and what it reads and publishes where. That is kept in a file of the
 layout that never changes and is there before the first segment. Whoever takes over for another assignment brings the
@@ -230,7 +230,7 @@ def move_to(layout: ShardLayout, before: ShardLayout, last: Segment, owner: str)
     if stores[0].append(mark).moved != layout.name:
         raise FencedError(f"the state in {layout.whole} was moved by somebody else")
     for store in stores[1:]:
-        # Whoever still runs one of these ends at once, and not when it notices that the first shard has moved.
+        # Whoever still runs one of these ends immediately, and not when it notices that the first shard has moved.
         store.open(f"{owner}/moved")
     _tidy(layout.whole)
 

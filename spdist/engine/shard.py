@@ -182,7 +182,7 @@ class Shard:
     def take(self, record: Record) -> None:
         """Take the next record of the batch.
 
-        Where it comes to the same it is processed at once. Nothing leaves before the batch is durable; an island that
+        Where it comes to the same it is processed now. Nothing leaves before the batch is durable; an island that
         is ahead of what turns out to be stored is given up.
         """
         for fresh in self._fresh((record,)):

@@ -65,7 +65,7 @@ def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home
     junction = home.junction(stream.name)
     together = (
         target.outbox is not None
-        and annotation.get("type") != IN_MEMORY  # heard inside at once
+        and annotation.get("type") != IN_MEMORY  # heard inside immediately
         and on_error_of({"on.error": annotation.get("on.error") or ""}) not in KEEPS_EVENTS
         and len(options) == 1
         and not options[0].varying
@@ -81,7 +81,7 @@ def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home
 
 
 class PayloadTarget:
-    """Where the payloads of one sink go: into the outbox, or at once to in-memory topics and the log.
+    """Where the payloads of one sink go: into the outbox, or immediately to in-memory topics and the log.
 
     Parameters
     ----------

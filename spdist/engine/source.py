@@ -95,7 +95,7 @@ class SourceSettings:
 class LogReader(SimpleDataSourceStreamReader):
     """Plans and reads batches of one query.
 
-    Offsets are ``{"topics": {topic: {partition: offset}}, "tick": ms}``. The first batch comes at once, also without
+    Offsets are ``{"topics": {topic: {partition: offset}}, "tick": ms}``. The first batch comes right away, also without
     records: it shows that the query runs and publishes what an earlier run may have left unpublished.
     """
 

@@ -14,7 +14,7 @@ The log of an instance's first shard may end in a *move*: a segment that names w
 of shards (`spdist.engine.layout`). Nobody can append after it.
 
 An operator may go back to a revision (`spdist.runtime.persistence`). That is an opening segment, too: *n* names a
-directory ``base-<n>-…`` beside it with the files of the earlier state, from which the state begins anew.
+directory ``base-<n>-…`` next to it with the files of the earlier state, from which the state begins anew.
 
 **The append is the fence.** Segment *n* is created under its final name, which fails where the name exists: by a hard
 link on file systems, by a conditional put in object stores (`spdist.engine.places`).
@@ -134,7 +134,7 @@ class Segment:
         return replace(opening, **{"assignment": self.assignment, **changes})
 
 
-#: What the header of a segment's file says of it, beside its number.
+#: What the header of a segment's file says of it, in addition to its number.
 _HEADER = tuple(one.name for one in fields(Segment) if one.name not in ("number", "records", "undone"))
 
 

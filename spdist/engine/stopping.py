@@ -1,6 +1,6 @@
 """How the processes of a query are told to end, and say how far they are: files in a directory that is the query's own.
 
-The stop flag itself asks that no batch begins any more. Beside it ``.seen`` says that none will; ``.sending`` is there
+The stop flag itself asks that no batch begins any more. Next to it ``.seen`` says that none will; ``.sending`` is there
 while a batch is over and what it has put out is still being sent; ``.now`` asks that nobody waits for a receiver.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["StopFlag", "noted_reason"]
 
 
 class StopFlag:
-    """The stop flag of a query, and the files beside it.
+    """The stop flag of a query, and the files next to it.
 
     Parameters
     ----------

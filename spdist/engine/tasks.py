@@ -255,7 +255,7 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
 
     with kept.watch.batch(number):
         outputs = shards.process(number, all_routed(), arrivals, kept.behind)
-    # Only where a batch follows at once, which learns what went wrong.
+    # Only where a batch follows immediately, which learns what went wrong.
     kept.publish(shards, outputs, behind=kept.settings.is_full(arrivals.messages))
     counted = kept.counted(partition, shards, arrivals)
     yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in counted.items()})

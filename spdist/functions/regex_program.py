@@ -54,7 +54,7 @@ _Match = Callable[[str, int], Any]
 
 @dataclass(slots=True)
 class RegexProgram:
-    """Instructions with what they need beside the place in the text.
+    """Instructions with what they need besides the place in the text.
 
     `marks` are the registers that loops with possibly empty bodies keep, `read` the groups that references read: what
     happens at a place depends on them too.

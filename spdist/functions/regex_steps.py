@@ -41,7 +41,7 @@ __all__ = ["MOST_STEPS", "RegexMatch", "RegexStepsError", "SteppedPattern"]
 #: Of one search: about a second.
 MOST_STEPS = 500_000
 #: So many characters that one instruction reads count as a step.
-_READ_AT_ONCE = 64
+_READ_TOGETHER = 64
 
 Spans = tuple[int, ...]
 
@@ -264,7 +264,7 @@ class _RegexSearch:
         start, end = state.spans[2 * group], state.spans[2 * group + 1]
         if start < 0:
             return False
-        self.steps += (end - start) // _READ_AT_ONCE
+        self.steps += (end - start) // _READ_TOGETHER
         first, again = self.text[start:end], self.text[state.place : state.place + end - start]
         if first != again and not (any_case and _equal_in_any_case(first, again, ascii_only)):
             return False
@@ -305,7 +305,7 @@ class _RegexSearch:
             end = known[1]
         else:
             end = longest(self.text, place).end()
-            self.steps += (end - place) // _READ_AT_ONCE
+            self.steps += (end - place) // _READ_TOGETHER
             failures.runs[state.at] = place, end
         least = place + low
         if lazy:

@@ -217,7 +217,7 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
 
 
 def _check_logic(names: Names, element: ast.StateElement) -> None:
-    """Refuse an absence without a time where it would never be over: beside ``or``, and beside another absence."""
+    """Refuse an absence without a time where it would never be over: next to ``or``, and next to another absence."""
     for part in element.walk():
         if isinstance(part, ast.LogicalState):
             sides = (part.left, part.right)

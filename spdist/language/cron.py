@@ -140,7 +140,7 @@ class CronExpression:
         Parameters
         ----------
         start_ms : int
-            In ms since epoch. A second that has begun counts: what is due in it happens at once.
+            In ms since epoch. A second that has begun counts: what is due in it happens immediately.
         """
         due = self.next_after(start_ms - _SECOND)
         return None if due is None else max(due, start_ms)

@@ -172,7 +172,7 @@ def _lines(tables: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the file beside this module."""
+    """Write the file next to this module."""
     Path(__file__).with_name("tables.json").write_text(written(tables_of(lark_of_grammar())), encoding="utf-8")
 
 

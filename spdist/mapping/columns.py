@@ -1,4 +1,4 @@
-"""Many payloads at once: what the mappings of `spdist.mapping.mappers` do one by one, only faster.
+"""Many payloads together: what the mappings of `spdist.mapping.mappers` do one by one, only faster.
 
 Payloads in the form that WSO2's json mapping writes are read and checked column by column, and so are events written;
 plain lines of csv are read without a parser of their own.

@@ -1,7 +1,7 @@
-"""Many payloads of JSON straight into Arrow columns, beside the interpreter's lock.
+"""Many payloads of JSON straight into Arrow columns, without the GIL.
 
 What `spdist.mapping.columns` makes of payloads in the form that WSO2's json mapping writes is made here by Arrow, all
-at once and without Python's objects; the columns are those in which events travel between groups. Arrow's reader takes
+together and without Python's objects; the columns are those in which events travel between groups. Arrow's reader takes
 less than JSON allows in places, which is refused, and more in few, which is doubted: what is refused or doubted is read
 by `BatchReader`, whose result holds.
 """
@@ -123,7 +123,7 @@ class ColumnReader:
         return rows, batch
 
     def _want_rows(self) -> None:
-        """Make rows where they are read from now on, beside those who look at them."""
+        """Make rows where they are read from now on, concurrently with those who look at them."""
         self._wants_rows = True
 
     def _perhaps_whole(self, payloads: Any) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Many events as texts of JSON at once, by Arrow and numpy: for the most part beside the interpreter's lock.
+"""Columnar writer of JSON: many events as texts, by Arrow and numpy, for the most part without the GIL.
 
 What the json mapping writes event by event is written here column by column, and put together by Arrow. The texts are
 octets in one Arrow array, in which form they are sent by those who send many; nobody else has to know that.
@@ -93,7 +93,7 @@ class JsonTexts(Sequence[str]):
         return JsonTexts(self._schema, rows, numpy.insert((ends - begins).cumsum(), 0, 0))
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the payloads, all of which are made at once."""
+        """Iterate over the payloads, all of which are made together."""
         return iter(self.octets().cast(pa.large_string()).to_pylist())
 
     def octets(self) -> Any:

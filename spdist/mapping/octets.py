@@ -1,4 +1,4 @@
-"""Many pieces of bytes in one Arrow array: what is read, put together and sent beside the interpreter's lock."""
+"""Many pieces of bytes in one Arrow array: what is read, put together and sent without the GIL."""
 
 from __future__ import annotations
 

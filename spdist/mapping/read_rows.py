@@ -30,7 +30,7 @@ PYTHON = {Type.STRING: str, Type.INT: int, Type.LONG: int, Type.FLOAT: float, Ty
 
 
 class ReadRows(Sequence[Row]):
-    """Rows of Arrow columns: whoever looks at many values at once takes them from there.
+    """Rows of Arrow columns: whoever looks at many values together takes them from there.
 
     Parameters
     ----------

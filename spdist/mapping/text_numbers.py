@@ -1,4 +1,4 @@
-"""Numbers that stand for texts: an open table in arrays, in which many texts are looked up at once.
+"""Numbers that stand for texts: an open table in arrays, in which many texts are looked up together.
 
 A dictionary waits for the machine's memory three times for each text, one text after the other. Here texts of a few
 words of eight bytes are numbers themselves, and all of a column wait together.

@@ -162,7 +162,7 @@ class _Picture:
 
     def _group_box(self, group: ExecutionGroup) -> Box:
         rows = [
-            len(self._short(i.name)) * svg.CHARACTER + len(self._beside(i.name)) * svg.SMALL + 50
+            len(self._short(i.name)) * svg.CHARACTER + len(self._next_to(i.name)) * svg.SMALL + 50
             for i in group.instances
         ]
         head = len(self._short(group.name)) * 7.4 + 60
@@ -199,7 +199,7 @@ class _Picture:
     def _inside(self, topic: str) -> str:
         return topic.removeprefix(f"{self.topology.app}.")
 
-    def _beside(self, instance: str) -> str:
+    def _next_to(self, instance: str) -> str:
         return self.placement.get(instance) or ("no worker" if instance in self.states else "")
 
     # --- drawing
@@ -253,7 +253,7 @@ class _Picture:
             f'<g><title>{told}</title><circle cx="{x + 17:.1f}" cy="{y + 10:.1f}" r="4" '
             + (f'fill="{colour}"/>' if state else f'fill="none" stroke="{colour}" stroke-width="1.2"/>')
             + svg.text(x + 28, y + 14, self._short(name))
-            + svg.text(x + width - 12, y + 14, self._beside(name), anchor="end", small=True)
+            + svg.text(x + width - 12, y + 14, self._next_to(name), anchor="end", small=True)
             + "</g>"
         )
 

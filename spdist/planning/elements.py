@@ -1,6 +1,6 @@
 """An app as the planner sees it: its queries and partitions with what they read, write and ask for in ``@dist``.
 
-Reading never stops at the first mistake: problems are collected, so that people see all of them at once.
+Reading never stops at the first mistake: problems are collected, so that people see all of them together.
 Source: WSO2 SP 4.x distributed deployment (where ``@dist`` is honoured, which ids a query uses).
 """
 

@@ -7,7 +7,7 @@ alone, so planning an app again gives the same groups, instances and topics.
 
 Source: WSO2 SP 4.x distributed deployment, behaviour described in our own words. Different here: names are stable (WSO2
 draws random ones), groups are wired whatever their order, a stream may be used inside its group and published, all app
-annotations reach the child apps, aggregations hear keyed streams, and all mistakes are reported at once.
+annotations reach the child apps, aggregations hear keyed streams, and all mistakes are reported together.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Arrow], gap: float = 56.0, mar
     edges : sequence of Arrow
         Between them; a cycle is drawn with the edge that closes it running back.
     gap : float
-        Space between columns in px, beside what the edges into a column need.
+        Space between columns in px, in addition to what the edges into a column need.
     margin : float
         Space around the picture in px.
     """
@@ -174,8 +174,8 @@ def _order_columns(columns: list[list[str]], chains: Mapping[Arrow, tuple[str, .
     for sweep in range(_SWEEPS):
         numbers = range(1, len(columns)) if sweep % 2 == 0 else range(len(columns) - 2, -1, -1)
         for number in numbers:
-            beside = columns[number - 1 if sweep % 2 == 0 else number + 1]
-            place = {id: float(position) for position, id in enumerate(beside)}
+            adjacent = columns[number - 1 if sweep % 2 == 0 else number + 1]
+            place = {id: float(position) for position, id in enumerate(adjacent)}
             own = {id: float(position) for position, id in enumerate(columns[number])}
             mean = {}
             for id in columns[number]:
@@ -203,11 +203,11 @@ def _rows(
             for id in column:
                 near = [top[n] + height[n] / 2 for n in neighbours.get(id, [])]
                 wish[id] = (sum(near) / len(near) if near else top[id] + height[id] / 2) - height[id] / 2
-            _settle(column, wish, height, top)
+            _place_rows(column, wish, height, top)
     return top
 
 
-def _settle(
+def _place_rows(
     column: Sequence[str], wish: Mapping[str, float], height: Mapping[str, float], top: dict[str, float]
 ) -> None:
     """Give each box of a column its wish as far as the others allow; those that must move do so as one block."""

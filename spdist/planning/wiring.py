@@ -203,8 +203,8 @@ def _output(stream: Stream, producer: Group, channels: _Channels) -> GroupOutput
 
 def check_cycles(groups: Sequence[Group], wiring: Wiring, problems: Problems) -> None:
     """Refuse groups that feed each other where time comes from events only: each would wait for the others' clocks."""
-    feeders = {g.name: {p.rpartition("-")[0] for i in wiring.inputs[g.name] for p in i.producers} for g in groups}
-    before = {name: _all_before(name, feeders) for name in feeders}
+    publishers = {g.name: {p.rpartition("-")[0] for i in wiring.inputs[g.name] for p in i.producers} for g in groups}
+    before = {name: _all_before(name, publishers) for name in publishers}
     reported: set[str] = set()
     for group in groups:
         cycle = [g.name for g in groups if g.name in before[group.name] and group.name in before[g.name]]
@@ -229,12 +229,12 @@ def check_clocks(groups: Sequence[Group], wiring: Wiring, problems: Problems) ->
             )
 
 
-def _all_before(name: str, feeders: Mapping[str, set[str]]) -> set[str]:
+def _all_before(name: str, publishers: Mapping[str, set[str]]) -> set[str]:
     """Return the groups from which events can come to group `name`, through any number of others."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
-        new = feeders[waiting.pop()] - found
+        new = publishers[waiting.pop()] - found
         found |= new
         waiting += new
     return found

@@ -1,4 +1,4 @@
-"""Which group instances can be asked, and what they then read and publish beside their events."""
+"""Which group instances can be asked, and what they then read and publish in addition to their events."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class GroupRuntime:
 
     # -------------------------------------------------------------------------------------------- start and stop
     def start(self) -> None:
-        """Begin to start in a thread of its own and return at once; `status` tells how it goes."""
+        """Begin to start in a thread of its own and return immediately; `status` tells how it goes."""
         with self._lock:
             if self._thread is not None:
                 raise EngineError(f"group {self.name} was started before", hint="make a new GroupRuntime")
@@ -152,7 +152,7 @@ class GroupRuntime:
         self._end_query()
         for one in self._sources:
             one.finish(max(1.0, deadline - time.monotonic()))
-        self._settle("STOPPED")
+        self._conclude("STOPPED")
         return finished
 
     def kill(self) -> None:
@@ -167,7 +167,7 @@ class GroupRuntime:
         threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
         for state in self._states:
             state.give_up(self.owner)
-        self._settle("STOPPED")
+        self._conclude("STOPPED")
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the group is not STARTING any more; return whether it is so."""
@@ -341,9 +341,9 @@ class GroupRuntime:
     def _fail(self, error: BaseException) -> None:
         self._error = reason_of(error, self.name)
         threading.Thread(target=self._stop_sources, name=f"stop sources {self.name}", daemon=True).start()
-        self._settle("FAILED", str(self._error))
+        self._conclude("FAILED", str(self._error))
 
-    def _settle(self, state: GroupState, error: str | None = None) -> None:
+    def _conclude(self, state: GroupState, error: str | None = None) -> None:
         """Reach a final state; the first one stays."""
         self._revisions.end()
         with self._lock:

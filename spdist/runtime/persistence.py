@@ -288,7 +288,7 @@ class DBPersistenceStore:
 
     @contextmanager
     def _temporary(self, revision: str) -> Iterator[Path]:
-        """Yield where the files of a revision may lie for a while: beside the state, where they are linked."""
+        """Yield where the files of a revision may lie for a while: next to the state, where they are linked."""
         below = self._location / ".revisions"
         if isinstance(below, Path):
             below.mkdir(parents=True, exist_ok=True)

@@ -125,7 +125,7 @@ class RealtimeRuntime:
         return self._error
 
     def start(self) -> None:
-        """Begin to start in a thread of its own and return at once; `status` tells how it goes."""
+        """Begin to start in a thread of its own and return immediately; `status` tells how it goes."""
         with self._lock:
             if self._thread is not None:
                 raise EngineError(f"group {self.name} was started before", hint="make a new RealtimeRuntime")
@@ -145,14 +145,14 @@ class RealtimeRuntime:
         if self._thread is not None:
             self._thread.join(timeout_s)
         self._end_query()
-        self._settle("STOPPED")
+        self._conclude("STOPPED")
         return True
 
     def kill(self) -> None:
         """End now; the query itself ends in the background."""
         self._ending.set()
         threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
-        self._settle("STOPPED")
+        self._conclude("STOPPED")
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the group is not STARTING any more; return whether it is so."""
@@ -257,9 +257,9 @@ class RealtimeRuntime:
 
     def _fail(self, error: BaseException) -> None:
         self._error = reason_of(error, self.name)
-        self._settle("FAILED", str(self._error))
+        self._conclude("FAILED", str(self._error))
 
-    def _settle(self, state: GroupState, error: str | None = None) -> None:
+    def _conclude(self, state: GroupState, error: str | None = None) -> None:
         """Reach a final state; the first one stays."""
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):

@@ -1,6 +1,6 @@
 """Which topics a group instance has read so far: a topic of the same name that is another one must not go on for it.
 
-Beside the state of an instance stands ``topics.json``: the identity of each topic (`Transport.identity`) when it was
+Next to the state of an instance stands ``topics.json``: the identity of each topic (`Transport.identity`) when it was
 first read. What was deleted, replaced or shortened since then is noticed before the next start reads, with the topic's
 name and what to do; whoever reads while it happens is told by the transport.
 """

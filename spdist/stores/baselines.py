@@ -17,7 +17,7 @@ __all__ = ["Baseline"]
 
 
 class Baseline:
-    """What one aggregation found, kept beside its buckets.
+    """What one aggregation found, kept next to its buckets.
 
     Parameters
     ----------

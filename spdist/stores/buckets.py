@@ -153,7 +153,7 @@ class StoredBuckets:
         return guarded(lambda: self._database.replaying)
 
     def changed(self) -> None:
-        """Take note that something has changed: outside of batches it is durable at once."""
+        """Take note that something has changed: outside of batches it is durable immediately."""
         guarded(self._database.changed)
 
     def flush(self) -> None:

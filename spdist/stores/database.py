@@ -158,7 +158,7 @@ class Database:
             self._mark(batch)
             with self._refusals("commit"):
                 self._end(True)
-        self._settle(True)
+        self._finish(True)
 
     def _mark(self, batch: Batch) -> None:
         marks = self._marks
@@ -185,14 +185,14 @@ class Database:
         return int(found[0][0]) if found else -1
 
     def changed(self) -> None:
-        """Take note that a member was changed: outside of a batch that is durable at once."""
+        """Take note that a member was changed: outside of a batch that is durable immediately."""
         self._check()
         if self._batch is None:
             self.flush()
             if self._wrote:
                 with self._refusals("commit"):
                     self._end(True)
-            self._settle(True)
+            self._finish(True)
 
     def flush(self) -> None:
         """Write what the members kept back."""
@@ -215,7 +215,7 @@ class Database:
         with contextlib.suppress(SQLAlchemyError):
             self._end(False)
         self._broken = False
-        self._settle(False)
+        self._finish(False)
 
     def _break(self) -> None:
         """Undo everything, and refuse to go on in the middle of a batch."""
@@ -227,7 +227,7 @@ class Database:
         if self._broken:
             raise StoreError(f"{self.name} failed earlier in this batch", hint="the batch must be repeated")
 
-    def _settle(self, done: bool) -> None:
+    def _finish(self, done: bool) -> None:
         if self.dialect == "duckdb" and self._batch is not None:
             self._close_reader()  # between batches another process may open the file
         self._batch, self._applied, self._wrote = None, None, False

@@ -159,7 +159,7 @@ def _open_sqlite(url: URL, timeout_ms: int, options: Mapping[str, Any]) -> Engin
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A transaction that will write takes the lock at once: upgrading fails when somebody else wrote meanwhile.
+        # A transaction that will write takes the lock immediately: upgrading fails when somebody else wrote meanwhile.
         write = connection.get_execution_options().get(WRITE, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 

@@ -1,7 +1,7 @@
 """The contract of every transport: topics of partitions of records, read from an offset, appended atomically.
 
 A *record* carries events of one producer as one payload. Its identity, its place in event time and the promise of its
-producer travel beside the payload, so that a consumer can drop repeats and merge several producers without opening it:
+producer travel next to the payload, so that a consumer can drop repeats and merge several producers without opening it:
 
 - ``producer`` and ``seq``: events of a record have the ids ``(producer, seq) … (producer, seq + count - 1)``. A
   producer numbers its events of a topic partition without gaps, and produces the same ids again after a failure. A

@@ -1,4 +1,4 @@
-"""What a group instance takes beside events: commands, and what it answers, as two streams no app can define.
+"""What a group instance takes in addition to events: commands, and what it answers, as two streams no app can define.
 
 Both travel like any stream, in topics of their own: a command has its place in the order of the events, and an answer
 that is put out again after a failure has the id it had.

@@ -151,7 +151,7 @@ class Deliveries(Sequence[Delivery]):
         return on_error_of(self.options)
 
 
-#: What leaves an app: payloads one by one, or many of a sink at once.
+#: What leaves an app: payloads one by one, or many of a sink together.
 Outgoing = Delivery | Deliveries
 
 

@@ -1,4 +1,4 @@
-"""What stands beside a payload in the headers of a message, in text: the identity of a record and its promise."""
+"""What stands next to a payload in the headers of a message, in text: the identity of a record and its promise."""
 
 from __future__ import annotations
 

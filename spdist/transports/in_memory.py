@@ -1,4 +1,4 @@
-"""Topics within one process: what is published is there at once, with everything that follows from it.
+"""Topics within one process: what is published is there immediately, with everything that follows from it.
 
 A broker is an object that is handed to the apps which are to hear each other; nothing is shared otherwise.
 

@@ -88,7 +88,7 @@ class SourceWriter:
         return self.append_numbered([(chunks, seq)], now, producer)
 
     def append_numbered(self, parts: Sequence[tuple[Sequence[Chunk], int]], now: int, producer: str) -> int:
-        """Append several lots of chunks at once, each with the number of its first event; see `append`."""
+        """Append several lots of chunks together, each with the number of its first event; see `append`."""
         records: list[Record] = []
         reached, order = self._reached, self._order
         for chunks, first in parts:

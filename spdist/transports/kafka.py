@@ -1,6 +1,6 @@
 """Topics in a Kafka cluster: each of ours is one of Kafka's, a record is a message.
 
-The value of a message is the payload. Beside it, as headers in text: ``spdist-producer``, ``spdist-seq``,
+The value of a message is the payload. Next to it, as headers in text: ``spdist-producer``, ``spdist-seq``,
 ``spdist-count`` and ``spdist-clock``. A message without them comes from outsiders: one payload, numbered by nobody.
 """
 

@@ -2,7 +2,7 @@
 
 Streams number their messages from 1 without gaps; an offset is that number less one. The stream of partition 2 of topic
 ``App.S`` is ``spdist-App-u2e-S-2`` and takes the subject ``spdist.App.S.2``, and those by which outsiders know it, as
-WSO2's ``App_S``. Beside the payload stand the headers
+WSO2's ``App_S``. Next to the payload stand the headers
 ``spdist-producer`` (as in a URL), ``spdist-seq``, ``spdist-count`` and ``spdist-clock``.
 """
 
@@ -101,7 +101,7 @@ class NatsTransport:
         """
         check_partitions(topic, partitions)
         # The number of a topic's partitions is that of its streams in a row from 0. Made from the last to the first,
-        # new ones appear at once, also where several do this together.
+        # new ones appear immediately, also where several do this together.
         for partition in reversed(range(self.partitions(topic), partitions)):
             self._run(functools.partial(self._make, topic, partition), f"making topic {topic!r}")
         found = self.partitions(topic)
@@ -138,7 +138,7 @@ class NatsTransport:
             self._wait(self._publish(by_partition))
 
     async def _publish(self, by_partition: dict[tuple[str, int], list[Record]]) -> None:
-        """Publish partition by partition at once, and in a partition record after record: so there are no gaps."""
+        """Publish to all partitions concurrently, and in a partition record after record: so there are no gaps."""
         nonce = uuid.uuid4().hex
         deadline = self._deadline()
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 _THREADS = 4
-#: Readers that wait for events; one more is answered at once, and asks again.
+#: Readers that wait for events; one more is answered immediately, and asks again.
 _WAITING = 64
 _MAX_WAIT_MS = 30_000
 _MAX_EVENTS = 10_000

@@ -6,7 +6,7 @@ is at the end of the file is decided by who has made the note. Whoever comes nex
 writes what it says, if that is not there. The process that made the note may do so, too, a day later: the same bytes at
 the same place.
 
-Notes are in a directory beside the file, ``.name.spdist.d``: ``7``, and ``7.done`` once its bytes are in the file.
+Notes are in a directory next to the file, ``.name.spdist.d``: ``7``, and ``7.done`` once its bytes are in the file.
 Versions 0.19 and earlier had a file ``.name.spdist``, which is read once.
 """
 
@@ -69,7 +69,7 @@ class FileAppends:
 
     State
     -----
-    None in memory. Beside the file two notes, each with what was appended at a time.
+    None in memory. Next to the file two notes, each with what was appended at a time.
     """
 
     def __init__(self, path: Path) -> None:

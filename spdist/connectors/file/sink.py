@@ -1,6 +1,6 @@
 """``@sink(type='file')``: payloads in files, each once, whatever fails in between.
 
-What has been appended is noted beside the file, see `spdist.connectors.file.appends`: who goes on after a crash, or in
+What has been appended is noted next to the file, see `spdist.connectors.file.appends`: who goes on after a crash, or in
 place of a process that stands still, knows what is there. Nothing else in the file is ever touched, so that others may
 append to it, too.
 """
@@ -45,7 +45,7 @@ class FileSink:
 
     State
     -----
-    None in memory: all is beside the files.
+    None in memory: all is next to the files.
     """
 
     def __init__(self, options: Mapping[str, str], allowed: Allowed | None = None) -> None:
@@ -79,7 +79,7 @@ class FileSink:
             try:
                 self._write_all(place, some)
             except OSError as error:
-                # What was written is noted beside its file: trying again writes nothing twice.
+                # What was written is noted next to its file: trying again writes nothing twice.
                 lasting = error.errno in _LASTING
                 raise SendError(f"cannot write {uri}: {error.strerror or error}", first[place], lasting) from error
 

@@ -1,4 +1,4 @@
-"""Messages as the records of Kafka's batches, thousands at once, by Arrow: beside the interpreter's lock.
+"""Messages as the records of Kafka's batches, thousands together, by Arrow: without the GIL.
 
 The client would make them one by one, and far more slowly; it puts its header before the records of a batch, and
 compresses and signs them.

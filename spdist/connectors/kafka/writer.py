@@ -1,4 +1,4 @@
-"""Writes to Kafka topics of users: many messages at once, each batch of them confirmed by all copies that are in step.
+"""Writes to Kafka topics of users: many messages together, each batch of them confirmed by all copies that are in step.
 
 A batch of some thousand messages is made and sent as one thing (`spdist.connectors.kafka.records`, `aiokafka`): a
 message with its id costs less than half a microsecond. The producer is idempotent and has one batch of a partition on

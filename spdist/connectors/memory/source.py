@@ -18,7 +18,7 @@ _MOST = 500
 class InMemorySource(Looping):
     """Follows the embedded topic that carries an in-memory topic, from the moment when somebody first listened.
 
-    What the app itself publishes on the topic it has heard at once, so that is passed over here.
+    What the app itself publishes on the topic it has heard immediately, so that is passed over here.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class SparkWriter(Looping):
     transport : Transport
         Of the topic.
     position : Path
-        Where it remembers what it has written. Whoever holds the lock beside it writes.
+        Where it remembers what it has written. Whoever holds the lock next to it writes.
 
     State
     -----
