@@ -25,7 +25,8 @@ from spdist.mapping.json_texts import together
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing
 from spdist.transports.errors import append_error, error_entry
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import EventList
+from spdist.transports.payload import Payload
 from spdist.transports.rejects import fault_topic
 
 __all__ = ["ErrorsSink", "SendError", "Sink", "SinkContext", "Sinks", "open_sink"]
@@ -273,10 +274,10 @@ class Sinks:
         if schema is None or not context.transport.partitions(topic):
             return False
         told = context.error_text(error)
-        events = Events()
+        events = EventList()
         for place, (ts, row) in enumerate(delivery.events):
             events.add(ts, delivery.seq, b"", place, ts, (*row, told))
-        self._append(topic, Payload(schema).encode(events), len(events), delivery)
+        self._append(topic, Payload(schema).encode(events.events()), len(events), delivery)
         return True
 
     def _store(self, delivery: Delivery, error: SendError) -> None:

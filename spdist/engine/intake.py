@@ -22,8 +22,9 @@ from spdist.operators.base import Arrival
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
+from spdist.transports.events import Events
 from spdist.transports.outside import is_marked
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 from spdist.transports.undone import UndoneRecords
 
 __all__ = ["Intake"]
@@ -173,7 +174,7 @@ class Intake:
             return
         events = self._decoded(record, self._repeats.fresh(record))
         if record.topic in self._asked:
-            self._commands += zip(events.ts, events.rows, strict=True) if events is not None else ()
+            self._commands += zip(events.ts.tolist(), events.rows, strict=True) if events is not None else ()
             return
         channel = record.topic, record.partition, record.producer
         if record.topic in self._fed:

@@ -25,8 +25,8 @@ from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
+from spdist.transports.events import TIMER
 from spdist.transports.paths import child
-from spdist.transports.payload import TIMER
 
 __all__ = ["ISLAND_FORMAT", "App", "Island", "Output"]
 

@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
+
+import numpy
 
 from spdist.errors import ClockJumpError
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.junction import Junction
-from spdist.transports.payload import Events
+from spdist.transports.events import Events
 
 __all__ = ["Jumps", "no_later", "within_reach"]
 
@@ -148,11 +151,11 @@ def within_reach(
         `refused` for what follows; None where the source has gone beyond it.
     """
     times = _said(events) if by_own_times else events.at
-    high = times[0] if reached is None else reached
-    if refused is None and max(max(times), max(events.at)) - high <= most_ms:
+    high = int(times[0]) if reached is None else reached
+    if refused is None and max(int(times.max()), int(events.at.max())) - high <= most_ms:
         return events, None
     due = []
-    for time, said in zip(times, events.at, strict=True):
+    for time, said in zip(times.tolist(), events.at.tolist(), strict=True):
         if time - high > most_ms:
             refused = said if refused is None else max(refused, said)
         else:
@@ -166,17 +169,12 @@ def within_reach(
 
 def no_later(events: Events, now: int) -> Events:
     """Return events of a live app, none of which is due after `now`, the time of the batch that brings them, in ms."""
-    if max(events.at) <= now:
+    if int(events.at.max()) <= now:
         return events
-    return replace(events, at=[min(time, now) for time in events.at], columns=None)
+    return replace(events, at=numpy.minimum(events.at, now), columns=None)
 
 
-def _said(events: Events) -> list[int]:
-    """Return the timestamp of the last event of the chunk of each."""
-    if not any(events.chunk):
-        return events.ts
-    said = list(events.ts)
-    for number in range(len(said) - 2, -1, -1):
-        if events.chunk[number + 1]:
-            said[number] = said[number + 1]
-    return said
+def _said(events: Events) -> Any:
+    """Return the timestamp of the last event of the chunk of each, as an array."""
+    last = numpy.append(numpy.flatnonzero(events.chunk[1:] == 0), len(events) - 1)
+    return numpy.repeat(events.ts[last], numpy.diff(last, prepend=-1))

@@ -17,7 +17,6 @@ Source: conservative synchronisation with null messages, Chandy and Misra (1979)
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,14 +31,16 @@ from spdist.operators.base import Arrival
 from spdist.operators.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
+from spdist.transports.events import TIMER, EventList, Events
 from spdist.transports.paths import next_sibling, sort_key
-from spdist.transports.payload import TIMER, Events
 
 __all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
 _LOWEST: Key = (NO_CLOCK, TIMER, b"")
+_TIMES = ("at", "order", "ts")
+_NONE = Events()
 #: So many events that wait one by one are looked through after each batch, whether they are a run.
 _FEW = 10_000
 
@@ -91,10 +92,7 @@ class Mixed(NamedTuple):
 
     def run(self) -> Events:
         """Return the events in the order in which they are due."""
-        due = Events()
-        for run in self._runs():
-            due.extend(run)
-        return due.picked(self.numbers.tolist())
+        return Events.following(list(self._runs())).picked(self.numbers)
 
     def streams(self) -> list[str]:
         """Return the stream of each event of `run`."""
@@ -103,12 +101,10 @@ class Mixed(NamedTuple):
 
     def causes(self) -> Events:
         """Return when each event is due, its order, path and timestamp, in the order in which they are due."""
-        numbers = self.numbers.tolist()
-        made = Events()
-        for name in ("at", "order", "path", "ts"):
-            came = [one for run in self._runs() for one in getattr(run, name)]
-            getattr(made, name).extend([came[number] for number in numbers])
-        return made
+        runs, numbers = list(self._runs()), self.numbers
+        at, order, ts = (numpy.concatenate([getattr(run, name) for run in runs])[numbers] for name in _TIMES)
+        path = list(chain.from_iterable(run.path for run in runs))
+        return Events(at, order, [path[number] for number in numbers.tolist()], ts=ts)
 
     def parts(self) -> dict[str, StreamPart]:
         """Return the events of each stream, in the order in which they are due, from all its channels."""
@@ -129,9 +125,7 @@ class Mixed(NamedTuple):
 
 def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
     """Return the events of runs of one stream, given the rank of each among all."""
-    at, ts = (
-        numpy.fromiter(chain.from_iterable(getattr(run, name) for run, _ in runs), numpy.int64) for name in ("at", "ts")
-    )
+    at, ts = (numpy.concatenate([getattr(run, name) for run, _ in runs]) for name in ("at", "ts"))
     ranks, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
     if len(ranks) > 1 and int(numpy.diff(ranks).min()) < 0:  # of several channels
         order = ranks.argsort()
@@ -142,8 +136,7 @@ def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
 
 def part_of(events: Events) -> StreamPart:
     """Return the events of an only stream, which are a run."""
-    stamps = None if events.at == events.ts else numpy.array(events.ts, numpy.int64)
-    return StreamPart(numpy.array(events.at, numpy.int64), numpy.arange(len(events)), events.rows, stamps)
+    return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
 
 
 class _Run(NamedTuple):
@@ -303,14 +296,13 @@ class Merge:
         if len(self._by_rank) < 2 or not runs or any(channel.pending for channel in self._by_rank):
             return None
         first = runs[0].path[0]
-        if any(run.path.count(first) != len(run) for run in runs):
+        if any(run.path[0] != first or not run.has_one_path for run in runs):
             return None
         channels = [
             (channel.stream, [one.run for one in _due_runs(channel, self.reached)]) for channel in self._by_rank
         ]
         due = [run for _, own in channels for run in own]
-        at = numpy.fromiter(chain.from_iterable(run.at for run in due), numpy.int64)
-        order = numpy.fromiter(chain.from_iterable(run.order for run in due), numpy.int64)
+        at, order, _ = (numpy.concatenate([getattr(run, name) for run in (_NONE, *due)]) for name in _TIMES)
         return Mixed(channels, numpy.lexsort((order, at)))
 
     def release(self) -> list[Released]:
@@ -374,7 +366,7 @@ class Merge:
             _spill(channel)
             return False
         if channel.first is None:
-            channel.first = events.at[0]
+            channel.first = int(events.at[0])
         channel.runs.append(_Run(channel.key, events, run[0]))
         channel.key = run[1]
         return True
@@ -382,7 +374,7 @@ class Merge:
     @staticmethod
     def _queue(channel: _Channel, events: Events) -> None:
         if channel.first is None:
-            channel.first = events.at[0]
+            channel.first = int(events.at[0])
         channel.pending.extend(_one_by_one(channel.rank, channel.key, events))
         channel.key = channel.pending[-1].key
 
@@ -436,7 +428,7 @@ def _all_waiting(channel: _Channel) -> Iterator[_WaitingEvent]:
 def _last(channels: Iterable[_Channel]) -> Iterator[int]:
     """Yield when the last ones are due that wait in each channel, ms."""
     for channel in channels:
-        yield from (one.run.at[-1] for one in channel.runs)
+        yield from (int(one.run.at[-1]) for one in channel.runs)
         if channel.pending:
             yield channel.pending[-1].key[0]
 
@@ -452,7 +444,7 @@ def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
     held, channel.runs = channel.runs, []
     due = []
     for one in held:
-        end = bisect_left(one.run.at, reached)
+        end = int(numpy.searchsorted(one.run.at, reached))
         if end == len(one.run):
             due.append(one)
         elif not end:
@@ -466,7 +458,7 @@ def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
 def _behind(one: _Run, start: int) -> _Run:
     """Return a run without its first events."""
     last = start - 1
-    before = (one.run.at[last], one.run.order[last], sort_key(one.run.path[last]))
+    before = (int(one.run.at[last]), int(one.run.order[last]), sort_key(one.run.path[last]))
     return _Run(max(before, one.before), one.events.part(start, len(one.events)), one.run.part(start, len(one.run)))
 
 
@@ -474,12 +466,13 @@ def _gather(channel: _Channel) -> None:
     """Let what waits one by one wait as a run, where it is one."""
     if channel.runs:
         return
-    events = Events()
+    waiting = EventList()
     for (at, order, place), _, path, chunk, (ts, row) in channel.pending:
         if order == TIMER or chunk or place != sort_key(path):
             return
-        events.add(at, order, path, chunk, ts, row)
-    if len(events):
+        waiting.add(at, order, path, chunk, ts, row)
+    if len(waiting):
+        events = waiting.events()
         channel.runs.append(_Run(_LOWEST, events, events))
         channel.pending.clear()
 

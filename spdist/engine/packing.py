@@ -8,11 +8,12 @@ is what happens to any record.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,14 +21,18 @@ from spdist.errors import MappingError
 from spdist.mapping.base import MapSetting
 from spdist.mapping.bounds import shown
 from spdist.mapping.json_columns import ColumnReader
+from spdist.operators.base import Row
 from spdist.transports.base import Record
+from spdist.transports.events import EventList, Events
 from spdist.transports.inlet import NUMBERS_EACH
 from spdist.transports.paths import child
-from spdist.transports.payload import Events, Payload, payload_columns, since
+from spdist.transports.payload import Payload, payload_columns, since
 from spdist.transports.rejects import Rejects
 
 __all__ = ["MOST_EVENTS", "Mapped", "Messages", "by_time", "cut"]
 
+#: Beyond it, and below it without a sign, a time does not travel, ms.
+_TIMES = 2**63
 #: Events of a record; more where one message alone has more.
 MOST_EVENTS = 20_000
 
@@ -122,19 +127,20 @@ class Mapped:
         sent, numbers, values = (column.slice(start, end - start) for column in given)
         rows: Any
         rows, columns = self._columns.read(values)
-        times, offsets = sent.to_pylist(), numbers.to_pylist()
+        times, offsets = sent.to_numpy(), numbers.to_numpy()
         if columns is not None or None not in rows:
             columns = None if columns is None else payload_columns(sent, numbers, columns)
-            return Events(times, offsets, [b""] * len(rows), [0] * len(rows), times, rows, columns)
-        events = Events()
-        for number, row in enumerate(rows):
+            count = len(rows)
+            return Events(times, offsets, [b""] * count, numpy.zeros(count, numpy.int64), times, rows, columns)
+        events = EventList()
+        for number, (time, offset, row) in enumerate(zip(times.tolist(), offsets.tolist(), rows, strict=True)):
             if row is not None:
-                events.add(times[number], offsets[number], b"", 0, times[number], row)
+                events.add(time, offset, b"", 0, time, row)
             else:
                 self._read(messages, start + number, events)
-        return events
+        return events.events()
 
-    def _read(self, messages: Messages, number: int, events: Events) -> None:
+    def _read(self, messages: Messages, number: int, events: EventList) -> None:
         """Read one message with the mapping itself."""
         given = (messages.offsets, messages.times, messages.values)
         offset, sent, value = (column[number].as_py() for column in given)
@@ -165,21 +171,27 @@ class Mapped:
             # In playback the time that an event bears itself moves the clock.
             at = sent if self.live or not chunk else chunk[-1][0]
             for place, (ts, row) in enumerate(chunk):
-                events.add(at, offset, b"" if alone else child(b"", made), place, ts, row)
+                if all(-_TIMES <= time < _TIMES for time in (at, ts)):
+                    events.add(at, offset, b"" if alone else child(b"", made), place, ts, row)
+                else:
+                    self._stays(messages, offset, sent, row, f"its time is {ts}")
                 made += 1
 
     def _reject(self, messages: Messages, value: bytes, error: Exception, sent: int, seq: int) -> None:
         # Numbered by their offsets: what is read again after a failure is known to have been rejected.
         self._rejects.reject(value, error, sent, f"{messages.topic}-{messages.partition}", seq)
 
+    def _stays(self, messages: Messages, offset: int, at: int, row: Row, why: object) -> None:
+        """Reject an event that cannot travel."""
+        told = MappingError(f"an event cannot travel: {why}")
+        self._reject(messages, shown(row).encode(), told, at, offset * NUMBERS_EACH + NUMBERS_EACH // 2)
+
     def _record(self, messages: Messages, events: Events) -> Iterator[Record]:
         try:
             value = self._payload.encode(events)
         except Exception as error:  # whatever a value is that others have sent
             if len(events) == 1:
-                told = MappingError(f"an event cannot travel: {error}")
-                seq = events.order[0] * NUMBERS_EACH + NUMBERS_EACH // 2
-                self._reject(messages, shown(events.rows[0]).encode(), told, events.at[0], seq)
+                self._stays(messages, int(events.order[0]), int(events.at[0]), events.rows[0], error)
                 return
             for number in range(len(events)):
                 yield from self._record(messages, events.part(number, number + 1))
@@ -189,19 +201,19 @@ class Mapped:
             messages.partition,
             value,
             len(events),
-            clock=max(events.at),
-            offset=events.order[-1],
+            clock=int(events.at.max()),
+            offset=int(events.order[-1]),
             events=events,
         )
 
 
-def _parts(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _parts(order: Any) -> Iterator[tuple[int, int]]:
     """Yield from where to where the events of a record go, none of which holds a part of a message."""
     start = 0
     while start < len(order):
         end = min(start + MOST_EVENTS, len(order))
         if end < len(order) and order[end] == order[end - 1]:
-            before = bisect_left(order, order[end])
+            before = int(numpy.searchsorted(order, order[end]))
             while end < len(order) and order[end] == order[end - 1]:
                 end += 1
             end = before if before > start else end
@@ -212,7 +224,7 @@ def _parts(order: Sequence[int]) -> Iterator[tuple[int, int]]:
 def cut(record: Record, position: int) -> Record:
     """Return what a record holds of the messages from offset `position` on."""
     if record.events is not None:
-        start = bisect_left(record.events.order, position)
+        start = int(numpy.searchsorted(record.events.order, position))
         if not start:
             return record
         events = record.events.part(start, len(record.events))
@@ -225,13 +237,7 @@ def by_time(partitions: Sequence[Sequence[Events]]) -> Sequence[Events]:
     """Return the events of a batch, given by partition, in the order of their times; each partition's stay in order."""
     if len(partitions) < 2:
         return partitions[0] if partitions else ()
-    together = Events()
-    keys: list[tuple[int, int]] = []
-    for runs in partitions:
-        reached = runs[0].at[0]
-        for events in runs:
-            for at, order in zip(events.at, events.order, strict=True):
-                reached = max(at, reached)
-                keys.append((reached, order))
-            together.extend(events)
-    return [together.picked(sorted(range(len(keys)), key=keys.__getitem__))]
+    together = Events.following([events for runs in partitions for events in runs])
+    ends = list(accumulate(sum(map(len, runs)) for runs in partitions))
+    reached = [numpy.maximum.accumulate(together.at[begin:end]) for begin, end in pairwise((0, *ends))]
+    return [together.picked(numpy.lexsort((together.order, numpy.concatenate(reached))))]

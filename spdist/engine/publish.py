@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy
+import pyarrow as pa
 
 from spdist.engine.cuts import Cut
 from spdist.errors import PlanningError
 from spdist.language.types import Schema, Type
+from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival
 from spdist.planning.topology import AssignedOutput, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS
-from spdist.transports.payload import Events, Payload, pack_value, unpack_value
+from spdist.transports.events import EventList, Events
+from spdist.transports.payload import Payload, pack_value, unpack_value
 from spdist.transports.routing import key_partition, key_text
 
 __all__ = ["Publisher"]
@@ -60,21 +66,29 @@ class _Route:
         self.sent += count
         if self._key is None:
             return [
-                events.picked(range((own - begun) % self.partitions, count, self.partitions))
+                events.picked(numpy.arange((own - begun) % self.partitions, count, self.partitions))
                 for own in range(self.partitions)
             ]
-        text, key, known = self._text, self._key, self._places
-        shares: list[list[int]] = [[] for _ in range(self.partitions)]
-        for number, row in enumerate(events.rows):
-            value = row[key]
-            try:
-                place = known[value]
-            except (KeyError, TypeError):
-                place = key_partition(text(value), self.partitions)
-                if type(value) is str and len(known) < _KNOWN_KEYS:
-                    known[value] = place
-            shares[place].append(number)
-        return [events.picked(share) for share in shares]
+        places = self._places_of(events.rows, self._key)
+        return [events.picked(numpy.flatnonzero(places == own)) for own in range(self.partitions)]
+
+    def _places_of(self, rows: Sequence[tuple[Any, ...]], key: int) -> Any:
+        """Return the partition of each row, as an array."""
+        column = rows.column(key)[0] if isinstance(rows, ReadRows) else None
+        if column is not None and pa.types.is_string(column.type):
+            coded = column.dictionary_encode("encode")
+            places = [self._place(value) for value in coded.dictionary.to_pylist()]
+            return numpy.array(places, numpy.int64)[coded.indices.to_numpy()]
+        return numpy.fromiter((self._place(row[key]) for row in rows), numpy.int64, len(rows))
+
+    def _place(self, value: Any) -> int:
+        try:
+            return self._places[value]
+        except (KeyError, TypeError):
+            place = key_partition(self._text(value), self.partitions)
+            if type(value) is str and len(self._places) < _KNOWN_KEYS:
+                self._places[value] = place
+            return place
 
 
 class _AsPutOut(list[tuple[Any, ...]]):
@@ -83,6 +97,49 @@ class _AsPutOut(list[tuple[Any, ...]]):
     def append(self, row: tuple[Any, ...]) -> None:
         """Append a row, with copies of what could still change."""
         super().append(tuple(value if type(value) in _FIXED else unpack_value(pack_value(value)) for value in row))
+
+
+class Collected:
+    """What is put out to one stream in a batch, in order: event by event, and as columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        Its attributes.
+
+    State
+    -----
+    The events since they were taken.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._changes = Type.OBJECT in schema.types
+        self._single = EventList(rows=self.empty_rows())
+        self._parts: list[Events] = []
+
+    def empty_rows(self) -> list[tuple[Any, ...]]:
+        """Return a list for rows, which stay there as they are appended."""
+        return _AsPutOut() if self._changes else []
+
+    def add(self, at: int, order: int, path: bytes, chunk: int, ts: int, row: tuple[Any, ...]) -> None:
+        """Append one event; see `EventList.add`."""
+        self._single.add(at, order, path, chunk, ts, row)
+
+    def extend(self, events: Events) -> None:
+        """Append events."""
+        self._close()
+        self._parts.append(events if isinstance(events.rows, ReadRows | list) else replace(events, rows=[*events.rows]))
+
+    def take(self) -> Events:
+        """Return the events in order, and forget them; rows stay columns where all are."""
+        self._close()
+        parts, self._parts = self._parts, []
+        return Events.following(parts)
+
+    def _close(self) -> None:
+        if len(self._single):
+            self._parts.append(self._single.events())
+            self._single.clear()
 
 
 class Publisher:
@@ -107,10 +164,7 @@ class Publisher:
         self.producer = producer
         self.promised = NO_CLOCK
         self.events_out = 0
-        self._collected = {
-            output.stream: Events(rows=_AsPutOut() if Type.OBJECT in schemas[output.stream].types else [])
-            for output in outputs
-        }
+        self._collected = {output.stream: Collected(schemas[output.stream]) for output in outputs}
         self._payloads = {output.stream: Payload(schemas[output.stream]) for output in outputs}
         self._routes = {
             output.stream: [_Route(publishing, schemas[output.stream]) for publishing in output.publishing]
@@ -128,7 +182,7 @@ class Publisher:
         """The streams that are published."""
         return tuple(self._collected)
 
-    def collect(self, stream: str) -> Events:
+    def collect(self, stream: str) -> Collected:
         """Return where the events that are put out to `stream` in this batch are gathered."""
         return self._collected[stream]
 
@@ -137,7 +191,7 @@ class Publisher:
         route = next(one for one in self._routes[stream] if one.topic == topic)
         places = [(0, 0)] * len(arrivals)
         for partition, share in enumerate(route.split(Events.of(arrivals))):
-            for number, order in enumerate(share.order, route.seq[partition]):
+            for number, order in enumerate(share.order.tolist(), route.seq[partition]):
                 places[order] = partition, number
             route.seq[partition] += len(share)
         return places
@@ -156,7 +210,7 @@ class Publisher:
         records, self._begun = self._begun, []
         news = clock > self.promised
         for stream, routes in self._routes.items():
-            events = self._collected[stream]
+            events = self._collected[stream].take()
             for route in routes:
                 shares = route.split(events) if len(events) else [events] * route.partitions
                 for partition, share in enumerate(shares):
@@ -166,7 +220,6 @@ class Publisher:
                         records.append(self._promise(route, partition, clock))
             if len(events):
                 self.events_out += len(events)
-                events.clear()
         self.promised = max(self.promised, clock)
         return records
 

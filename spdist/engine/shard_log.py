@@ -29,7 +29,8 @@ from spdist.operators.codec import decode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import SCHEMAS, read_command
-from spdist.transports.payload import PLACE, TIMER, Events
+from spdist.transports.events import TIMER, Events
+from spdist.transports.payload import PLACE
 
 __all__ = ["ShardLog", "shard_log"]
 
@@ -281,7 +282,7 @@ class _PlacingIntake(Intake):
             # Our name of a user's topic says first into which of ours it comes.
             topic = record.topic.partition("@")[2].partition(":")[2] if into else record.topic
             numbers = self._numbers(record, skip, len(events))
-            for order, number, row in zip(events.order, numbers, events.rows, strict=True):
+            for order, number, row in zip(events.order.tolist(), numbers, events.rows, strict=True):
                 offset = order if into else record.offset
                 place = EventPlace(topic, record.partition, offset, record.producer, number)
                 self.places[id(row)] = row, place

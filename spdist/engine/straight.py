@@ -15,10 +15,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy
 
+from spdist.engine.publish import Collected
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, Pick, StreamPart
+from spdist.transports.events import TIMER, Events
 from spdist.transports.paths import child, sort_key
-from spdist.transports.payload import TIMER, Events
 
 __all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "TimerOutputs", "as_run"]
 
@@ -107,15 +108,19 @@ def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
         What the channel has reached.
     """
     at, order, path = events.at, events.order, events.path
-    if TIMER in order or any(events.chunk) or at != events.ts:
+    if (order == TIMER).any() or events.chunk.any() or not events.is_on_time:
         return None
-    begins = (at[0], order[0], sort_key(path[0]))
-    alike = path.count(path[0]) == len(path)
-    if begins >= high and alike and at == sorted(at) and order == sorted(order):
-        return events, (at[-1], order[-1], begins[2])
-    keys = list(accumulate(zip(at, order, map(sort_key, path), strict=True), max, initial=high))[1:]
-    order = [key[1] for key in keys]
-    return None if TIMER in order else (replace(events, at=[key[0] for key in keys], order=order), keys[-1])
+    begins = (int(at[0]), int(order[0]), sort_key(path[0]))
+    if begins >= high and events.has_one_path and _never_falls(at) and _never_falls(order):
+        return events, (int(at[-1]), int(order[-1]), begins[2])
+    own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
+    keys = list(accumulate(own, max, initial=high))[1:]
+    numbers = [key[1] for key in keys]
+    return None if TIMER in numbers else (replace(events, at=[key[0] for key in keys], order=numbers), keys[-1])
+
+
+def _never_falls(values: Any) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
 
 
 class TimerOutputs:
@@ -134,12 +139,14 @@ class TimerOutputs:
 
 
 class _Put:
-    """What has come out to one stream since columns were made last."""
+    """What has come out to one stream, event by event, since columns were made last."""
 
-    __slots__ = ("events", "left", "numbers")
+    __slots__ = ("collected", "left", "numbers", "rows", "stamps")
 
-    def __init__(self, events: Events) -> None:
-        self.events = events
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+        self.stamps: list[int] = []
+        self.rows: list[Row] = collected.empty_rows()
         self.left: list[int] = []
         self.numbers: list[int] = []
 
@@ -149,7 +156,7 @@ class Run:
 
     Parameters
     ----------
-    published : Sequence[Events]
+    published : Sequence[Collected]
         Where what is put out is gathered, for each stream.
     timers : TimerOutputs
         What timers have put out.
@@ -159,12 +166,12 @@ class Run:
     None between two runs.
     """
 
-    def __init__(self, published: Sequence[Events], timers: TimerOutputs) -> None:
+    def __init__(self, published: Sequence[Collected], timers: TimerOutputs) -> None:
         self._timers = timers
         self._timers_before = timers.at, timers.count
         #: Whether an event of a run is being processed, and no timer.
         self.on = False
-        self._puts = [_Put(events) for events in published]
+        self._puts = [_Put(collected) for collected in published]
         self._causes = NO_EVENTS
         self._times: Iterator[int] = iter(())
         self._since = 0
@@ -187,8 +194,8 @@ class Run:
         timers : Callable[[bool], None]
             Told when timers begin to fire, and when they have.
         """
-        times = () if events.at == events.ts else enumerate(zip(events.ts, events.at, strict=True))
-        late = [(number, due) for number, (ts, due) in times if ts < due]
+        numbers = () if events.is_on_time else numpy.flatnonzero(events.ts < events.at)
+        late = [(int(number), int(events.at[number])) for number in numbers]
         self._go(events, now, timers, lambda times, around: app.deliver_each(stream, times, events.rows, late, around))
 
     def through_mixed(
@@ -196,7 +203,8 @@ class Run:
     ) -> None:
         """Deliver the events of a run that are of several streams, given for each; see `through`."""
         deliver = app.deliver_mixed
-        self._go(events, now, timers, lambda times, around: deliver(streams, times, events.at, events.rows, around))
+        due = events.at.tolist()
+        self._go(events, now, timers, lambda times, around: deliver(streams, times, due, events.rows, around))
 
     def through_at_once(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Events, now: int) -> bool:
         """Deliver the events of a run at once, where that is the same; tells whether they were.
@@ -221,47 +229,49 @@ class Run:
 
     def picker(self, position: int) -> Pick:
         """Return what takes what the events of a run put out at once to a stream."""
-        into = self._puts[position].events
+        into = self._puts[position].collected
 
         def pick(
             rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None
         ) -> None:
             counts = numpy.diff(bounds)
             places = numpy.arange(len(rows)) - numpy.repeat(bounds[:-1], counts)
-            which = numpy.repeat(causes, counts).tolist()
-            causing, since = self._causes, self._since
-            times = [causing.at[number] for number in which]
-            order = [causing.order[number] for number in which]
-            put = (places if numbers is None else numbers).tolist()
-            path = [child(causing.path[number], place) for number, place in zip(which, put, strict=True)]
+            which = numpy.repeat(causes, counts)
+            at, order = self._causes.at[which], self._causes.order[which]
+            put = places if numbers is None else numbers
+            path = self._paths(which, put)
             if due is not None:
-                self._by_timers(numpy.repeat(due, counts).tolist(), put, times, order, path)
-            into.columns = None
-            into.at += times if times[0] >= since else [max(since, time) for time in times]
-            into.order += order
-            into.path += path
-            into.chunk += places.tolist()
-            into.ts += [causing.ts[number] for number in which] if stamps is None else stamps.tolist()
-            into.rows += rows
+                self._by_timers(numpy.repeat(due, counts), put, at, order, path)
+            ts = self._causes.ts[which] if stamps is None else stamps
+            into.extend(Events(numpy.maximum(at, self._since), order, path, places, ts, rows))
 
         return pick
 
-    def _by_timers(
-        self, due: list[int], numbers: list[int], at: list[int], order: list[int], path: list[bytes]
-    ) -> None:
+    def _paths(self, which: Any, numbers: Any) -> list[bytes]:
+        """Return the paths of outputs, given which event has caused each, and which of its outputs each is."""
+        paths = self._causes.path
+        if self._causes.has_one_path:
+            if not numbers.any():
+                return [child(paths[0], 0)] * len(numbers)
+            known, places = numpy.unique(numbers, return_inverse=True)
+            made = [child(paths[0], number) for number in known.tolist()]
+            return [made[place] for place in places.tolist()]
+        return [child(paths[n], number) for n, number in zip(which.tolist(), numbers.tolist(), strict=True)]
+
+    def _by_timers(self, due: Any, numbers: Any, at: Any, order: Any, path: list[bytes]) -> None:
         """Have what timers put out be theirs, given when, or `NO_TIMER`; all that they put out is counted."""
         last_at, last_count = self._timers_before
-        for place, time in enumerate(due):
-            if time != NO_TIMER:
-                number = numbers[place] + (last_count if time == last_at else 0)
-                at[place], order[place], path[place] = time, TIMER, child(b"", number)
-                self._timers.note(time, number + 1)
+        for place in numpy.flatnonzero(due != NO_TIMER).tolist():
+            time = int(due[place])
+            number = int(numbers[place]) + (last_count if time == last_at else 0)
+            at[place], order[place], path[place] = time, TIMER, child(b"", number)
+            self._timers.note(time, number + 1)
 
     def _go(
         self, events: Events, now: int, timers: Callable[[bool], None], deliver: Callable[[Iterator[int], Around], None]
     ) -> None:
         self._causes, self._since, self._left = events, now, -1
-        self._times = iter(events.ts)
+        self._times = iter(events.ts.tolist())
 
         def around(move: Callable[[int], None]) -> Callable[[int], None]:
             def moved(time: int) -> None:
@@ -285,7 +295,7 @@ class Run:
     def collector(self, position: int, otherwise: Callable[[Sequence[Arrival]], None]) -> Callable[[int, Row], None]:
         """Return what takes an event that is put out alone to a stream; `otherwise` does outside of a run."""
         put = self._puts[position]
-        timestamps, rows, left_then, numbers = put.events.ts, put.events.rows, put.left, put.numbers
+        timestamps, rows, left_then, numbers = put.stamps, put.rows, put.left, put.numbers
 
         def alone(timestamp: int, row: Row) -> None:
             if self.on:
@@ -297,7 +307,7 @@ class Run:
 
         def one(timestamp: int, row: Row) -> None:
             if self.on:
-                numbers.append(self.cause(1)[-1])
+                numbers.append(self._count(length_hint(self._times), 1))
             alone(timestamp, row)
 
         # Only where several streams are published, outputs of one cause must be counted as they come.
@@ -306,9 +316,13 @@ class Run:
     def cause(self, count: int) -> tuple[int, bytes, int]:
         """Return order and path of the event that is processed, and the number of the first of `count` outputs."""
         left = length_hint(self._times)
+        return int(self._causes.order[~left]), self._causes.path[~left], self._count(left, count)
+
+    def _count(self, left: int, count: int) -> int:
+        """Return the number of the first of `count` outputs of the event behind which so many are left."""
         number = self._number + 1 if left == self._left else 0
         self._left, self._number = left, number + count - 1
-        return self._causes.order[~left], self._causes.path[~left], number
+        return number
 
     def settle(self) -> None:
         """Make columns of what has come out."""
@@ -317,23 +331,15 @@ class Run:
                 self._columns(put)
 
     def _columns(self, put: _Put) -> None:
-        causes, events, left, since = self._causes, put.events, put.left, self._since
-        numbers = put.numbers or self._numbered(left)
-        if len(left) == len(causes) and not any(numbers):
-            at, order = causes.at, causes.order
-        else:
-            at, order = [causes.at[~n] for n in left], [causes.order[~n] for n in left]
-        events.at += at if at[0] >= since else [max(since, time) for time in at]
-        events.order += order
-        first = causes.path[0]
-        if any(numbers) or causes.path.count(first) != len(causes.path):
-            paths = causes.path
-            events.path += [child(paths[~n], number) for n, number in zip(left, numbers, strict=True)]
-        else:
-            events.path += [child(first, 0)] * len(left)
-        events.chunk += [0] * len(left)
-        left.clear()
-        put.numbers.clear()
+        left = put.left
+        numbers = numpy.array(put.numbers or self._numbered(left), numpy.int64)
+        which = ~numpy.array(left, numpy.int64) + len(self._causes)
+        at = numpy.maximum(self._causes.at[which], self._since)
+        path = self._paths(which, numbers)
+        none = numpy.zeros(len(left), numpy.int64)
+        put.collected.extend(Events(at, self._causes.order[which], path, none, put.stamps, [*put.rows]))
+        for values in (left, put.numbers, put.stamps, put.rows):
+            values.clear()
 
     def _numbered(self, left: list[int]) -> list[int]:
         """Return for each output which one of its cause it is."""

@@ -107,8 +107,11 @@ class ReadRows(Sequence[Row]):
         return ReadRows(self._columns.slice(begin, end - begin), lambda: None)
 
     def at(self, places: Any) -> ReadRows:
-        """Return the rows at `places`, a `numpy.ndarray`."""
-        return ReadRows(self._columns.take(pa.array(places)), lambda: None)
+        """Return the rows at `places`, a `numpy.ndarray`; those that are made stay the same objects."""
+        found = ReadRows(self._columns.take(pa.array(places)), lambda: None)
+        if self._rows is not None:
+            found._rows = [self._rows[place] for place in places.tolist()]
+        return found
 
     def make(self) -> None:
         """Make all rows now: where it is known that they are wanted."""
@@ -138,6 +141,19 @@ class ReadRows(Sequence[Row]):
         if self._rows is not None:
             return self._rows[place]
         return tuple(column[place].as_py() for column in self._columns.columns)
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The Arrow types of the columns."""
+        return tuple(column.type for column in self._columns.columns)
+
+    @property
+    def width(self) -> int:
+        """Number of values in each row."""
+        return int(self._columns.num_columns)
+
+    def __repr__(self) -> str:
+        return repr(self._made())
 
     def __eq__(self, other: object) -> bool:
         """Tell whether these are the rows of another sequence."""
@@ -187,7 +203,8 @@ def all_rows(parts: Sequence[Sequence[Row]]) -> Sequence[Row]:
     if len(parts) == 1:
         return parts[0]
     read = [part for part in parts if isinstance(part, ReadRows)]
-    return ReadRows.following(read) if len(read) == len(parts) else list(chain.from_iterable(parts))
+    alike = len(read) == len(parts) and len({part.types for part in read}) == 1
+    return ReadRows.following(read) if alike else list(chain.from_iterable(parts))
 
 
 def _batch(columns: Sequence[Any]) -> Any:

@@ -308,7 +308,7 @@ class Running(TextRooms):
                 made.append(column if whole else column.take(pa.array(source)))
             else:
                 name = f"{owner}_{place}"
-                made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
+                made.append(self.column(arrays[name][:count].copy(), arrays[f"{name}_n"][:count], type))
         batch = pa.RecordBatch.from_arrays(made, list(map(str, range(len(made)))))
         first = numpy.flatnonzero(arrays[f"{owner}_first"][:count])
         times = arrays[f"{owner}_at"][:count][first] if f"{owner}_at" in arrays else None

@@ -23,8 +23,9 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 from spdist.replay.cases import Case, first_time, read_arrivals, time_zone_of
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS, SCHEMAS, SCRIPT, text_row
+from spdist.transports.events import EventList
 from spdist.transports.paths import child
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 
 __all__ = ["CasePlace", "Topics", "Work", "make_work"]
 
@@ -175,7 +176,7 @@ class _ScriptInput:
     partition: int
     payload: Payload
     seq: int = 0
-    events: Events = field(default_factory=Events)
+    events: EventList = field(default_factory=EventList)
 
 
 class _StepWriter:
@@ -227,7 +228,7 @@ class _StepWriter:
         """
         for channel in self._channels.values():
             promise = _END_OF_TIME if last else self._clock if self._random.random() < 0.5 else NO_CLOCK
-            value = channel.payload.encode(channel.events) if len(channel.events) else b""
+            value = channel.payload.encode(channel.events.events()) if len(channel.events) else b""
             count = len(channel.events)
             if count or promise != NO_CLOCK:
                 yield Record(channel.topic, channel.partition, value, count, _PRODUCER, channel.seq, promise)

@@ -16,7 +16,8 @@ from typing import Any
 from spdist.errors import MappingError, TransportError, UnansweredError
 from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 
 __all__ = [
     "ANSWERS",

@@ -15,7 +15,8 @@ from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema, Type
 from spdist.look import Shown, note_html, number_of, table_html, time_text
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import EventList, Events
+from spdist.transports.payload import Payload
 from spdist.transports.reading import OrderedEvent, ReadEvent, TopicReader
 from spdist.transports.routing import key_partition, key_text
 
@@ -137,21 +138,18 @@ class Feed(Shown):
         if not rows:
             return 0
         began = self._origin(rows[0][0])
-        made = Events.of(rows, self._sent)
         # What was promised holds for events that are older, too.
         high = rows[0][0] if self.clock == NO_CLOCK else self.clock
-        for number, (ts, _) in enumerate(rows):
+        shares = [EventList() for _ in range(self._partitions)]
+        for number, (ts, row) in enumerate(rows, self._sent):
             if ts - high <= self._max_jump_ms:
                 high = max(high, ts)
-            made.at[number] = high
-        shares = [Events() for _ in range(self._partitions)]
-        for number, event in enumerate(made):
-            shares[self._partition(self._sent + number, event[-1])].add(*event)
-        clock = made.at[-1] if self.producer else NO_CLOCK
+            shares[self._partition(number, row)].add(high, number, b"", 0, ts, row)
+        clock = high if self.producer else NO_CLOCK
         records = list(began)
         seq = list(self._seq)
         for partition, share in enumerate(shares):
-            records.extend(self._records(partition, share, seq, clock))
+            records.extend(self._records(partition, share.events(), seq, clock))
         self.transport.append(records)
         self._seq, self._sent, self.clock = seq, self._sent + len(rows), clock
         return len(rows)

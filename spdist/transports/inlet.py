@@ -9,7 +9,8 @@ from typing import Any
 from spdist.errors import MappingError
 from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import EventList, Events
+from spdist.transports.payload import Payload
 
 __all__ = ["NUMBERS_EACH", "Chunk", "SourceWriter", "Unfit"]
 
@@ -92,8 +93,8 @@ class SourceWriter:
         records: list[Record] = []
         reached, order = self._reached, self._order
         for chunks, first in parts:
-            events, after = self._events(chunks, now, reached, order)
             try:
+                events, after = self._events(chunks, now, reached, order)
                 made = self._records(events, producer, first)
             except MappingError:
                 if self._unfit is None:
@@ -122,16 +123,22 @@ class SourceWriter:
         return fitting
 
     def _events(self, chunks: Sequence[Chunk], now: int, reached: int, order: int) -> tuple[Events, int]:
-        if all(len(chunk) == 1 for chunk in chunks):
-            return self._singles([chunk[0] for chunk in chunks], now, reached, order)
-        events = Events()
+        try:
+            if all(len(chunk) == 1 for chunk in chunks):
+                return self._singles([chunk[0] for chunk in chunks], now, reached, order)
+            return self._chunked(chunks, now, reached, order)
+        except OverflowError as error:  # times of 64 bits and more
+            raise MappingError(f"an event cannot travel: {error}") from error
+
+    def _chunked(self, chunks: Sequence[Chunk], now: int, reached: int, order: int) -> tuple[Events, int]:
+        events = EventList()
         for chunk in chunks:
             if not chunk:
                 continue
             reached = max(reached, chunk[-1][0] if self._playback else now)
             for place, (ts, row) in enumerate(chunk):
                 events.add(reached, order + len(events), b"", place, ts, row)
-        return events, reached
+        return events.events(), reached
 
     def _singles(
         self, several: Sequence[tuple[int, tuple[Any, ...]]], now: int, reached: int, order: int

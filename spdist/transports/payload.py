@@ -22,14 +22,13 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+import numpy
 import pyarrow as pa
 
 from spdist.errors import MappingError
@@ -37,17 +36,16 @@ from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObj
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event, Lost
 from spdist.mapping.columns import Failed
-from spdist.mapping.read_rows import ARROW
+from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.arrow_bytes import arrow_bytes
+from spdist.transports.events import EventList, Events
 from spdist.transports.outside import ExternalReader, is_marked, read_marked
 from spdist.transports.paths import child
 
 __all__ = [
     "MAX_PAYLOAD_BYTES",
     "PLACE",
-    "TIMER",
-    "Events",
     "Payload",
     "column_values",
     "pack_value",
@@ -60,8 +58,6 @@ log = logging.getLogger(__name__)
 
 #: A payload is split between chunks above this size.
 MAX_PAYLOAD_BYTES = 512 * 1024
-#: The order of an event that no event caused.
-TIMER = -1
 
 #: SiddhiQL type → Python type of its values.
 _PLAIN: dict[Type, type] = {
@@ -77,88 +73,6 @@ PLACE = "__place"
 _ALWAYS = {"__ts", "__order"}
 _OPTIONAL = {"__path", "__at", "__chunk", PLACE}
 _TAGGED = {b"spdist": b"tagged-json"}
-
-
-@dataclass(slots=True)
-class Events:
-    """Events of one stream in the order in which they were put out: parallel lists, explained in the module.
-
-    Where the very same events are there as the Arrow batch of a payload already, `columns` is that. Whatever changes
-    the events cuts it alike or forgets it.
-    """
-
-    at: list[int] = field(default_factory=list)
-    order: list[int] = field(default_factory=list)
-    path: list[bytes] = field(default_factory=list)
-    chunk: list[int] = field(default_factory=list)
-    ts: list[int] = field(default_factory=list)
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    columns: Any = field(default=None, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, events: Iterable[tuple[int, tuple[Any, ...]]], first_order: int = 0) -> Events:
-        """Return ``(ts, row)`` pairs as events that each are a chunk of their own and are put out when they are due."""
-        made = cls()
-        clock: int | None = None
-        for number, (ts, row) in enumerate(events):
-            clock = ts if clock is None or ts > clock else clock
-            made.add(clock, first_order + number, b"", 0, ts, row)
-        return made
-
-    def add(self, at: int, order: int, path: bytes, chunk: int, ts: int, row: tuple[Any, ...]) -> None:
-        """Append one event."""
-        self.columns = None
-        self.at.append(at)
-        self.order.append(order)
-        self.path.append(path)
-        self.chunk.append(chunk)
-        self.ts.append(ts)
-        self.rows.append(row)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[tuple[int, int, bytes, int, int, tuple[Any, ...]]]:
-        return zip(self.at, self.order, self.path, self.chunk, self.ts, self.rows, strict=True)
-
-    def part(self, start: int, end: int) -> Events:
-        """Return the events from `start` up to, not including, `end`."""
-        return Events(
-            self.at[start:end],
-            self.order[start:end],
-            self.path[start:end],
-            self.chunk[start:end],
-            self.ts[start:end],
-            self.rows[start:end],
-            None if self.columns is None else self.columns.slice(start, end - start),
-        )
-
-    def picked(self, numbers: Sequence[int]) -> Events:
-        """Return the events with these numbers, in that order."""
-        return Events(
-            [self.at[n] for n in numbers],
-            [self.order[n] for n in numbers],
-            [self.path[n] for n in numbers],
-            [self.chunk[n] for n in numbers],
-            [self.ts[n] for n in numbers],
-            [self.rows[n] for n in numbers],
-        )
-
-    def extend(self, others: Events) -> None:
-        """Append the events of `others`."""
-        self.columns = None
-        self.at += others.at
-        self.order += others.order
-        self.path += others.path
-        self.chunk += others.chunk
-        self.ts += others.ts
-        self.rows += others.rows
-
-    def clear(self) -> None:
-        """Forget all events, in place: those who put events out hold these lists."""
-        self.columns = None
-        for values in (self.at, self.order, self.path, self.chunk, self.ts, self.rows):
-            values.clear()
 
 
 class Payload:
@@ -195,10 +109,17 @@ class Payload:
         if events.columns is not None:
             return arrow_bytes(events.columns)
         fields, arrays = self._own_columns(events)
-        if set(map(len, events.rows)) != {len(self.schema)}:
-            raise ValueError(f"rows of {set(map(len, events.rows))} values for {self.schema}")
+        rows = events.rows
+        widths = {rows.width} if isinstance(rows, ReadRows) else set(map(len, rows))
+        if widths != {len(self.schema)}:
+            raise ValueError(f"rows of {widths} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
-            described, values = _encode_column(name, kind, [row[place] for row in events.rows])
+            column = rows.column(place)[0] if isinstance(rows, ReadRows) else None
+            if column is not None and column.type == ARROW.get(kind):
+                described, values = pa.field(name, ARROW[kind]), column
+            else:
+                listed = [row[place] for row in rows] if column is None else column.to_pylist()
+                described, values = _encode_column(name, kind, listed)
             fields.append(described)
             arrays.append(values)
         return arrow_bytes(pa.record_batch(arrays, schema=pa.schema(fields)))
@@ -231,15 +152,22 @@ class Payload:
 
     def _decoded(self, batch: Any, skip: int) -> Events:
         if skip and PLACE in batch.schema.names:
-            skip = bisect_left(batch.column(PLACE).to_pylist(), skip)
+            skip = int(numpy.searchsorted(_numbers(batch, PLACE), skip))
         batch = batch.slice(skip)
-        ts = batch.column("__ts").to_pylist()
-        at = batch.column("__at").to_pylist() if "__at" in batch.schema.names else ts
-        path = batch.column("__path").to_pylist() if "__path" in batch.schema.names else [b""] * len(ts)
-        chunk = batch.column("__chunk").to_pylist() if "__chunk" in batch.schema.names else [0] * len(ts)
-        columns = [column_values(batch.column(name), batch.schema.field(name).metadata) for name in self.schema.names]
-        rows = list(zip(*columns, strict=True)) if columns else [()] * len(ts)
-        return Events(at, batch.column("__order").to_pylist(), path, chunk, ts, rows)
+        names, count = batch.schema.names, batch.num_rows
+        ts = _numbers(batch, "__ts")
+        at = _numbers(batch, "__at") if "__at" in names else ts
+        path = batch.column("__path").to_pylist() if "__path" in names else [b""] * count
+        chunk = _numbers(batch, "__chunk") if "__chunk" in names else numpy.zeros(count, numpy.int64)
+        return Events(at, _numbers(batch, "__order"), path, chunk, ts, self._rows(batch))
+
+    def _rows(self, batch: Any) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of a batch, as columns where all are of the types of their attributes."""
+        fields = [(batch.schema.field(name), kind) for name, kind in self.schema]
+        if fields and all(one.type == ARROW.get(kind) and one.metadata != _TAGGED for one, kind in fields):
+            return ReadRows(batch.select(self.schema.names), _nobody)
+        columns = [column_values(batch.column(one.name), one.metadata) for one, _ in fields]
+        return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as an Arrow batch, one of outsiders too; raises MappingError as `decode` does."""
@@ -291,12 +219,12 @@ class Payload:
 
     @staticmethod
     def _of_chunks(chunks: Iterable[tuple[int, int, list[Event]]]) -> Events:
-        events = Events()
+        events = EventList()
         add = events.add
         for time_ms, order, chunk in chunks:
             for place, (ts, row) in enumerate(chunk):
                 add(time_ms, order, child(b"", place) if len(chunk) > 1 else b"", place, ts, row)
-        return events
+        return events.events()
 
     def _nothing(self) -> bytes:
         """Return a payload without events: of an outsider's whose events all did not fit."""
@@ -306,16 +234,25 @@ class Payload:
 
     @staticmethod
     def _own_columns(events: Events) -> tuple[list[Any], list[Any]]:
-        columns: dict[str, list[Any]] = {"__ts": events.ts, "__order": events.order}
+        columns: dict[str, Any] = {"__ts": events.ts, "__order": events.order}
         if any(events.path):
             columns["__path"] = events.path
-        if events.at is not events.ts and events.at != events.ts:
+        if not events.is_on_time:
             columns["__at"] = events.at
-        if any(events.chunk):
+        if events.chunk.any():
             columns["__chunk"] = events.chunk
         kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
         fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
         return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
+
+
+def _nobody() -> None:
+    """Do nothing where rows are made of columns."""
+
+
+def _numbers(batch: Any, name: str) -> Any:
+    """Return a column of whole numbers, none of them null, as an array."""
+    return batch.column(name).to_numpy()
 
 
 def _check_columns(batch: Any, schema: Schema) -> None:
@@ -348,7 +285,7 @@ def since(payload: bytes, order: int) -> bytes:
     """Return a payload without its first events, whose orders are below `order`; nothing where all are."""
     with pa.ipc.open_stream(payload) as reader:
         batch = reader.read_next_batch()
-    start = bisect_left(batch.column("__order").to_pylist(), order)
+    start = int(numpy.searchsorted(_numbers(batch, "__order"), order))
     if not start:
         return payload
     return arrow_bytes(batch.slice(start)) if start < batch.num_rows else b""
@@ -356,9 +293,8 @@ def since(payload: bytes, order: int) -> bytes:
 
 def _middle_cut(events: Events) -> int | None:
     """Return where a chunk begins, as near to the middle as there is; None where all events are one chunk."""
-    starts = [number for number, place in enumerate(events.chunk) if number and not place]
-    middle = len(events) // 2
-    return min(starts, key=lambda start: abs(start - middle)) if starts else None
+    starts = numpy.flatnonzero(events.chunk[1:] == 0) + 1
+    return int(starts[numpy.abs(starts - len(events) // 2).argmin()]) if len(starts) else None
 
 
 def _encode_column(name: str, kind: Type, column: Sequence[Any]) -> tuple[Any, Any]:

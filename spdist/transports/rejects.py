@@ -8,8 +8,9 @@ from spdist.language.types import Schema
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.errors import append_error, error_entry
+from spdist.transports.events import Events
 from spdist.transports.options import Options
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 
 __all__ = ["Rejects", "fault_topic"]
 

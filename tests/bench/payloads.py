@@ -27,7 +27,8 @@ from spdist.mapping.columns import BatchReader, PayloadWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 
 ROUNDS = 5
 RECORD = 5_000

@@ -20,8 +20,9 @@ from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.transports.base import Record
+from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 
 Pairs = list[tuple[int, tuple[Any, ...]]]
 ROUNDS = 3

@@ -27,9 +27,10 @@ from spdist.config import load_config
 from spdist.errors import ClusterError, MappingError, NotFoundError, UnauthorizedError
 from spdist.language.types import Schema
 from spdist.transports.base import Record
+from spdist.transports.events import Events
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 from spdist.transports.reading import PartitionPosition, ProducerState
 from tests.cluster.shells import CONF, PASSWORD, manager_config, settings, with_users
 

@@ -23,8 +23,9 @@ from spdist.language.parser import parse
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.testing import VirtualApp
 from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.events import EventList, Events
 from spdist.transports.paths import child
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 
 _DAY = 86_400_000
 _NOW = 1_700_000_000_000
@@ -142,13 +143,13 @@ def record(offset: int, events: Events) -> Record:
 
 def of_door(times: Sequence[int], start: int) -> Events:
     """Events as a source puts them in: due with the latest before them."""
-    made = Events()
+    made = EventList()
     high = times[0]
     for number, time in enumerate(times):
         high = max(high, time)
         if number >= start:
             made.add(high, number, b"", 0, time, (number,))
-    return made
+    return made.events()
 
 
 def published(island: Island, records: Sequence[Sequence[Record]]) -> list[tuple[int, Any]]:
@@ -190,10 +191,10 @@ def test_what_was_refused_does_not_say_later_when_others_are_due() -> None:
     """The source goes by 10120 from the second event on; the app does not, though 10050 brings it within reach."""
     first = Events([10_120, 10_120], [1, 2], [b""] * 2, [0, 0], [10_120, 10_050], [(1,), (2,)])
     found, refused = within_reach(first, 10_000, 100, by_own_times=True)
-    assert (found.at, refused) == ([10_000, 10_050], 10_120)
+    assert (found.at.tolist(), refused) == ([10_000, 10_050], 10_120)
     late = Events([10_120] * 2 + [10_130] * 2, [3, 4, 5, 6], [b""] * 4, [0] * 4, [0, 10_060, 10_130, 0], [(3,)] * 4)
     found, refused = within_reach(late, 10_050, 100, by_own_times=True, refused=refused)
-    assert (found.at, refused) == ([10_050, 10_060, 10_130, 10_130], None)
+    assert (found.at.tolist(), refused) == ([10_050, 10_060, 10_130, 10_130], None)
 
 
 def test_within_reach_a_source_may_know_of_an_order_that_own_times_do_not_tell() -> None:
@@ -203,9 +204,9 @@ def test_within_reach_a_source_may_know_of_an_order_that_own_times_do_not_tell()
 
 def test_a_chunk_is_refused_by_its_last_event() -> None:
     events = Events([900, 900, 900], [0, 1, 2], [b""] * 3, [0, 1, 0], [5, 900, 5], [(0,), (1,), (2,)])
-    assert within_reach(events, 5, 100, by_own_times=True)[0].at == [5, 5, 5]
-    assert within_reach(events, 850, 100, by_own_times=True)[0].at == [900, 900, 900]
-    assert within_reach(events, 850, 100, by_own_times=False)[0].at == [900, 900, 900]
+    assert within_reach(events, 5, 100, by_own_times=True)[0].at.tolist() == [5, 5, 5]
+    assert within_reach(events, 850, 100, by_own_times=True)[0].at.tolist() == [900, 900, 900]
+    assert within_reach(events, 850, 100, by_own_times=False)[0].at.tolist() == [900, 900, 900]
 
 
 # --- a live app ------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 from spdist.engine.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
+from spdist.transports.events import TIMER, EventList, Events
 from spdist.transports.paths import child
-from spdist.transports.payload import TIMER, Events
 
 FED_A = AssignedInput("A", "App.A", (0,))
 FED_B = AssignedInput("B", "App.B", (0,))
@@ -16,10 +16,10 @@ INNER = AssignedInput("C", "App.C", (0,), ("App-g-1", "App-g-2"))
 
 
 def events(*keys: tuple[int, int]) -> Events:
-    made = Events()
+    made = EventList()
     for at, order in keys:
         made.add(at, order, b"", 0, at, (order,))
-    return made
+    return made.events()
 
 
 def released(merge: Merge, tick: int = 0) -> list[tuple[int, Any]]:
@@ -123,10 +123,10 @@ def test_an_unannounced_producer_is_heard_and_not_waited_for() -> None:
 
 def output(*numbers: int, at: int = 50, order: int = 1, chunk: int = 0) -> Events:
     """Outputs of one cause, with these numbers, the first at this place of its chunk."""
-    made = Events()
+    made = EventList()
     for number in numbers:
         made.add(at, order, child(b"", number), chunk + number - numbers[0], at, (number,))
-    return made
+    return made.events()
 
 
 def chunks(merge: Merge) -> list[list[Any]]:

@@ -17,7 +17,8 @@ from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
 from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.mappers import source_mapper
-from spdist.transports.payload import Events, Payload, payload_columns
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload, payload_columns
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spdist.engine.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.payload import TIMER, Events, Payload
+from spdist.transports.events import TIMER, EventList
+from spdist.transports.payload import Payload
 from tests.engine.fake_app import SCHEMA, island
 
 INPUTS = (
@@ -34,13 +35,13 @@ def records_of(key: tuple[str, int, str], contents: Sequence[Any]) -> list[Recor
     made, seq, at = [], 0, 100
     payload = Payload(SCHEMA)
     for pairs, promise in contents:
-        events = Events()
+        events = EventList()
         for gap, order in pairs:
             at += gap
             events.add(at, order, b"", 0, at, (f"{key}", seq + len(events)))
         at += promise or 0
         clock = at if promise is not None else NO_CLOCK
-        value = payload.encode(events) if len(events) else b""
+        value = payload.encode(events.events()) if len(events) else b""
         made.append(Record(key[0], key[1], value, len(events), key[2], seq, clock))
         seq += len(events)
     return [*made, Record(key[0], key[1], b"", 0, key[2], seq, END)]

@@ -13,7 +13,8 @@ from spdist.planning.origin import Begin, Origin
 from spdist.planning.topology import Assignment
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 from tests.properties.test_update_laws import FILTER, IN, LAST, NAME, TOTAL, Updated, events_of, fed, version
 
 #: Behind all that is there.

@@ -23,8 +23,9 @@ from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
+from spdist.transports.events import TIMER, EventList
 from spdist.transports.outside import mark
-from spdist.transports.payload import TIMER, Events, Payload
+from spdist.transports.payload import Payload
 from tests.program.interpreted_programs import programs
 
 SCHEMA = Schema.of([("id", "string"), ("v", "int")])
@@ -85,7 +86,7 @@ Steps = list[tuple[int, int, int, bytes, str | None, int | None]]
 
 
 def records(steps: Steps, size: int, unusual: str, topic: str = "App.A") -> list[Record]:
-    events = Events()
+    events = EventList()
     at, order, same = 1000, 50, b"\0"
     for number, (gap, old, further, path, id, v) in enumerate(steps):
         at, order = at + gap, order + further
@@ -101,8 +102,8 @@ def records(steps: Steps, size: int, unusual: str, topic: str = "App.A") -> list
         )
     made, left = [], iter(range(len(events)))
     while numbers := list(islice(left, size)):
-        part = events.picked(numbers)
-        clock = max(part.at) + (3 if unusual == "late" else 0)
+        part = events.events().picked(numbers)
+        clock = int(part.at.max()) + (3 if unusual == "late" else 0)
         made.append(Record(topic, 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], clock))
     return made
 

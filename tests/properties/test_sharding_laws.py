@@ -22,7 +22,8 @@ from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Record, Repeats
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 from tests.engine.fake_app import heard
 
 TEXT = """@app:name('App') @app:playback
@@ -76,7 +77,7 @@ def fed(seed: int) -> dict[str, list[Record]]:
             begin = max(0, at - draw.randrange(4)) if draw.random() < 0.3 else at
             end = min(len(whole), at + draw.randrange(1, 9))
             value = Payload(schema).encode(whole.part(begin, end))
-            records.append(Record(topic, 0, value, end - begin, "feed", begin, whole.at[end - 1], len(records)))
+            records.append(Record(topic, 0, value, end - begin, "feed", begin, int(whole.at[end - 1]), len(records)))
             at = end
         records.append(Record(topic, 0, b"", 0, "feed", at, 5000, len(records)))
         topics[topic] = records

@@ -30,7 +30,8 @@ from spdist.runtime.kafka_inputs import KafkaReads
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record, Repeats
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 from tests.properties.test_move_laws import Instance, breaking_at, read_all
 from tests.properties.test_sharding_laws import Killed
 
@@ -80,7 +81,7 @@ def fed(seed: int, topics: Sequence[str] = ("App.S",), count: int = 80) -> dict[
             begin = max(0, at - draw.randrange(4)) if draw.random() < 0.3 else at
             end = min(count, at + draw.randrange(1, 6))
             value = Payload(IN).encode(whole.part(begin, end))
-            records.append(Record(topic, 0, value, end - begin, "feed", begin, whole.at[end - 1], len(records)))
+            records.append(Record(topic, 0, value, end - begin, "feed", begin, int(whole.at[end - 1]), len(records)))
             at = end
         records.append(Record(topic, 0, b"", 0, "feed", at, 9000, len(records)))
         found[topic] = records

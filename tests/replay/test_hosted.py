@@ -18,9 +18,10 @@ from spdist.replay.cases import first_time, read_arrivals
 from spdist.replay.files import CaseLine, read_cases
 from spdist.replay.prepared import PreparedCase, prepare
 from spdist.transports.base import NO_CLOCK, Record
+from spdist.transports.events import EventList
 from spdist.transports.feed import read_events
 from spdist.transports.paths import child
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -56,7 +57,7 @@ class Hosted:
         for output in self.watched:
             self.transport.ensure(f"out.{output}", 2)
         self.clock = first_time(one.case)
-        self._events = {stream: Events() for stream in sent}
+        self._events = {stream: EventList() for stream in sent}
         self._seq = dict.fromkeys(sent, 0)
 
     def step(self, number: int, step: dict[str, Any]) -> None:
@@ -74,7 +75,7 @@ class Hosted:
         """Process what was sent since the last one; the island goes on elsewhere after that."""
         records = []
         for stream, events in self._events.items():
-            payload = Payload(self.one.checked.streams[stream]).encode(events) if len(events) else b""
+            payload = Payload(self.one.checked.streams[stream]).encode(events.events()) if len(events) else b""
             promise = promises.get(stream, NO_CLOCK)
             records.append(Record(f"in.{stream}", 0, payload, len(events), "feed", self._seq[stream], promise))
             self._seq[stream] += len(events)

@@ -24,8 +24,9 @@ from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.topics import ensure_topics
 from spdist.transports.base import Record, Repeats
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, answers_topic, commands_topic, text_row
+from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 from spdist.transports.undone import Undone
 
 __all__ = ["App", "Group"]

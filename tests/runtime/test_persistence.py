@@ -18,7 +18,8 @@ from spdist.planning.topology import AssignedInput
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import Record
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 from tests.engine.fake_app import SCHEMA, island, say_who_runs
 
 NAME = "App-g-1"
@@ -40,8 +41,7 @@ class Group:
 
     def run(self, batches: int) -> None:
         for _ in range(batches):
-            events = Events()
-            events.add(self.offset, self.offset, b"", 1, self.offset, ("k", 1))
+            events = Events([self.offset], [self.offset], [b""], [1], [self.offset], [("k", 1)])
             record = Record("App.A", 0, PAYLOAD.encode(events), 1, "f", self.offset, self.offset, self.offset)
             self.offset += 1
             self.shard.process(self.batch, [record], 1, {"App.A": {0: self.offset}})

@@ -8,9 +8,10 @@ import pytest
 
 from spdist.errors import MappingError
 from spdist.language.types import Schema
+from spdist.transports.events import Events
 from spdist.transports.outside import is_marked, mark
 from spdist.transports.paths import child
-from spdist.transports.payload import Events, Payload
+from spdist.transports.payload import Payload
 
 SCHEMA = Schema.of([("name", "string"), ("size", "long")])
 PAYLOAD = Payload(SCHEMA)

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from spdist.errors import MappingError
 from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema
-from spdist.transports.payload import Events, Payload, pack_value, payload_columns, unpack_value
+from spdist.mapping.read_rows import ReadRows
+from spdist.transports.events import EventList, Events
+from spdist.transports.payload import Payload, pack_value, payload_columns, unpack_value
 
 ALL_TYPES = Schema.of(
     [("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "bool"), ("o", "object")]
@@ -61,19 +63,28 @@ def test_columns_that_are_there_are_the_payload() -> None:
     assert Payload(PAIR).decode(Payload(PAIR).encode(events)).rows[1] == ("other", 1)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda events: events.add(1, 2, b"", 0, 1, ("new", 9)),
-        lambda events: events.extend(with_columns()),
-        lambda events: (events.clear(), events.add(1, 2, b"", 0, 1, ("new", 9))),
-    ],
-)
-def test_columns_are_forgotten_where_rows_change(change: Any) -> None:
-    events = with_columns()
-    change(events)
-    assert Payload(PAIR).decode(Payload(PAIR).encode(events)) == events
-    assert events.picked([0]).columns is None
+def test_events_that_follow_others_are_those_of_both() -> None:
+    both = Events.following([with_columns(), with_columns().part(1, 3)])
+    assert list(both) == [*with_columns(), *with_columns().part(1, 3)]
+    assert Payload(PAIR).decode(Payload(PAIR).encode(both)) == both
+
+
+def test_rows_that_were_read_as_columns_are_written_as_those() -> None:
+    written = Payload(PAIR).encode(with_columns())
+    events = Payload(PAIR).decode(written)
+    assert isinstance(events.rows, ReadRows)
+    assert Payload(PAIR).encode(events) == written
+    assert list(events.picked([3, 1])) == [[*events][3], [*events][1]]
+    others = Payload(PAIR).decode(written)
+    both = Events.following([others, others.part(2, 4)])
+    assert isinstance(both.rows, ReadRows)
+    assert both.rows == [*events.rows, *events.rows[2:]]
+
+
+def test_rows_stay_the_same_objects_where_they_are_picked() -> None:
+    events = Payload(PAIR).decode(Payload(PAIR).encode(with_columns()))
+    rows = list(events.rows)
+    assert [id(row) for row in events.picked([2, 0]).rows] == [id(rows[2]), id(rows[0])]
 
 
 def test_picked_events_have_no_columns_of_others() -> None:
@@ -167,9 +178,10 @@ def test_what_was_put_out_later_than_its_timestamp_keeps_both_times_its_path_and
 
 
 def test_a_large_payload_is_split_between_chunks() -> None:
-    events = Events()
+    made = EventList()
     for number in range(100):
-        events.add(number, number, b"", number % 10, number, ("x" * 1000,))
+        made.add(number, number, b"", number % 10, number, ("x" * 1000,))
+    events = made.events()
     payload = Payload(Schema.of([("s", "string")]))
     parts = list(payload.encode_within(events, max_bytes=30_000))
     assert len(parts) > 3
@@ -179,9 +191,10 @@ def test_a_large_payload_is_split_between_chunks() -> None:
 
 
 def test_one_chunk_is_never_split() -> None:
-    events = Events()
+    made = EventList()
     for number in range(10):
-        events.add(0, 0, b"", number, 0, ("x" * 1000,))
+        made.add(0, 0, b"", number, 0, ("x" * 1000,))
+    events = made.events()
     assert [count for count, _ in Payload(Schema.of([("s", "string")])).encode_within(events, max_bytes=100)] == [10]
 
 
@@ -217,7 +230,7 @@ def test_bytes_of_others_are_checked_before_they_are_read(changes: list[tuple[in
         events = Payload(MIXED, foreign=True).decode(bytes(changed[:cut]))
     except MappingError:
         return
-    assert all(type(at) is int and len(row) == len(MIXED) for at, row in zip(events.at, events.rows, strict=True))
+    assert all(type(at) is int and len(row) == len(MIXED) for at, *_, row in events)
 
 
 def test_columns_of_others_have_the_types_of_the_stream() -> None:

@@ -14,7 +14,8 @@ from spdist.connectors.sending import SinkContext
 from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import EVENT_BITS, Delivery
-from spdist.transports.payload import Events, Payload
+from spdist.transports.events import Events
+from spdist.transports.payload import Payload
 
 __all__ = ["SparkSink", "open_sink", "spark_topic"]
 

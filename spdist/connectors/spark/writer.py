@@ -149,7 +149,7 @@ class SparkWriter(Looping):
             if fresh < one.count:
                 events = self._payload.decode(one.value, fresh)
                 ids += [f"{one.producer}:{one.seq + number}" for number in range(fresh, one.count)]
-                times += events.ts
+                times += events.ts.tolist()
                 rows += events.rows
         if rows:
             self._sink.write(SinkBatch(known["writer"], known["number"], ids, times, rows))
