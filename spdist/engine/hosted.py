@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
 
+import numpy
+
 from spdist.config.allowed import Allowed
 from spdist.engine.island import Island
 from spdist.engine.jumps import Jumps
@@ -19,7 +21,7 @@ from spdist.errors import MappingError
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import ObserverFailed, Pick, StreamPart, TakesParts, guarded
+from spdist.operators.junction import ObserverFailed, Pick, StreamPart, guarded
 from spdist.operators.on_demand import Answer
 from spdist.operators.stores import Batch, OutsideStores
 from spdist.planning.compiled import CompiledInstance
@@ -55,6 +57,11 @@ def build_island(
     island = Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
     app.compiles()
     return island
+
+
+def _unwatched(times: Sequence[int], move: Callable[[int], None]) -> tuple[Iterator[int], Callable[[int], None]]:
+    """Have nothing done when time passes."""
+    return iter(times), move
 
 
 class _ErrorsOut(ErrorStore):
@@ -212,77 +219,85 @@ class HostedApp(LocalApp):
             self._outside.commit()
 
     def runs(self, stream: str) -> bool:
-        """Tell whether `deliver_each` takes the events of a stream: commands are answered one by one."""
+        """Tell whether `deliver_parts` takes the events of a stream: commands are answered one by one."""
         return stream != COMMANDS
 
-    def deliver_each(
-        self,
-        stream: str,
-        times: Iterator[int],
-        rows: Sequence[Row],
-        late: Sequence[tuple[int, int]],
-        around: Around,
-    ) -> None:
-        """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
-        clock, heap, move = self._clock, self._heap, around(self._move)
-        loop = self._home.junction(stream).loop(clock, heap, move)
-        self._saw(len(rows))
-        done = 0
-        try:
-            for number, due in late:
-                loop(islice(times, number - done), rows[done:number])
-                done = number
-                # The loop looks only at its timestamp.
-                if due > clock.now or (heap and heap[0][0] <= due):
-                    move(due)
-            loop(times, rows[done:] if done else rows)
-        except ObserverFailed as failed:
-            raise failed.cause from None
+    def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
+        """Deliver events that each are a chunk of their own; see `spdist.engine.straight.RunsApp`."""
+        if not self.as_columns(parts):
+            self.one_by_one(parts, around)
 
-    def deliver_mixed(
-        self, streams: Sequence[str], times: Iterator[int], due: Sequence[int], rows: Sequence[Row], around: Around
-    ) -> None:
-        """Let time pass until each event is due, then deliver it; see `spdist.engine.straight.RunsApp`."""
-        clock, heap, move = self._clock, self._heap, around(self._move)
-        ones = {stream: self._home.junction(stream).one for stream in set(streams)}
-        self._saw(len(rows))
-        try:
-            for one, time, at, row in zip(map(ones.__getitem__, streams), times, due, rows, strict=True):
-                if heap and heap[0][0] <= at:
-                    move(at)
-                elif at > clock.now:
-                    clock.now = at
-                one(time, row)
-        except ObserverFailed as failed:
-            raise failed.cause from None
+    def as_columns(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Deliver events as columns where that is the same, to the program or to the only reader of their streams.
 
-    def _saw(self, count: int) -> None:
-        if self.programmed is not None:
-            self.programmed.saw(count)
-
-    def takes_parts(self, streams: Iterable[str]) -> bool:
-        """Tell whether what reads these streams may take their events all at once."""
-        if self.programmed is not None and self.programmed.begins():
-            return self.programmed.reads(streams)
-        return self._taker(streams) is not None
-
-    def _taker(self, streams: Iterable[str]) -> TakesParts | None:
-        takers = {self._home.junction(stream).at_once() for stream in streams}
-        return takers.pop() if len(takers) == 1 else None
-
-    def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Deliver events of several streams at once, where that is the same; see `spdist.engine.straight.RunsApp`."""
+        Tells whether it has: if not, nothing has changed.
+        """
         last = max(int(part.times[-1]) for part in parts.values())
-        if self.programmed is not None and self.programmed.active:
-            taken = self.programmed.takes_until(last) and self.programmed.take(parts)
-            self._clock.now = max(self._clock.now, last) if taken else self._clock.now
-            return taken
-        self._saw(sum(len(part.times) for part in parts.values()))
-        taker = self._taker(parts)
-        if taker is None or self._timers.is_due(last, taker.timer) or not taker.take(parts):
-            return False
-        self._clock.now = max(self._clock.now, last)
-        return True
+        program = self.programmed
+        if program is not None and program.begins():
+            taken = program.reads(parts) and program.takes_until(last) and program.take(parts)
+        else:
+            takers = {self._home.junction(stream).at_once() for stream in parts}
+            taker = takers.pop() if len(takers) == 1 else None
+            taken = taker is not None and not self._timers.is_due(last, taker.timer) and taker.take(parts)
+            self._saw(parts if taken else {})
+        if taken:
+            self._clock.now = max(self._clock.now, last)
+        return taken
+
+    def one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
+        """Deliver events one after the other; see `deliver_parts`."""
+        self._saw(parts)
+        try:
+            if len(parts) == 1:
+                ((stream, part),) = parts.items()
+                self._in_a_loop(stream, part, around)
+            else:
+                self._in_turn(parts, around)
+        except ObserverFailed as failed:
+            raise failed.cause from None
+
+    def _in_a_loop(self, stream: str, part: StreamPart, around: Around) -> None:
+        """Deliver the events of one stream in the loop of its only reader, where there is one."""
+        clock, heap, rows = self._clock, self._heap, part.rows
+        late: Iterable[tuple[int, int]] = ()
+        stamps = part.times if part.stamps is None else part.stamps
+        if part.stamps is not None:
+            numbers = numpy.flatnonzero(stamps < part.times)
+            late = zip(numbers.tolist(), part.times[numbers].tolist(), strict=True)
+        times, move = around(stamps.tolist(), self._move)
+        loop = self._home.junction(stream).loop(clock, heap, move)
+        done = 0
+        for number, due in late:
+            loop(islice(times, number - done), rows[done:number])
+            done = number
+            # The loop looks only at its timestamp.
+            if due > clock.now or (heap and heap[0][0] <= due):
+                move(due)
+        loop(times, rows[done:] if done else rows)
+
+    def _in_turn(self, parts: Mapping[str, StreamPart], around: Around) -> None:
+        """Deliver the events of several streams."""
+        clock, heap, count = self._clock, self._heap, sum(len(part.ranks) for part in parts.values())
+        due, stamps = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.int64)
+        ones: list[Any] = [None] * count
+        rows: list[Row] = [()] * count
+        for stream, part in parts.items():
+            one = self._home.junction(stream).one
+            due[part.ranks], stamps[part.ranks] = part.times, part.times if part.stamps is None else part.stamps
+            for rank, row in zip(part.ranks.tolist(), part.rows, strict=True):
+                ones[rank], rows[rank] = one, row
+        times, move = around(stamps.tolist(), self._move)
+        for one, time, at, row in zip(ones, times, due.tolist(), rows, strict=True):
+            if heap and heap[0][0] <= at:
+                move(at)
+            elif at > clock.now:
+                clock.now = at
+            one(time, row)
+
+    def _saw(self, parts: Mapping[str, StreamPart]) -> None:
+        if self.programmed is not None:
+            self.programmed.saw(sum(len(part.times) for part in parts.values()))
 
     def subscribe_each(
         self,

@@ -327,10 +327,7 @@ class Island:
         if (only := self._only) is not None:
             app, stream = only
             for events in self._merge.runs():
-                now = self.app.clock
-                at_once = app.takes_parts((stream,))
-                if not (at_once and self._run.through_at_once(app, {stream: part_of(events)}, events, now)):
-                    self._run.through(app, stream, events, now, self._firing)
+                self._run.through(app, {stream: part_of(events)}, events, self.app.clock, self._firing)
 
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
@@ -340,14 +337,9 @@ class Island:
         mixed = self._merge.mixed()
         if mixed is None:
             return False
-        if not len(mixed.numbers):
-            return True
-        parts = mixed.parts() if app.takes_parts({stream for stream, runs in mixed.channels if runs}) else None
-        if parts:
+        if len(mixed.numbers):
             causes = mixed.causes() if self.publisher.streams else NO_EVENTS
-            if self._run.through_at_once(app, parts, causes, app.clock):
-                return True
-        self._run.through_mixed(app, mixed.streams(), mixed.run(), app.clock, self._firing)
+            self._run.through(app, mixed.parts(), causes, self.app.clock, self._firing)
         return True
 
     @property

@@ -90,15 +90,6 @@ class Mixed(NamedTuple):
     channels: list[tuple[str, list[Events]]]
     numbers: Any
 
-    def run(self) -> Events:
-        """Return the events in the order in which they are due."""
-        return Events.following(list(self._runs())).picked(self.numbers)
-
-    def streams(self) -> list[str]:
-        """Return the stream of each event of `run`."""
-        streams = [stream for stream, runs in self.channels for run in runs for _ in range(len(run))]
-        return [streams[number] for number in self.numbers.tolist()]
-
     def causes(self) -> Events:
         """Return when each event is due, its order, path and timestamp, in the order in which they are due."""
         runs, numbers = list(self._runs()), self.numbers

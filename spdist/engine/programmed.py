@@ -175,7 +175,7 @@ class Programmed:
     # Events.
 
     def take(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Take events as columns; see `spdist.engine.straight.RunsApp.deliver_parts`."""
+        """Take events as columns; see `spdist.engine.hosted.HostedApp.as_columns`."""
         assert self._running is not None
         self.timer.cancel()
         out = self._running.take(parts, self._home.clock.now)

@@ -7,7 +7,7 @@ timer fires.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from operator import length_hint
@@ -25,8 +25,9 @@ __all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "TimerOutputs", "as_r
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
-#: Given what lets time pass until timers are due, returns what is to be called instead.
-Around = Callable[[Callable[[int], None]], Callable[[int], None]]
+#: Told that events go in one by one: given their timestamps, ms, and what lets time pass until timers are due. Returns
+#: the iterator that the timestamps are taken from, each just before its event, and what is to be called instead.
+Around = Callable[[Sequence[int], Callable[[int], None]], tuple[Iterator[int], Callable[[int], None]]]
 NO_EVENTS = Events()
 
 
@@ -34,50 +35,20 @@ NO_EVENTS = Events()
 class RunsApp(Protocol):
     """An app that takes events one after the other faster than by single calls (`spdist.engine.island.App`)."""
 
-    def deliver_each(
-        self,
-        stream: str,
-        times: Iterator[int],
-        rows: Sequence[Row],
-        late: Sequence[tuple[int, int]],
-        around: Around,
-    ) -> None:
-        """Let time pass until each event is due, then deliver it as a chunk of its own.
+    def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around) -> object:
+        """Let time pass until each event is due, then deliver it as a chunk of its own: the app decides in which form.
 
         Parameters
         ----------
-        stream : str
-            The stream.
-        times : iterator of int
-            Timestamps, ms; taken one by one, each just before its event.
-        rows : Sequence[Row]
-            The events' values.
-        late : Sequence of (int, int)
-            Numbers of the events that are not due at their timestamps, but then, ms; in order.
+        parts : Mapping of str to StreamPart
+            The events, by stream; at least one.
         around : Callable
-            Given what lets time pass until timers are due, returns what is to be called instead.
-        """
-        ...
-
-    def deliver_mixed(
-        self, streams: Sequence[str], times: Iterator[int], due: Sequence[int], rows: Sequence[Row], around: Around
-    ) -> None:
-        """Deliver events of several streams; as `deliver_each`, with the stream and the time of delivery of each."""
-        ...
-
-    def takes_parts(self, streams: Iterable[str]) -> bool:
-        """Tell whether what reads these streams may take their events all at once."""
-        ...
-
-    def deliver_parts(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Deliver events of several streams, by stream, all at once, where what reads them takes them so.
-
-        Tells whether it has: if not, nothing has changed.
+            Called where events go in one by one.
         """
         ...
 
     def runs(self, stream: str) -> bool:
-        """Tell whether `deliver_each` takes the events of a stream."""
+        """Tell whether `deliver_parts` takes the events of a stream."""
         ...
 
     def subscribe_each(
@@ -89,7 +60,7 @@ class RunsApp(Protocol):
     ) -> None:
         """Have `one` called with each event that is put out alone, `many` with each other chunk, or `pick` with many.
 
-        That is where they are put out at once, for events of `deliver_parts`.
+        That is where they are put out as columns.
         """
         ...
 
@@ -178,54 +149,50 @@ class Run:
         self._left = -1
         self._number = 0
 
-    def through(self, app: RunsApp, stream: str, events: Events, now: int, timers: Callable[[bool], None]) -> None:
+    def through(
+        self,
+        app: RunsApp,
+        parts: Mapping[str, StreamPart],
+        causes: Events,
+        now: int,
+        timers: Callable[[bool], None],
+    ) -> None:
         """Deliver the events of a run.
 
         Parameters
         ----------
         app : RunsApp
             Takes them.
-        stream : str
-            Their stream.
-        events : Events
-            The run; see `as_run`.
+        parts : Mapping of str to StreamPart
+            The events, by stream.
+        causes : Events
+            When each is due, its order, path and timestamp, by rank; of no use where nothing is published.
         now : int
             The app's clock, ms.
         timers : Callable[[bool], None]
-            Told when timers begin to fire, and when they have.
+            Told when timers begin to fire, and when they have, where events go in one by one.
         """
-        numbers = () if events.is_on_time else numpy.flatnonzero(events.ts < events.at)
-        late = [(int(number), int(events.at[number])) for number in numbers]
-        self._go(events, now, timers, lambda times, around: app.deliver_each(stream, times, events.rows, late, around))
-
-    def through_mixed(
-        self, app: RunsApp, streams: Sequence[str], events: Events, now: int, timers: Callable[[bool], None]
-    ) -> None:
-        """Deliver the events of a run that are of several streams, given for each; see `through`."""
-        deliver = app.deliver_mixed
-        due = events.at.tolist()
-        self._go(events, now, timers, lambda times, around: deliver(streams, times, due, events.rows, around))
-
-    def through_at_once(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Events, now: int) -> bool:
-        """Deliver the events of a run at once, where that is the same; tells whether they were.
-
-        Parameters
-        ----------
-        app : RunsApp
-            Takes them.
-        parts : Mapping of str to StreamPart
-            The events.
-        causes : Events
-            When each is due, its order, path and timestamp.
-        now : int
-            The app's clock, ms.
-        """
-        self._causes, self._since = causes, now
+        self._causes, self._since, self._left = causes, now, -1
         self._timers_before = self._timers.at, self._timers.count
+
+        def around(times: Sequence[int], move: Callable[[int], None]) -> tuple[Iterator[int], Callable[[int], None]]:
+            def moved(time: int) -> None:
+                self.settle()
+                self.on = False
+                timers(True)
+                move(time)
+                timers(False)
+                self.on = True
+
+            self._times, self.on = iter(times), True
+            return self._times, moved
+
         try:
-            return app.deliver_parts(parts)
+            app.deliver_parts(parts, around)
         finally:
-            self._causes = NO_EVENTS
+            self.on = False
+        self.settle()
+        self._causes = NO_EVENTS
 
     def picker(self, position: int) -> Pick:
         """Return what takes what the events of a run put out at once to a stream."""
@@ -266,31 +233,6 @@ class Run:
             number = int(numbers[place]) + (last_count if time == last_at else 0)
             at[place], order[place], path[place] = time, TIMER, child(b"", number)
             self._timers.note(time, number + 1)
-
-    def _go(
-        self, events: Events, now: int, timers: Callable[[bool], None], deliver: Callable[[Iterator[int], Around], None]
-    ) -> None:
-        self._causes, self._since, self._left = events, now, -1
-        self._times = iter(events.ts.tolist())
-
-        def around(move: Callable[[int], None]) -> Callable[[int], None]:
-            def moved(time: int) -> None:
-                self.settle()
-                self.on = False
-                timers(True)
-                move(time)
-                timers(False)
-                self.on = True
-
-            return moved
-
-        self.on = True
-        try:
-            deliver(self._times, around)
-        finally:
-            self.on = False
-        self.settle()
-        self._causes = NO_EVENTS
 
     def collector(self, position: int, otherwise: Callable[[Sequence[Arrival]], None]) -> Callable[[int, Row], None]:
         """Return what takes an event that is put out alone to a stream; `otherwise` does outside of a run."""

@@ -121,7 +121,7 @@ class Compiled(Running):
             batches.append({stream: self._part(stream, drawn) for stream in self._types})
         began = time.thread_time()
         for parts in batches:
-            assert self.hosted.deliver_parts(parts)
+            assert self.hosted.as_columns(parts)
         return time.thread_time() - began
 
     def _part(self, stream: str, drawn: list[Event]) -> StreamPart:

@@ -43,8 +43,7 @@ def parts(events: Sequence[tuple[str, int, tuple[Any, ...]]]) -> dict[str, Strea
 
 
 def one_by_one(app: HostedApp, events: Sequence[tuple[str, int, tuple[Any, ...]]]) -> None:
-    streams, times, rows = zip(*events, strict=True)
-    app.deliver_mixed(streams, iter(times), times, rows, lambda move: move)
+    app.one_by_one(parts(events))
 
 
 def put_out(app: HostedApp) -> list[Any]:
@@ -65,7 +64,7 @@ def test_many_events_at_once(results: str, queries: str) -> None:
     one_by_one(alone, EVENTS[:100])
     one_by_one(together, EVENTS[:100])
     one_by_one(alone, EVENTS[100:])
-    assert together.deliver_parts(parts(EVENTS[100:]))
+    assert together.as_columns(parts(EVENTS[100:]))
     assert put_out(together) == put_out(alone)
     assert together.snapshot() == alone.snapshot()
     assert together.clock == alone.clock == EVENTS[-1][1]
@@ -95,7 +94,7 @@ def test_what_must_come_one_by_one_is_left_alone(queries: str, events: list[Any]
     app = hosted(NAMED, queries)
     app.advance(500)
     before = app.snapshot()
-    assert not app.deliver_parts(parts(events))
+    assert not app.as_columns(parts(events))
     assert app.snapshot() == before
     assert put_out(app) == []
 
@@ -104,12 +103,12 @@ def test_those_who_watch_see_each_event() -> None:
     for watched in "AO":
         app = hosted(NAMED, f"{JOIN} {SELECT}")
         app.subscribe(watched, lambda _ts, _row: None)
-        assert not app.deliver_parts(parts(EVENTS))
+        assert not app.as_columns(parts(EVENTS))
 
 
 def test_what_holds_more_than_comes_is_not_looked_through() -> None:
     app = hosted(NAMED, f"{JOIN.replace('1 sec', '1 hour')} {SELECT}")
-    assert app.deliver_parts(parts(EVENTS))
+    assert app.as_columns(parts(EVENTS))
     later = [(stream, time + 500, row) for stream, time, row in EVENTS]
-    assert not app.deliver_parts(parts(later[:300]))
-    assert app.deliver_parts(parts(later))
+    assert not app.as_columns(parts(later[:300]))
+    assert app.as_columns(parts(later))

@@ -69,10 +69,10 @@ def test_an_app_is_compiled_once_it_has_processed_enough_and_goes_on_where_it_wa
         events = [(time + n, row("ab"[(step + n) % 2], float(n))) for n in range(3)]
         time += 3
         plain.run(events)
-        other.app.takes_parts(("S",))
+        own.begins()
         if not own.active:
-            times = iter([timestamp for timestamp, _ in events])
-            other.app.deliver_each("S", times, [one for _, one in events], (), lambda move: move)
+            times = numpy.array([timestamp for timestamp, _ in events])
+            other.app.one_by_one({"S": StreamPart(times, numpy.arange(3), [one for _, one in events])})
         else:
             other.run(events)
         compiling = own.compile()
@@ -103,9 +103,9 @@ def test_where_it_says_never_no_program_runs_an_app(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SPDIST_COMPILE_AFTER", "never")
     app = Watched(checked_app(AVERAGES), interpreted)
     app.app.start(START_MS)
-    app.app.takes_parts(("S",))
     own = app.app.programmed
     assert own is not None
+    assert not own.begins()
     assert (own.active, own.reason) == (False, "SPDIST_COMPILE_AFTER says never")
 
 
@@ -129,9 +129,8 @@ def test_so_does_a_run_that_has_one() -> None:
     plain.run(events)
     times = numpy.array([timestamp for timestamp, _ in events])
     part = StreamPart(times, numpy.arange(3), [one for _, one in events])
-    assert other.app.takes_parts(("S",))
-    assert not other.app.deliver_parts({"S": part}), "nothing has changed"
-    other.app.deliver_each("S", iter(times.tolist()), part.rows, (), lambda move: move)
+    assert not other.app.as_columns({"S": part}), "nothing has changed"
+    other.app.one_by_one({"S": part})
     assert other.chunks == plain.chunks
 
 
@@ -230,9 +229,9 @@ def test_without_numba_the_operators_run_the_app(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(programmed, "is_available", lambda: False)
     app = Watched(checked_app(AVERAGES), interpreted)
     app.app.start(START_MS)
-    app.app.takes_parts(("S",))
     own = app.app.programmed
     assert own is not None
+    assert not own.begins()
     assert (own.active, own.reason) == (False, "numba is not installed")
 
 

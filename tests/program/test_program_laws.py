@@ -82,8 +82,7 @@ class Watched:
         times = numpy.array([timestamp for timestamp, _ in events])
         self._stamps = times.tolist()
         part = StreamPart(times, numpy.arange(len(times)), [row for _, row in events])
-        assert self.app.takes_parts(("S",))
-        assert self.app.deliver_parts({"S": part})
+        assert self.app.as_columns({"S": part})
         self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[0])]
         self._picked.clear()
 

@@ -152,11 +152,10 @@ class Course:
         stamps = [time - (30 if kind == "late" and number % 3 == 1 else 0) for number, time in enumerate(times)]
         late = numpy.array(stamps) if kind == "late" else None
         part = StreamPart(numpy.array(times), numpy.arange(len(rows)), rows if own is None else own, late)
-        if self.app.takes_parts("S") and self.app.deliver_parts({"S": part}):
+        if self.app.as_columns({"S": part}):
             self.at_once += 1
         else:
-            after = [(number, time) for number, time in enumerate(times) if stamps[number] < time]
-            self.app.deliver_each("S", iter(stamps), rows, after, lambda move: move)
+            self.app.one_by_one({"S": part})
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spdist.engine import intake, merge
-from spdist.engine.hosted import build_island
+from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.island import Island
-from spdist.engine.straight import Run, as_run
+from spdist.engine.straight import as_run
 from spdist.language.types import Schema
 from spdist.operators import join_runs, open_batches, table
 from spdist.planning.compiled import CompiledInstance
@@ -314,9 +314,7 @@ def test_what_is_published_at_once(app: str, count: int) -> None:
     fed = [records([(1, 0, 1, b"", "x", n) for n in range(900)], 300, "", f"App.{stream}") for stream in reads]
     for stream in reads:
         one.process([Record(f"App.{stream}", 0, b"", 0, "App-f-1", 0, 990)], 0)
-    failing = AssertionError("one by one")
-    alone = patch.object(Run, "through", side_effect=failing), patch.object(Run, "through_mixed", side_effect=failing)
-    with programs(), alone[0], alone[1]:
+    with programs(), patch.object(HostedApp, "one_by_one", side_effect=AssertionError("one by one")):
         for sent in zip(*fed, strict=True):
             one.process(sent, 0)
     assert one.events_out == count
@@ -340,7 +338,7 @@ def test_two_partitions_of_a_topic_are_one_run(app: str, unusual: str) -> None:
         with fewest(count):
             one = build_island(plan, 100)
             outputs = one.process(sent, 0)
-            at_once = patch.object(Run, "through_mixed", side_effect=AssertionError("one by one"))
+            at_once = patch.object(HostedApp, "one_by_one", side_effect=AssertionError("one by one"))
             with at_once if count == 0 else ExitStack():
                 outputs += one.process([], 0, closing=True)
         found.append(

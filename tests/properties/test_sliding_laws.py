@@ -117,11 +117,10 @@ class Course:
             stamps = [time - (30 if kind == "late" and number % 3 == 1 else 0) for number, time in enumerate(times)]
             late = numpy.array(stamps) if kind == "late" else None
             part = StreamPart(numpy.array(times), numpy.arange(len(rows)), rows if own is None else own, late)
-            if self.app.takes_parts("A") and self.app.deliver_parts({"A": part}):
+            if self.app.as_columns({"A": part}):
                 self.at_once += 1
             else:
-                after = [(number, time) for number, time in enumerate(times) if stamps[number] < time]
-                self.app.deliver_each("A", iter(stamps), rows, after, lambda move: move)
+                self.app.one_by_one({"A": part})
         self.seen.append((put_out(self.app), self.app.clock))
 
 

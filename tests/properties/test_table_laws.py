@@ -112,12 +112,10 @@ class Course:
             if kind == "run":
                 rows = columns(rows, SCHEMA)
             parts[stream] = StreamPart(at, numpy.array(ranks), rows, at - 5 if kind == "late" else None)
-        if self.app.takes_parts(parts) and self.app.deliver_parts(parts):
+        if self.app.as_columns(parts):
             self.at_once += 1
-            return
-        streams, rows = zip(*events, strict=True)
-        stamps = iter([time - 5 * (kind == "late") for time in times])
-        self.app.deliver_mixed(streams, stamps, times, rows, lambda move: move)
+        else:
+            self.app.one_by_one(parts)
 
 
 def courses(text: str, steps: Sequence[tuple[str, Sequence[tuple[str, Any]]]]) -> Course:

@@ -116,8 +116,9 @@ class FrameApp:
         # Late events of several streams, too: each fires what is due by its own time, and not by the clock.
         if int(ahead.max()) > self._most_jump_ms or (late and len(parts) > 1):
             self._one_by_one(parts, times)
-        elif not self._as_columns(parts, times):
-            self._in_a_row(parts, times, due)
+        else:
+            self._times = times
+            self.hosted.deliver_parts(parts)
 
     def pass_time(self, to_ms: int | None = None) -> Iterator[Any]:
         """Let time pass to the last event of all shards, or to `to_ms`, and yield what comes out."""
@@ -146,22 +147,6 @@ class FrameApp:
             self._started = True
 
     # ---------------------------------------------------------------------------------------------------- delivering
-    def _as_columns(self, parts: Mapping[str, StreamPart], times: Any) -> bool:
-        """Deliver events as columns, where what reads their streams can do with those; tells whether it has."""
-        if not self.hosted.takes_parts(parts):
-            return False
-        self._times = times
-        return self.hosted.deliver_parts(parts)
-
-    def _in_a_row(self, parts: Mapping[str, StreamPart], times: Any, due: Any) -> None:
-        """Deliver events one after the other."""
-        if len(parts) == 1:
-            ((stream, part),) = parts.items()
-            self.hosted.send_batch(stream, times.tolist(), part.rows)
-            return
-        streams, rows = _mixed(parts, len(times))
-        self.hosted.deliver_mixed(streams, iter(times.tolist()), due.tolist(), rows, lambda move: move)
-
     def _one_by_one(self, parts: Mapping[str, StreamPart], times: Any) -> None:
         """Deliver events of which some are late, or may be refused as they lie too far ahead of the clock."""
         streams, rows = _mixed(parts, len(times))
