@@ -100,6 +100,13 @@ class AppElements:
         """Return a partition, by its place among those of the app."""
         return self._partitions[number]
 
+    def aggregation(self, id: str) -> Aggregation:
+        """Return an aggregation; raises UndefinedNameError where there is none."""
+        found = self._stores.get(id)
+        if not isinstance(found, Aggregation):
+            raise undefined("aggregation", id, None, self._checked.aggregated)
+        return found
+
     def reading(self, stream_id: str) -> int:
         """Return how many of them a stream delivers to, aggregations among them."""
         every: list[QueryInstance | PartitionRuntime | Aggregation] = [*self._queries.values(), *self._partitions]

@@ -17,8 +17,10 @@ from spdist.engine.operators_called import CalledOperators
 from spdist.engine.programmed_state import (
     drop_state,
     drop_tables,
+    lend_buckets,
     load_state,
     load_tables,
+    return_buckets,
     store_state,
     store_tables,
 )
@@ -101,11 +103,8 @@ class Programmed:
         """Return the program of the whole app; or else one that calls what has no typed form."""
         try:
             return self._written_for(shape_of(self._checked))
-        except NotTyped as found:
-            try:
-                return self._written_for(mixed_shape_of(self._checked))
-            except NotTyped:
-                raise found from None
+        except NotTyped:
+            return self._written_for(mixed_shape_of(self._checked))
 
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
@@ -160,6 +159,8 @@ class Programmed:
         if self._operators is not None:
             running = MixedRunning(self.program, compiled, self._operators)
         load_state(running, self._shape, self._elements)
+        if isinstance(running, MixedRunning):
+            lend_buckets(running, self._shape, self._elements)
         self._running = running
         self.drop()
         self._divert()
@@ -259,7 +260,7 @@ class Programmed:
     def _divert(self) -> None:
         """Have the program receive what the operators did."""
         shape = self._shape
-        typed = dict.fromkeys(stream for element in shape.typed for stream in streams_of(element))
+        typed = dict.fromkeys(stream for element in shape.looped for stream in streams_of(element))
         for stream in {**typed, **dict.fromkeys(shape.sources)}:
             own = self._elements.reading(stream)
             if not own:
@@ -302,6 +303,8 @@ class Programmed:
 
     def forget(self) -> None:
         """Forget the state: the operators have it, or get another."""
+        if self._running is not None:
+            return_buckets(self._shape, self._elements)
         self._running = None
         self._set_timer()
         for undo in reversed(self._undo):

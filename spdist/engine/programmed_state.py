@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from spdist.engine.elements import AppElements
 from spdist.operators.base import Timers
+from spdist.program.bucket_state import LoopBuckets
+from spdist.program.mixed import MixedRunning
 from spdist.program.running import Running
 from spdist.program.shape import Keyed, Shape
 from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
 from spdist.program.table_state import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
 
-__all__ = ["drop_state", "drop_tables", "load_state", "load_tables", "store_state", "store_tables"]
+__all__ = [
+    "drop_state",
+    "drop_tables",
+    "lend_buckets",
+    "load_state",
+    "load_tables",
+    "return_buckets",
+    "store_state",
+    "store_tables",
+]
 
 
 def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
@@ -27,6 +38,27 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
         else:
             state = elements.query(element.checked.name).snapshot()
             load_query(running, next(queries), [(0, state)])
+
+
+def lend_buckets(running: MixedRunning, shape: Shape, elements: AppElements) -> None:
+    """Let the loop add events to what aggregations have open."""
+    for element in shape.adding:
+        assert element.adds is not None
+        made = LoopBuckets(running, element.adds, elements.aggregation(element.adds.checked.id))
+        made.load()
+        running.added[element] = made
+    for made in running.added.values():
+        made.aggregation.adder = made
+
+
+def return_buckets(shape: Shape, elements: AppElements) -> None:
+    """Let aggregations add events themselves again."""
+    for element in shape.adding:
+        assert element.adds is not None
+        aggregation = elements.aggregation(element.adds.checked.id)
+        if aggregation.adder is not None:
+            aggregation.adder.bring()
+        aggregation.adder = None
 
 
 def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Timers) -> None:

@@ -10,7 +10,7 @@ our own words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from spdist.errors import SiddhiTypeError, StateError, UnknownExtensionError
 from spdist.language import ast
@@ -32,9 +32,21 @@ from spdist.operators.junction import LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.plans import Place
 from spdist.operators.stores import BucketStore, Index, ShardStore
 
-__all__ = ["Aggregation", "AggregationView"]
+__all__ = ["Adder", "Aggregation", "AggregationView"]
 
 _BEFORE_ALL_TIME = -(2**63)
+
+
+class Adder(Protocol):
+    """Who has the open buckets of the finest duration, and adds events to them in the aggregation's place."""
+
+    def bring(self) -> None:
+        """Have the aggregation know all that was added."""
+        ...
+
+    def entered(self, start: int, end: int) -> None:
+        """Take note of the bucket of an event that the aggregation adds itself, by a time of the event, ms."""
+        ...
 
 
 def _check_kept_here(definition: ast.AggregationDefinition) -> None:
@@ -92,6 +104,10 @@ class Aggregation:
         self.clock = place.clock
         calendar = Calendar(zone)
         self.bucket: list[Callable[[int], tuple[int, int]]] = [calendar.bucket(d) for d in checked.durations]
+        #: How long the buckets of the finest duration are, ms; 0 where a calendar says that.
+        self.length = calendar.length(checked.durations[0])
+        #: Who adds events while a program runs the app.
+        self.adder: Adder | None = None
         self.plan = BucketPlan(checked, catalog, shared=isinstance(outside, ShardStore))
         self.by_time = self.plan.by is not None
         self.order = GroupOrder(self.plan.group_types, self.by_time)
@@ -176,11 +192,17 @@ class Aggregation:
 
     def settle(self, now: int) -> None:
         """Close the buckets that have ended at `now`; nothing is open before the first event."""
+        self._bring()
         if self.starts[0] > _BEFORE_ALL_TIME:
             self.roll(now)
 
+    def _bring(self) -> None:
+        if self.adder is not None:
+            self.adder.bring()
+
     def settled_until(self) -> int:
         """Return before which time `settle` closes no bucket that has groups."""
+        self._bring()
         ends = (end for end, open in zip(self.ends, self.open, strict=True) if any(map(len, open.values())))
         return min(ends, default=ALWAYS)
 
@@ -237,6 +259,8 @@ class Aggregation:
         start, end = self.bucket[0](time)
         if self.shard is not None:
             self.shard.enter(start)
+        if self.adder is not None:
+            self.adder.entered(start, end)
         return start, end, plain_at(self.open[0], start)
 
     # Reading.
@@ -253,6 +277,7 @@ class Aggregation:
 
     def open_rows(self) -> Iterator[tuple[str, int, Row]]:
         """Yield the rows of the open buckets: duration, start in ms, values; what is open below is not in them."""
+        self._bring()
         for duration, buckets in zip(self.durations, self.open, strict=True):
             for start in buckets:
                 for slots in plain_of(buckets, start).values():
@@ -269,6 +294,7 @@ class Aggregation:
 
     def snapshot(self) -> Any:
         """Return the state as plain data."""
+        self._bring()
         state = [self.starts, self.ends, self.open, self.closed, self.purge.snapshot()]
         if self.runs is not None:
             state[2], state[3], keys = self.runs.snapshot(self.open, self.closed)
@@ -295,6 +321,7 @@ class Aggregation:
 
     def held_rows(self) -> int:
         """Return how many groups its buckets have."""
+        self._bring()
         return sum(len(groups) for level in (*self.open, *self.closed) for groups in level.values())
 
 

@@ -153,10 +153,15 @@ class Calendar:
         self.zone = zone
         self._zone: tzinfo = UTC if zone in ("GMT", "UTC") else _zone(zone)
 
+    def length(self, duration: str) -> int:
+        """Return how long all buckets of a duration are, ms, where they begin at multiples of that; else 0."""
+        even = duration in ("second", "minute") or (self._zone is UTC and duration in ("hour", "day"))
+        return LENGTHS[duration] if even else 0
+
     def bucket(self, duration: str) -> Callable[[int], tuple[int, int]]:
         """Return what gives start and end (exclusive) of the bucket in which a time lies, all in ms."""
-        if duration in ("second", "minute") or (self._zone is UTC and duration in ("hour", "day")):
-            length = LENGTHS[duration]
+        length = self.length(duration)
+        if length:
 
             def even(time: int) -> tuple[int, int]:
                 start = time - time % length

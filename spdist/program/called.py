@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from spdist.language.ast import Expression
 from spdist.language.types import Type
+from spdist.program.bucket_shape import Bucketed
 from spdist.program.expressions import NotTyped
 
 __all__ = ["Called", "Site"]
@@ -27,12 +28,15 @@ class Called:
     filters : mapping of str to tuple of Expression
         By stream the conditions that stand in front of everything else: where they have a typed form, it is called
         with the events that meet them. They name attributes of the stream only.
+    adds : Bucketed, optional
+        Of an aggregation whose events the loop adds: it is called only with those that are not added to an open bucket.
     """
 
     names: tuple[str, ...]
     streams: tuple[str, ...]
     why: NotTyped
     filters: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
+    adds: Bucketed | None = None
 
 
 @dataclass(frozen=True, slots=True)

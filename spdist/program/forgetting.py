@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from spdist.language.types import Type
+from spdist.program.bucket_state import text_places
 from spdist.program.join_state import side_keys
 from spdist.program.parts import QueryText
 from spdist.program.pattern_shape import Matched
@@ -50,6 +51,8 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
         if partition.text:
             yield arrays[f"p{number}_keys"], numpy.arange(int(arrays[f"p{number}_meta"][0]))
     yield from _tables(running)
+    for adds in filter(None, (one.adds for one in running.program.shape.adding)):
+        yield from text_places(running, adds)
     for query in running.program.queries:
         types = query.read.types
         yield from _groups(running, query, types, query.name)

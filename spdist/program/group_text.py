@@ -16,7 +16,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.functions import CLOCKS
 from spdist.program.join_shape import Joined
-from spdist.program.key_text import finds, key_word
+from spdist.program.key_text import finds, key_words
 from spdist.program.parts import Aggregate, Event, QueryText, indent
 from spdist.program.pattern_shape import Matched
 from spdist.program.shape import Batched, Read, Sliding
@@ -104,13 +104,9 @@ class GroupWriter:
 
     def words(self, read: Callable[[int], Value]) -> list[str]:
         """Return source of the words of the key of an event's group: of each value, and which of them are null."""
-        nulls, words = list[str](), list[str]()
-        for bit, place in enumerate(self.query.grouped):
-            value = read(place)
-            words.append(f"0 if {value.null} else {key_word(value)}")
-            if value.type is not Type.STRING:  # a text that is null is the text of number 0
-                nulls.append(f"({1 << bit} if {value.null} else 0)")
-        return [*words, " + ".join(nulls) or "0"]
+        values = [read(place) for place in self.query.grouped]
+        words = key_words(values)
+        return words if len(words) > len(values) else [*words, "0"]
 
     def counts(self) -> list[str]:
         """Return what counts the event among those in the window that are of its group."""

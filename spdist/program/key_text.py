@@ -5,11 +5,13 @@ A function that is given the arrays of a table costs as much as ten such look-up
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spdist.language.types import Type
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER, Value
 
-__all__ = ["finds", "key_word", "seeks"]
+__all__ = ["finds", "key_word", "key_words", "seeks"]
 
 _MOST_WORDS = 3
 
@@ -17,6 +19,16 @@ _MOST_WORDS = 3
 def key_word(value: Value) -> str:
     """Return source of a value, which is not null, as a word of a key."""
     return f"key_bits({value.text})" if value.type in (Type.FLOAT, Type.DOUBLE) else value.text
+
+
+def key_words(values: Sequence[Value]) -> list[str]:
+    """Return source of the words of a key of several values: of each, and which of them are null.
+
+    The last word is not there where all are texts: one that is null is the text of number 0.
+    """
+    words = [f"0 if {value.null} else {key_word(value)}" for value in values]
+    nulls = [f"({1 << bit} if {one.null} else 0)" for bit, one in enumerate(values) if one.type is not Type.STRING]
+    return [*words, *([" + ".join(nulls)] if nulls else [])]
 
 
 def finds(arrays: Arrays, table: str, room: str, words: list[str], number: str) -> list[str]:

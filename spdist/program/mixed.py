@@ -18,6 +18,7 @@ from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
 from spdist.program.arrays import ASKS
+from spdist.program.bucket_state import LoopBuckets
 from spdist.program.called import Called, Site
 from spdist.program.compiler import Compiled
 from spdist.program.expressions import fits
@@ -50,6 +51,8 @@ _FEW = 16
 #: After so many events it is looked whether calls cost more than the program saves. What a typed query over a source
 #: saves for each event is counted as 1; then a call costs 2, and what comes back 14 (measured).
 _LOOKED_AT, _CALL, _BACK = 20_000, 2, 14
+#: So many groups of an open bucket cost 1 to bring to the operators (measured).
+_GROUPS = 2
 
 
 class Operators(Protocol):
@@ -161,6 +164,8 @@ class MixedRunning(Running):
         # An event must be seen to be of its types before the loop sees it: in it, nothing can be given back.
         self._checked = {s: [n for n, type in enumerate(types) if type in PYTHON] for s, types in self._types.items()}
         self._wanted = {stream: set(self._checked[stream]) for stream in program.inputs}
+        #: The open buckets of aggregations whose events the loop adds.
+        self.added: dict[Called, LoopBuckets] = {}
         self._rows_given: dict[str, _Given] = {}
         self._held: dict[str, list[_Held]] = {}
         self._failed: Exception | None = None
@@ -170,6 +175,7 @@ class MixedRunning(Running):
         self.calls = 0
         self._seen = self._cost = 0
         self._saves = sum(any(s in program.shape.sources for s in query.streams) for query in program.shape.queries)
+        self._saves += sum(one.streams[0] in program.shape.sources for one in program.shape.adding)
 
     def costs_more(self) -> bool:
         """Tell whether calls have cost more than the program has saved, over the last many events that came at once."""
@@ -295,6 +301,10 @@ class MixedRunning(Running):
         if site.picked:
             places = self.arrays[site.picked][: self._shared[PICKED]].tolist()
         arrivals = self._arrivals(site, places)
+        added = self.added.get(site.element)
+        if added is not None:
+            self._cost += added.groups // _GROUPS
+            added.bring()
         try:
             if len(arrivals) == 1:
                 one(*arrivals[0])
@@ -306,6 +316,9 @@ class MixedRunning(Running):
             else:
                 self._operators.failed(site.stream, self._arrivals(site, range(begin, end)), error)
             return True
+        finally:
+            if added is not None:
+                added.load()
         return False
 
     def _arrivals(self, site: Site, places: Sequence[int]) -> list[Arrival]:

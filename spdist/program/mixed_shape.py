@@ -7,11 +7,13 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
+from spdist.operators.aggregation_columns import layout_of
+from spdist.program.bucket_shape import bucketed
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
-from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, watched_streams
+from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, streams_of, watched_streams
 from spdist.program.table_shape import Tables, tables_named, tables_of
 from spdist.program.text import written
 
@@ -36,12 +38,13 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
         # Who is called looks into the tables of the operators; so do all who use the same.
         tables = tables.without(shared)
         elements = _elements(checked, whole, tables, {one.names: one for one in elements if isinstance(one, Called)})
-    called = [one for one in elements if isinstance(one, Called)]
+    called = [one for one in elements if isinstance(one, Called) and one.adds is None]
     if len(called) == len(elements):
         raise called[0].why if called else NotTyped("no query")
     fed = frozenset(_fed(checked, called))
     shape = replace(whole, elements=tuple(elements), fed=fed, is_mixed=True, tables=tables.typed)
     knows_its_input(shape)
+    _not_at_once(shape)
     _goes_down(checked, shape)
     return shape
 
@@ -62,7 +65,9 @@ def _elements(
     known : mapping of tuple of str to Called
         Those that are known to be called, by the names of their queries.
     """
-    elements: list[Element | Called] = [_aggregation(checked, id) for id in checked.aggregated]
+    elements: list[Element | Called] = [
+        _aggregation(checked, one, number, whole.fed) for number, one in enumerate(checked.aggregated.values())
+    ]
     count = keyed = 0
     for element in checked.elements:
         inside = element.queries if isinstance(element, CheckedPartition) else (element,)
@@ -102,10 +107,26 @@ def _is_typed(shape: Shape) -> None:
     written(shape, tuple(targets))
 
 
-def _aggregation(checked: CheckedApp, id: str) -> Called:
-    aggregated = checked.aggregated[id]
+def _aggregation(checked: CheckedApp, aggregated: CheckedAggregation, number: int, inner: frozenset[str]) -> Called:
     streams = tuple(dict.fromkeys(source.stream_id for source in aggregated.scope.sources))
-    return Called((id,), streams, NotTyped(f"an aggregation ('{id}')", aggregated.definition.span))
+    why = NotTyped(f"an aggregation ('{aggregated.id}')", aggregated.definition.span)
+    try:
+        made = Called((aggregated.id,), streams, why, adds=bucketed(aggregated, number))
+        written(Shape((made,), checked.streams, inner, is_mixed=True), ())
+    except NotTyped as found:
+        return Called((aggregated.id,), streams, found)
+    return made
+
+
+def _not_at_once(shape: Shape) -> None:
+    """Look that no source is only there for an aggregation whose operators take its events as columns."""
+    for one in shape.adding:
+        assert one.adds is not None
+        (stream,) = one.streams
+        alone = sum(stream in streams_of(element) for element in shape.elements) == 1 and stream in shape.sources
+        if alone and not one.adds.filters and layout_of(one.adds.plan) is not None:
+            span = one.adds.checked.definition.span
+            raise NotTyped(f"the stream {stream}, whose events operators take all at once", span)
 
 
 def _called(

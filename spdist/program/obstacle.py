@@ -26,13 +26,14 @@ def compiled_or_why_not(checked: CheckedApp, text: str | None = None) -> str:
     there = "" if is_available() else ", where numba is installed (the extra spdist[compiled])"
     try:
         _write(shape_of(checked))
-    except NotTyped as found:
+    except NotTyped:
         try:
             shape = mixed_shape_of(checked)
             _write(shape)
-        except NotTyped:
+        except NotTyped as found:
             return f"no: {_why(found, text)}"
-        return f"in part{there}: {_parts(shape, text)}"
+        if len(shape.looped) < len(shape.elements):
+            return f"in part{there}: {_parts(shape, text)}"
     return f"yes{there}"
 
 
@@ -46,7 +47,9 @@ def _write(shape: Shape) -> None:
 def _parts(shape: Shape, text: str | None) -> str:
     told = []
     for element in shape.elements:
-        if isinstance(element, Called):
+        if isinstance(element, Called) and element.adds is not None:
+            told += [f"{name} is compiled" for name in element.names]
+        elif isinstance(element, Called):
             told += [f"{name} is called: {_why(element.why, text)}" for name in element.names]
         else:
             queries = element.queries if isinstance(element, Keyed) else (element,)

@@ -72,6 +72,8 @@ class Rooms:
         self._pairs = {
             query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
         }
+        for adds in filter(None, (one.adds for one in program.shape.adding)):
+            self._pairs[adds.name] = [f"{table}_meta" for table in adds.sets.values()]
 
     def _first(self, array: Array) -> Any:
         if array.room.isdigit():

@@ -259,6 +259,16 @@ class Shape:
         return tuple(one for one in self.elements if not isinstance(one, Called))
 
     @cached_property
+    def adding(self) -> tuple[Called, ...]:
+        """The aggregations whose events the loop adds."""
+        return tuple(one for one in self.elements if isinstance(one, Called) and one.adds is not None)
+
+    @cached_property
+    def looped(self) -> tuple[Element | Called, ...]:
+        """The elements that stand in the loop, in part at least."""
+        return (*self.adding, *self.typed)
+
+    @cached_property
     def queries(self) -> tuple[Query, ...]:
         """All queries, in the order of the app."""
         return tuple(q for one in self.typed for q in (one.queries if isinstance(one, Keyed) else (one,)))
@@ -299,8 +309,8 @@ class Shape:
 
     @cached_property
     def returned(self) -> tuple[str, ...]:
-        """The streams that typed queries read, and operators write."""
-        reads = dict.fromkeys(stream for element in self.typed for stream in streams_of(element))
+        """The streams that the loop reads, and operators write."""
+        reads = dict.fromkeys(stream for element in self.looped for stream in streams_of(element))
         return tuple(stream for stream in reads if stream in self.fed)
 
 

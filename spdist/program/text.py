@@ -15,6 +15,7 @@ from spdist.language import ast
 from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import TEXTS, Arrays
+from spdist.program.bucket_text import AddWriter
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.change_text import ChangeText
@@ -304,10 +305,10 @@ class Writer:
 
     # Blocks.
 
-    def _call(self, element: Called, block: Block) -> CallWriter:
-        nested = self._returned and not block.source
-        schema = self._shape.schemas[block.stream]
-        made = CallWriter(self, element, block, len(self._sites), schema, nested, self._timed)
+    def _call(self, element: Called, block: Block) -> CallWriter | AddWriter:
+        nested, schema = self._returned and not block.source, self._shape.schemas[block.stream]
+        make = CallWriter if element.adds is None else AddWriter
+        made = make(self, element, block, len(self._sites), schema, nested, self._timed)
         self._sites.append(made.site)
         return made
 

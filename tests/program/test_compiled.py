@@ -14,6 +14,7 @@ from spdist.program.compiler import Compiled, Compiling
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
+from tests.program.aggregation_apps import ADDED, seen, timed_events
 from tests.program.chosen_apps import (
     ARRANGED,
     CHUNKS,
@@ -135,6 +136,11 @@ SHAPES = [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_M
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     checked, whole, asks = checked_app(app), app in (SORTED, EXTERNAL, NUMBERED), asked_of(app)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(6)) > 300
+
+
+def test_a_compiled_program_adds_the_same_to_aggregations() -> None:
+    for seed in range(6):
+        alike(checked_app(ADDED), Random(seed), compiled, steps=40, events_of=timed_events, look=seen)
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:

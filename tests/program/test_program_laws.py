@@ -34,8 +34,10 @@ Chunk = tuple[str, list[Arrival]]
 class Watched:
     """An app between topics, with what it puts out; one with a program is run by that."""
 
-    def __init__(self, checked: CheckedApp, compiled: Callable[[Program], Compiled] | None = None) -> None:
-        self.app = HostedApp(checked, delivers=False)
+    def __init__(
+        self, checked: CheckedApp, compiled: Callable[[Program], Compiled] | None = None, zone: str = "GMT"
+    ) -> None:
+        self.app = HostedApp(checked, time_zone=zone, delivers=False)
         self.chunks: list[Chunk] = []
         self._compiled = compiled
         self._picked: list[tuple[tuple[int, bool, int, int], Chunk]] = []
@@ -103,12 +105,16 @@ def alike(
     steps: int,
     whole: bool = False,
     asks: Sequence[str] = (),
+    events_of: Callable[[Random, int, int, bool], list[Arrival]] = drawn_events,
+    look: Callable[[HostedApp], Any] | None = None,
+    zone: str = "GMT",
 ) -> int:
     """Check that an app does the same with and without its program; returns how many events came out.
 
-    `whole`: no attribute of an event is null. `asks`: questions that are put to it between batches.
+    `whole`: no attribute of an event is null. `asks`: questions that are put to it between batches. `look`: what is
+    seen of both between some steps.
     """
-    plain, programmed = Watched(checked), Watched(checked, compiled)
+    plain, programmed = Watched(checked, None, zone), Watched(checked, compiled, zone)
     apps = [plain, programmed]
     for one in apps:
         one.app.start(START_MS)
@@ -119,13 +125,13 @@ def alike(
             for one in apps:
                 one.chunks.append((asked, list(enumerate(one.app.query(asked).rows))))
         how = random.choice(("run", "run", "chunk", "single", "stored", "wait", "before timers"))
-        events = drawn_events(random, random.choice((1, 3, 12)), time, whole)
+        events = events_of(random, random.choice((1, 3, 12)), time, whole)
         time = events[-1][0]
         if how == "stored":
             for one in apps:
                 one.app.advance(time)
             states = [one.app.snapshot() for one in apps]
-            fresh = [Watched(checked), Watched(checked, compiled)]
+            fresh = [Watched(checked, None, zone), Watched(checked, compiled, zone)]
             # Each goes on from what the other one had.
             for one, state, before in zip(fresh, reversed(states), apps, strict=True):
                 one.app.restore(state)
@@ -150,6 +156,10 @@ def alike(
                     one.chunk([event], due)
         # Not a number equals nothing, and 0.0 equals -0.0.
         assert repr(apps[0].chunks) == repr(apps[1].chunks), (how, events)
+        if look is not None and random.random() < 0.4:
+            assert repr(look(apps[0].app)) == repr(look(apps[1].app)), (how, events)
+    if look is not None:
+        assert repr(look(apps[0].app)) == repr(look(apps[1].app))
     return len(apps[0].chunks)
 
 

@@ -1,0 +1,118 @@
+"""Aggregations whose events the loop adds itself: what their groups have, and what is known of what is open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from spdist.extension import catalog, lookup
+from spdist.language import ast
+from spdist.language.checked import CheckedAggregation
+from spdist.language.expressions import type_of
+from spdist.language.types import Type
+from spdist.operators.aggregation_buckets import BucketPlan
+from spdist.operators.selector import is_aggregator
+from spdist.program.expressions import NotTyped, dtype_of
+
+__all__ = ["COUNT", "DIRTY", "END", "HIGH", "LENGTH", "LOW", "OPEN", "Bucketed", "bucketed"]
+
+#: The places of the array ``…_open``: when the clock leaves the open bucket, ms.
+END = 0
+#: The start and the end of the bucket of the time that was aggregated by last, ms.
+LOW = 1
+HIGH = 2
+#: How long each bucket is, ms; 0 where a calendar says that.
+LENGTH = 3
+#: How many groups there are; whether something was added that the operators do not have.
+COUNT = 4
+DIRTY = 5
+#: How many places there are.
+OPEN = 6
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+
+
+@dataclass(frozen=True, slots=False, eq=False)
+class Bucketed:
+    """An aggregation in memory: adding an event to an open bucket of the finest duration stands in the loop.
+
+    Parameters
+    ----------
+    number : int
+        Its place among the aggregations of the app.
+    checked : CheckedAggregation
+        The aggregation.
+    plan : BucketPlan
+        The slots of a group, as the operators have them.
+    filters : tuple of Expression
+        The conditions that an event must meet.
+    """
+
+    number: int
+    checked: CheckedAggregation
+    plan: BucketPlan
+    filters: tuple[ast.Expression, ...]
+
+    @property
+    def name(self) -> str:
+        """The prefix of its arrays."""
+        return f"b{self.number}"
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes of its stream."""
+        return self.checked.scope.sources[0].schema.types
+
+    @cached_property
+    def slot_types(self) -> tuple[Type, ...]:
+        """The types of the values in the slots of a group; of sets that of what is counted."""
+        return tuple(self._type(slot.kind, slot.column) for slot in self.plan.slots)
+
+    def _type(self, kind: str, column: int) -> Type:
+        if kind == "count":
+            return Type.LONG
+        if column >= len(self.types):
+            return type_of(self.plan.computed[column - len(self.types)], self.checked.scope, catalog(False))
+        type = self.types[column]
+        return type if kind != "sum" else Type.DOUBLE if type in _REALS else Type.LONG
+
+    @property
+    def sets(self) -> dict[int, str]:
+        """The tables of groups and values that count different values, by the place of the slot."""
+        return {n: f"{self.name}_d{n}" for n, slot in enumerate(self.plan.slots) if slot.kind == "set"}
+
+    @property
+    def width(self) -> int:
+        """How many words the key of a group has: the start of its bucket, where events have a time, values, nulls."""
+        nulls = any(type is not Type.STRING for type in self.plan.group_types)
+        return (self.plan.by is not None) + len(self.plan.group) + nulls
+
+
+def bucketed(checked: CheckedAggregation, number: int) -> Bucketed:
+    """Return an aggregation as a program has it.
+
+    Raises
+    ------
+    NotTyped
+        Something in it has no typed form (yet): buckets that are kept outside or shared by nodes, a time that is
+        written as text, and what has none in queries.
+    """
+    definition = checked.definition
+    stores = (one.get("type") or "" for one in ast.find_annotations(definition.annotations, "store"))
+    if checked.by_id or any(store.lower() != "in-memory" for store in stores):
+        raise NotTyped("an aggregation that is kept outside", definition.span)
+    single = definition.input
+    assert single is not None
+    filters = tuple(one.condition for one in single.before if isinstance(one, ast.Filter))
+    if len(filters) < len(single.before):
+        raise NotTyped("a stream function", single.span)
+    for expression in (*filters, *(item.expression for item in checked.select.items)):
+        for node in expression.walk():
+            if isinstance(node, ast.FunctionCall) and not is_aggregator(node) and lookup("function", node.id) is None:
+                raise NotTyped(f"the function {node.id}()", node.span)
+    made = Bucketed(number, checked, BucketPlan(checked, catalog(False)), filters)
+    if made.plan.by is not None and made.plan.by >= len(made.types):
+        raise NotTyped("a time that is written as text", definition.span)
+    for type in (*made.slot_types, *made.plan.group_types):
+        dtype_of(type, definition.span)
+    return made

@@ -1,0 +1,163 @@
+"""Aggregations whose events the loop adds: they have what their operators have, whoever asks, and whenever."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from spdist.facade import explain
+from spdist.operators.aggregation import Aggregation
+from spdist.program import forgetting, mixed
+from spdist.program.bucket_state import LoopBuckets
+from spdist.program.bucket_text import AddWriter
+from spdist.program.compiler import interpreted
+from tests.program.aggregation_apps import ADDED, drawn_aggregation_app, seen, timed_events
+from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.test_mixed_laws import started
+from tests.program.test_program_laws import Watched, alike, checked_app
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+
+
+def law(text: str, random: Random, steps: int = 12, zone: str = "GMT") -> None:
+    alike(checked_app(text), random, interpreted, steps, events_of=timed_events, look=seen, zone=zone)
+
+
+@pytest.mark.parametrize("group", range(6))
+def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
+    added = 0
+    for seed in range(20 * group, 20 * group + 20):
+        random = Random(seed)
+        text = drawn_aggregation_app(random)
+        zone = random.choice(("GMT", "GMT", "America/New_York"))
+        own = Watched(checked_app(text), interpreted).app.programmed
+        assert own is not None and own.compile() is not None and own.program is not None
+        added += len(own.program.shape.adding)
+        try:
+            law(text, random, zone=zone)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{text}") from error
+    assert added > 15
+
+
+def test_texts_that_nobody_knows_any_more_are_forgotten() -> None:
+    with patch.object(forgetting, "_FEW", 4):
+        for seed in range(4):
+            law(ADDED, Random(seed), 20)
+
+
+#: What the text says, and what it must not say: bounds of buckets, what is new, what is the latest, sums and nulls.
+WRITTEN = (
+    ("now >= b0_open[0]", "now > b0_open[0]"),
+    ("< b0_open[2]", "<= b0_open[2]"),
+    ("b0_open[5] = 1", "b0_open[5] = 0"),
+    (">= b0_s0[", "> b0_s0["),
+    ("] += 1", "] += 2"),
+    ("_n[{g}] != 0 or ", "_n[{g}] != 2 and "),
+    ("if b0_s3_n[{g}] != 0:", "if False:"),
+    ("] > i0_", "] >= 2 * i0_"),
+    (", 1 if i0_", ", 0 if i0_"),
+    ("b0_open[4] = ", "b0_open[4] = 1 + "),
+)
+
+
+@pytest.mark.parametrize(("right", "wrong"), WRITTEN)
+def test_the_law_finds_a_wrong_text(right: str, wrong: str) -> None:
+    real, changed = AddWriter.lines, []
+
+    def lines(self: AddWriter, rest: list[str]) -> list[str]:
+        group = self._group
+        made = [line.replace(right.replace("{g}", group), wrong.replace("{g}", group)) for line in real(self, [])]
+        changed.append(made != real(self, []))
+        return made + rest
+
+    with patch.object(AddWriter, "lines", lines), pytest.raises((AssertionError, IndexError)):
+        for seed in range(8):
+            law(ADDED, Random(seed), 20)
+    assert any(changed)
+
+
+def _forgets_nothing(self: LoopBuckets) -> None:
+    """Stands for `LoopBuckets._clear`."""
+
+
+def _is_not_told(self: Any, *_: Any) -> None:
+    """Stands for methods that take note of something."""
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "wrong"),
+    [
+        (Aggregation, "_bring", _is_not_told),
+        (LoopBuckets, "_clear", _forgets_nothing),
+        (LoopBuckets, "_keys", lambda self, real=LoopBuckets._keys: real(self)[::-1]),
+        (forgetting, "text_places", lambda running, adds: ()),
+    ],
+)
+def test_the_law_finds_what_is_not_brought_over(where: Any, name: str, wrong: Any) -> None:
+    with patch.object(forgetting, "_FEW", 4), patch.object(where, name, wrong), pytest.raises(Exception):  # noqa: B017
+        for seed in range(8):
+            law(ADDED, Random(seed), 20)
+
+
+def row(sym: str, volume: int, total: int | None = None) -> tuple[Any, ...]:
+    return (sym, "k", 1.0, 0.5, volume, total, True)
+
+
+JOINED = f"""{STREAM}
+define aggregation A from S select sym, sum(volume) as v group by sym aggregate every sec...hour;
+from S as X join A on X.sym == A.sym within 0L, 9999999999999L per 'sec' select X.sym as sym, A.v as v insert into Out;
+from S#window.length(2) select sum(volume) as v insert into Out2;"""
+
+
+def test_who_joins_while_the_loop_runs_sees_what_was_added_before() -> None:
+    _, other = started(JOINED)
+    other.run([(START_MS + n, row("ab"[n % 2], 1)) for n in range(6)])
+    totals = [out[0][1] for stream, out in other.chunks if stream == "Out"]
+    assert totals == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)]
+
+
+def test_the_operators_are_called_when_a_bucket_ends_and_for_times_without_a_place() -> None:
+    text = f"""{STREAM} define aggregation A from S select sym, count() as n group by sym aggregate by total every sec;
+    from S select sym insert into Out;"""
+    _, other = started(text)
+    own = other.app.programmed
+    assert own is not None
+    other.run([(START_MS + n, row("a", 1, START_MS - 7000 * (n % 3))) for n in range(999)])
+    assert own.calls == 1
+    other.run([(START_MS + 1000, row("a", 1, START_MS)), (START_MS + 1001, row("a", 1, None))])
+    assert own.calls == 3
+    assert own.active
+
+
+def test_where_groups_are_brought_over_too_often_the_operators_go_on() -> None:
+    app = JOINED.replace("X.sym == A.sym", "X.volume == 5")
+    plain, other = started(app)
+    own = other.app.programmed
+    assert own is not None
+    with patch.object(mixed, "_LOOKED_AT", 20):
+        for one in (plain, other):
+            one.run([(START_MS + n, row(f"{n}", 1)) for n in range(40)])
+    assert not own.active
+    assert repr(seen(other.app)) == repr(seen(plain.app))
+
+
+def test_it_is_told_what_of_an_aggregation_is_compiled_and_why_not() -> None:
+    stream = "define stream S (k string, v double, at string);\n"
+    query = " from S[v > 1.0] select k insert into O;"
+    added = "define aggregation A from S[v > 0.0] select k, avg(v) as a group by k aggregate every sec...year;"
+    assert explain(stream + added + query).compiled == "yes"
+    assert explain(stream + added.replace("[v > 0.0]", "")).compiled == (
+        "no: the stream S, whose events operators take all at once (line 2)"
+    )
+    text = added.replace("aggregate every", "aggregate by at every")
+    assert explain(stream + text + query).compiled.startswith(
+        "in part: A is called: a time that is written as text (line 2); query_1 is compiled"
+    )
+    function = added.replace("avg(v)", "str:upper(k)")
+    assert explain(stream + function).compiled == "no: the function str:upper() (line 2)"
+    stored = f"@store(type='rdbms', datasource='X') {added}"
+    assert "A is called: an aggregation that is kept outside (line 2)" in explain(stream + stored + query).compiled
