@@ -99,7 +99,7 @@ class _AsPutOut(list[tuple[Any, ...]]):
         super().append(tuple(value if type(value) in _FIXED else unpack_value(pack_value(value)) for value in row))
 
 
-class Collected:
+class OutputEvents:
     """What is put out to one stream in a batch, in order: event by event, and as columns.
 
     Parameters
@@ -164,7 +164,7 @@ class Publisher:
         self.producer = producer
         self.promised = NO_CLOCK
         self.events_out = 0
-        self._collected = {output.stream: Collected(schemas[output.stream]) for output in outputs}
+        self._collected = {output.stream: OutputEvents(schemas[output.stream]) for output in outputs}
         self._payloads = {output.stream: Payload(schemas[output.stream]) for output in outputs}
         self._routes = {
             output.stream: [_Route(publishing, schemas[output.stream]) for publishing in output.publishing]
@@ -182,7 +182,7 @@ class Publisher:
         """The streams that are published."""
         return tuple(self._collected)
 
-    def collect(self, stream: str) -> Collected:
+    def collect(self, stream: str) -> OutputEvents:
         """Return where the events that are put out to `stream` in this batch are gathered."""
         return self._collected[stream]
 

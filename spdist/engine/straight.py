@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy
 
-from spdist.engine.publish import Collected
+from spdist.engine.publish import OutputEvents
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, Pick, StreamPart
 from spdist.transports.events import TIMER, Events
@@ -114,7 +114,7 @@ class _Put:
 
     __slots__ = ("collected", "left", "numbers", "rows", "stamps")
 
-    def __init__(self, collected: Collected) -> None:
+    def __init__(self, collected: OutputEvents) -> None:
         self.collected = collected
         self.stamps: list[int] = []
         self.rows: list[Row] = collected.empty_rows()
@@ -127,7 +127,7 @@ class Run:
 
     Parameters
     ----------
-    published : Sequence[Collected]
+    published : Sequence[OutputEvents]
         Where what is put out is gathered, for each stream.
     timers : TimerOutputs
         What timers have put out.
@@ -137,7 +137,7 @@ class Run:
     None between two runs.
     """
 
-    def __init__(self, published: Sequence[Collected], timers: TimerOutputs) -> None:
+    def __init__(self, published: Sequence[OutputEvents], timers: TimerOutputs) -> None:
         self._timers = timers
         self._timers_before = timers.at, timers.count
         #: Whether an event of a run is being processed, and no timer.
