@@ -125,6 +125,8 @@ class Island:
         clock: ClockSetting = _CLOCK,
     ) -> None:
         self.app = app
+        #: The same where it takes runs: to ask for that costs as much as some events.
+        self._runs_app = app if isinstance(app, RunsApp) else None
         self.schemas = schemas
         self.live = not assignment.playback
         #: Whether time passes by itself, so that every batch matters.
@@ -146,8 +148,9 @@ class Island:
         self._run = Run([self.publisher.collect(stream) for stream in self.publisher.streams], self._timers)
         for position, stream in enumerate(self.publisher.streams):
             put = self._collector(stream)
-            if isinstance(app, RunsApp):
-                app.subscribe_each(stream, self._run.collector(position, put), put, self._run.picker(position))
+            if self._runs_app is not None:
+                one, pick = self._run.collector(position, put), self._run.picker(position)
+                self._runs_app.subscribe_each(stream, one, put, pick)
             else:
                 app.subscribe_chunks(stream, put)
 
@@ -331,8 +334,8 @@ class Island:
 
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
-        app = self.app
-        if not isinstance(app, RunsApp) or self._echoed:
+        app = self._runs_app
+        if app is None or self._echoed:
             return False
         mixed = self._merge.mixed()
         if mixed is None:
@@ -345,8 +348,8 @@ class Island:
     @property
     def _only(self) -> tuple[RunsApp, str] | None:
         """The app and the stream of an only channel, where it takes the events of that as runs."""
-        app, only = self.app, self._merge.only_stream
-        if only is None or only in self._echoed or not isinstance(app, RunsApp) or not app.runs(only):
+        app, only = self._runs_app, self._merge.only_stream
+        if only is None or only in self._echoed or app is None or not app.runs(only):
             return None
         return app, only
 

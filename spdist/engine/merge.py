@@ -39,6 +39,8 @@ __all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
 _LOWEST: Key = (NO_CLOCK, TIMER, b"")
+#: Runs of more events, or so many of them, are delivered together with those before them and no others.
+_JOINED = 1_000
 _TIMES = ("at", "order", "ts")
 _NONE = Events()
 #: So many events that wait one by one are looked through after each batch, whether they are a run.
@@ -128,6 +130,18 @@ def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
 def part_of(events: Events) -> StreamPart:
     """Return the events of an only stream, which are a run."""
     return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
+
+
+def _joined(runs: Iterable[Events]) -> Iterator[Events]:
+    """Yield runs that follow one another, small ones as one: to deliver a run costs as much as some events."""
+    small: list[Events] = []
+    for run in runs:
+        small.append(run)
+        if sum(map(len, small[-2:])) > _JOINED or len(small) > _JOINED:
+            yield Events.following(small)
+            small = []
+    if small:
+        yield Events.following(small)
 
 
 class _Run(NamedTuple):
@@ -276,7 +290,7 @@ class Merge:
         if len(self._by_rank) != 1:
             return []
         runs, self._by_rank[0].runs = self._by_rank[0].runs, []
-        return [one.run for one in runs]
+        return list(_joined(one.run for one in runs))
 
     def mixed(self) -> Mixed | None:
         """Return what is due of several channels, given what `frontier` returned last; None where it is not all runs.
@@ -435,7 +449,9 @@ def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
     held, channel.runs = channel.runs, []
     due = []
     for one in held:
-        end = int(numpy.searchsorted(one.run.at, reached))
+        end = 0 if one.run.at[0] >= reached else len(one.run)
+        if end and one.run.at[-1] >= reached:
+            end = int(numpy.searchsorted(one.run.at, reached))
         if end == len(one.run):
             due.append(one)
         elif not end:

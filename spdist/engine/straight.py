@@ -79,7 +79,7 @@ def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
         What the channel has reached.
     """
     at, order, path = events.at, events.order, events.path
-    if (order == TIMER).any() or events.chunk.any() or not events.is_on_time:
+    if order.min() == TIMER or events.chunk.any() or not events.is_on_time:
         return None
     begins = (int(at[0]), int(order[0]), sort_key(path[0]))
     if begins >= high and events.has_one_path and _never_falls(at) and _never_falls(order):
@@ -91,7 +91,7 @@ def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
 
 
 def _never_falls(values: Any) -> bool:
-    return bool((values[1:] >= values[:-1]).all())
+    return len(values) < 2 or bool((values[1:] >= values[:-1]).all())
 
 
 class TimerOutputs:

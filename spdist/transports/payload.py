@@ -70,6 +70,8 @@ _PLAIN: dict[Type, type] = {
 }
 #: The column that only shares of payloads have.
 PLACE = "__place"
+#: Fewer rows are made at once: to keep them as columns costs more.
+_FEW = 64
 _ALWAYS = {"__ts", "__order"}
 _OPTIONAL = {"__path", "__at", "__chunk", PLACE}
 _TAGGED = {b"spdist": b"tagged-json"}
@@ -164,7 +166,8 @@ class Payload:
     def _rows(self, batch: Any) -> Sequence[tuple[Any, ...]]:
         """Return the rows of a batch, as columns where all are of the types of their attributes."""
         fields = [(batch.schema.field(name), kind) for name, kind in self.schema]
-        if fields and all(one.type == ARROW.get(kind) and one.metadata != _TAGGED for one, kind in fields):
+        typed = all(one.type == ARROW.get(kind) and one.metadata != _TAGGED for one, kind in fields)
+        if fields and typed and batch.num_rows >= _FEW:
             return ReadRows(batch.select(self.schema.names), _nobody)
         columns = [column_values(batch.column(one.name), one.metadata) for one, _ in fields]
         return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
