@@ -104,14 +104,12 @@ class Rooms:
             self._spare = -1
             count += self._events
         if count > self._spare:
-            for room, places in list(self._rooms.items()):
-                needed = self._begun(room) + count * self._most.get(room, _ONE)[EACH]
-                if needed > places:
-                    self._grow(room, needed)
+            begun = {room: (self._begun(room), self._most.get(room, _ONE)[EACH]) for room in self._rooms}
+            for room, (used, each) in begun.items():
+                if used + count * each > self._rooms[room]:
+                    self._grow(room, used + count * each)
             # What windows hold now is put out once, whichever call it is.
-            self._spare = min(
-                (self._rooms[one] - self._begun(one)) // max(1, self._most.get(one, _ONE)[EACH]) for one in self._rooms
-            )
+            self._spare = min((self._rooms[room] - used) // max(1, each) for room, (used, each) in begun.items())
         self._spare -= count
 
     def _begun(self, room: str) -> int:

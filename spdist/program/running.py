@@ -288,7 +288,10 @@ class Running(TextRooms):
         for place in self.program.inputs[stream]:
             column, _ = rows.column(place)
             name = f"i{number}_{place}"
-            self.arrays[name][:count] = self.numbers(column, self._types[stream][place])
+            values, type = self.arrays[name][:count], self._types[stream][place]
+            given = self.numbers(column, type, values)
+            if given is not values:
+                values[:] = given
             self.arrays[f"{name}_n"][:count] = (
                 column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
             )
@@ -326,9 +329,9 @@ def _chunks(sources: Sequence[str], parts: Mapping[str, StreamPart]) -> tuple[An
     """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
     if len(parts) == 1:
         ((stream, part),) = parts.items()
-        begins = numpy.arange(len(part.times))
+        numbers = numpy.arange(len(part.times) + 1)
         at = numpy.ascontiguousarray(part.times, numpy.int64)
-        return begins, begins + 1, at, numpy.full(len(begins), sources.index(stream))
+        return numbers[:-1], numbers[1:], at, numpy.full(len(at), sources.index(stream))
     total = sum(len(part.times) for part in parts.values())
     begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
     for stream, part in parts.items():

@@ -44,10 +44,10 @@ class TextRooms(Rooms):
             for origin in function.origins:
                 self._functions.setdefault(origin, []).append(function)
 
-    def numbers(self, column: Any, type: Type) -> Any:
-        """Return the values of an Arrow column as a program has them."""
+    def numbers(self, column: Any, type: Type, into: Any = None) -> Any:
+        """Return the values of an Arrow column as a program has them; those of texts in `into`, if that is given."""
         if type is Type.STRING:
-            found = self.texts.numbers(column)
+            found = self.texts.numbers(column, into)
             if column.null_count:
                 found[column.is_null().to_numpy(zero_copy_only=False)] = 0
             return found

@@ -55,16 +55,18 @@ class TextTable:
         """Return how many texts have a number."""
         return int(self._meta[0])
 
-    def numbers(self, texts: Any) -> Any:
-        """Return the numbers of texts as an int64 array; new ones get one, a null that of nothing: 0.
+    def numbers(self, texts: Any, into: Any = None) -> Any:
+        """Return the numbers of texts as an int64 array; new ones get one.
 
         Parameters
         ----------
         texts : pyarrow.StringArray
             Nulls are counted as empty texts: who reads them looks at the validity first.
+        into : numpy.ndarray, optional
+            Gets the numbers, and is returned.
         """
         count = len(texts)
-        found = numpy.empty(count, numpy.int64)
+        found = numpy.empty(count, numpy.int64) if into is None else into
         if not count:
             return found
         _, offsets, data = texts.buffers()
