@@ -129,9 +129,5 @@ class AppElements:
 
     def held_rows(self) -> int:
         """Return how many rows the queries and partitions hold; see `count_rows`."""
-        held = 0
         elements: list[QueryInstance | PartitionRuntime] = [*self._queries.values(), *self._partitions]
-        for element in elements:
-            known = element.held_rows if isinstance(element, SingleStreamQuery) else None
-            held += count_rows(element.snapshot()) if known is None else known
-        return held
+        return sum(count_rows(element.snapshot()) for element in elements)

@@ -233,9 +233,7 @@ class _Together:
         self._parts: list[Sequence[Any]] = []
         self._next = 0
         pick = self._picked if self._writer.quick else None
-        home.junction(stream.name).subscribe(
-            self._collector(), self._many, gather=self._gathered, pick=pick, picks_timers=True
-        )
+        home.junction(stream.name).subscribe(self._collector(), self._many, gather=self._gathered, pick=pick)
         outbox.ask(self._made)
 
     def _collector(self) -> Callable[[int, Row], None]:

@@ -15,7 +15,6 @@ import numpy
 from spdist.errors import StateError
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators.added_up import ALIKE, WHOLE
 from spdist.operators.aggregation_buckets import BucketPlan, Groups
 from spdist.operators.group_keys import Keys, grown
 
@@ -40,6 +39,10 @@ _FOLDS = {"count": numpy.add, "sum": numpy.add, "min": numpy.minimum, "max": num
 #: So many buckets have their groups looked up in an array of all keys; those of others are written there first.
 _STANDING = 8
 _NUMBER = numpy.int32
+#: The types of whole numbers.
+_WHOLE = (Type.INT, Type.LONG)
+#: The types whose values are one key where they are equal: others may be written alike, and not be.
+_ALIKE = (Type.STRING, Type.BOOL, *_WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ class Layout:
 def layout_of(plan: BucketPlan) -> Layout | None:
     """Return how the groups of a plan are columns; None where they hold anything but what adds up and compares."""
     types = plan.scope.sources[0].schema.types
-    if plan.computed or any(types[key] not in ALIKE for key in plan.group):
+    if plan.computed or any(types[key] not in _ALIKE for key in plan.group):
         return None
     slots: list[Slot | int] = []
     for slot in plan.slots:
@@ -176,7 +179,7 @@ def layout_of(plan: BucketPlan) -> Layout | None:
         elif slot.kind == "time":
             slots.append(Slot("max", slot.column, True))  # where nothing is of the latest event, that is all it is
         elif slot.kind in _FOLDS:
-            slots.append(Slot(slot.kind, slot.column, slot.kind == "count" or slot.type in WHOLE))
+            slots.append(Slot(slot.kind, slot.column, slot.kind == "count" or slot.type in _WHOLE))
         else:
             return None
     return Layout(plan.group, types, tuple(slots), plan.by)

@@ -206,11 +206,8 @@ class Straight(Protocol):
         """Take the events of one chunk that all have the same timestamp."""
         ...
 
-    def picker(self, by_timer: bool = False) -> Pick | None:
-        """Return what takes many chunks at once, where the only one who gets the events does; else None.
-
-        Where a timer puts them out no event has caused them.
-        """
+    def picker(self) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
         ...
 
 
@@ -236,7 +233,6 @@ class Junction:
         "_many",
         "_one",
         "_picks",
-        "_picks_timers",
         "failures",
         "fault",
         "id",
@@ -262,7 +258,6 @@ class Junction:
         #: Of the only receiver.
         self._gather: Gather | None = None
         self._picks: list[Pick | None] = []
-        self._picks_timers = False
         self._at_once: TakesParts | None = None
 
     def subscribe(
@@ -272,7 +267,6 @@ class Junction:
         loop: LoopMaker | None = None,
         gather: Gather | None = None,
         pick: Pick | None = None,
-        picks_timers: bool = False,
         at_once: TakesParts | None = None,
     ) -> None:
         """Add a receiver, after those already there.
@@ -287,14 +281,11 @@ class Junction:
             Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
         pick : callable, optional
             Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
-        picks_timers : bool
-            Whether `pick` also takes what timers put out, and then looks at no causes.
         at_once : TakesParts, optional
             Takes many events of this and of other streams at once.
         """
         only = not self._one
         self._gather = gather if only else None
-        self._picks_timers = picks_timers
         self._at_once = at_once if only else None
         self._one.append(one)
         self._many.append(many)
@@ -365,12 +356,9 @@ class Junction:
             return self._one[0]
         return self.observers[0] if len(self.observers) == 1 and not self._one else None
 
-    def picker(self, by_timer: bool = False) -> Pick | None:
-        """Return what takes many chunks at once, where the only one who gets the events does; else None.
-
-        Where a timer puts them out no event has caused them.
-        """
-        if self.observers or len(self._picks) != 1 or (by_timer and not self._picks_timers):
+    def picker(self) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+        if self.observers or len(self._picks) != 1:
             return None
         return self._picks[0]
 

@@ -16,14 +16,12 @@ from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedQuery
 from spdist.operators.arguments import prepared_window
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
-from spdist.operators.batch_runs import BatchRuns, batch_runs
 from spdist.operators.codegen import Bindings, Frame, when_needed
 from spdist.operators.expression import unsupported
 from spdist.operators.handlers import FilterPlan, Flow, plan_handlers
 from spdist.operators.join import JoinPlan
-from spdist.operators.junction import Drive, Loop, LoopMaker, ReceiveMany, ReceiveOne, TakesParts
+from spdist.operators.junction import LoopMaker, ReceiveMany, ReceiveOne, TakesParts
 from spdist.operators.loops import LoopPlan
-from spdist.operators.open_batches import OpenBatch, open_batch
 from spdist.operators.output import Held
 from spdist.operators.parameters import attribute_positions, constant_values
 from spdist.operators.pattern import Automaton, PatternPlan
@@ -37,8 +35,6 @@ from spdist.operators.sequence_loops import sequence_loop
 from spdist.operators.sliding_columns import plain_query
 from spdist.operators.stores import Store
 from spdist.operators.table_runs import TableRuns, write_runs
-from spdist.operators.window_length import LengthBatchWindow
-from spdist.operators.window_time import TimeBatchWindow
 
 __all__ = ["Place", "QueryInstance", "QueryPlan", "SingleStreamPlan", "SingleStreamQuery", "StateQuery", "plan_query"]
 
@@ -139,11 +135,6 @@ class SingleStreamPlan(Plan):
         return LoopPlan(self.chosen, filters, window) if window is not None or self.window is None else None
 
     @cached_property
-    def batches(self) -> BatchRuns | None:
-        """How many batches of the window are added up at once; None where they are not."""
-        return batch_runs(self)
-
-    @cached_property
     def writes(self) -> TableRuns | None:
         """What takes many events at once that change a table; None where it is not all that they do."""
         return write_runs(self)
@@ -227,10 +218,6 @@ class SingleStreamQuery:
         else:
             self.processors = plan.processors(place)
             assert self._flow is not None
-        self._runs: OpenBatch | None = None
-        window = self.window
-        if plan.batches is not None and isinstance(window, LengthBatchWindow | TimeBatchWindow):
-            self._runs = open_batch(plan.batches, plan.inputs[0], window, self.totals, self.sink, place.clock)
 
     def _release(self, events: list[Event]) -> None:
         release = self._behind.events
@@ -273,18 +260,12 @@ class SingleStreamQuery:
         """What the stream that the query reads delivers to."""
         if self.plan.reads_window:
             return {}
-        receivers = self._flow.one, self._flow.many
-        return {self.plan.inputs[0]: receivers if self._runs is None else self._runs.receivers(*receivers)}
+        return {self.plan.inputs[0]: (self._flow.one, self._flow.many)}
 
     @property
     def at_once(self) -> TakesParts | None:
         """What takes many events at once, where something does."""
-        return self._runs or self.plan.writes
-
-    @property
-    def held_rows(self) -> int | None:
-        """How many rows are held as columns; None where it is to be seen from the state."""
-        return None if self._runs is None else self._runs.held_rows
+        return self.plan.writes
 
     @cached_property
     def event_receivers(self) -> Mapping[str, ReceiveEvents]:
@@ -298,11 +279,7 @@ class SingleStreamQuery:
     def loops(self) -> Mapping[str, LoopMaker]:
         """What takes many single events of a stream faster than `receivers` do, by stream id."""
         plan = self.plan.loop
-        return {} if plan is None else {self.plan.inputs[0]: lambda drive: self._loop(plan, drive)}
-
-    def _loop(self, plan: LoopPlan, drive: Drive) -> Loop:
-        plain = plan.loop(self, self.sink, drive)
-        return plain if self._runs is None else self._runs.around(plain)
+        return {} if plan is None else {self.plan.inputs[0]: lambda drive: plan.loop(self, self.sink, drive)}
 
     def start(self) -> None:
         """Begin: a rate limit by time and stream processors count from now."""
@@ -311,15 +288,11 @@ class SingleStreamQuery:
 
     def snapshot(self) -> Any:
         """Return the totals, the window's content and what the rate limit and stream processors hold."""
-        if self._runs is not None:
-            self._runs.settle()
         window = None if self.window is None else self.window.snapshot()
         return [self.totals.snapshot(), window, self.limit.snapshot(), self.processors.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        if self._runs is not None:
-            self._runs.forget()
         totals, window, limit, processors = plain_query(state)
         self.processors.restore(processors)
         self.totals.restore(totals)

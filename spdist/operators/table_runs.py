@@ -18,7 +18,6 @@ from spdist.language.check_changes import change_scope
 from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators.added_up import only_selects
 from spdist.operators.base import Row
 from spdist.operators.finding import Equality
 from spdist.operators.junction import Pick, Straight, StreamPart
@@ -214,6 +213,14 @@ def _runs_of(table: Table) -> TableRuns:
     return table.runs
 
 
+def _only_selects(plan: SingleStreamPlan) -> bool:
+    """Tell whether new events of a stream, behind at most a window, are all that a query selects from."""
+    select = plan.checked.query.select
+    if plan.before or plan.after or plan.chosen.filters or plan.reads_window or plan.events != "current":
+        return False
+    return not (plan.rate is not None or select.having or select.order_by or select.limit or select.offset)
+
+
 def write_runs(plan: SingleStreamPlan) -> TableRuns | None:
     """Return what takes runs of a query that updates a table by its primary key; None where events go one by one.
 
@@ -222,7 +229,7 @@ def write_runs(plan: SingleStreamPlan) -> TableRuns | None:
     output, table = plan.checked.query.output, plan.stores.get(plan.checked.target)
     if not isinstance(output, ast.Update) or not isinstance(table, Table) or plan.window is not None:
         return None
-    if not only_selects(plan) or plan.checked.query.select.group_by or plan.checked.partition is not None:
+    if not _only_selects(plan) or plan.checked.query.select.group_by or plan.checked.partition is not None:
         return None
     types, kinds = plan.scope.sources[0].schema.types, table.schema.types
     items = [item.expression for item in plan.checked.query.select.items]

@@ -54,7 +54,7 @@ class TableWriter:
         """Return None: nobody watches a table (`spdist.operators.junction.Straight`)."""
         return None
 
-    def picker(self, by_timer: bool = False) -> None:
+    def picker(self) -> None:
         """Return None: a table holds rows."""
 
     def gather(self, timestamp: int, rows: list[Row]) -> None:

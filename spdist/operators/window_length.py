@@ -196,11 +196,6 @@ class LengthBatchWindow(Window):
         for chunk in chunks:
             emit(chunk)
 
-    def take_back(self, arrivals: list[Arrival]) -> None:
-        """Have these events, too, in the open batch, which they do not fill."""
-        self.batch = [*self.batch, *arrivals]
-        self.reset = self.batch[0][1]
-
     def _pass(self, timestamp: int, row: Row) -> list[Event]:
         now = self.clock.now
         expired: list[Event] = [(EXPIRED, now, row)] if self.expects_expired else []

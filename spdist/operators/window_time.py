@@ -297,11 +297,6 @@ class TimeBatchWindow(Window):
         if chunk:
             self.emit(chunk)
 
-    def take_back(self, arrivals: list[Arrival]) -> None:
-        """Have these events, too, in the open period, which they do not end."""
-        self.batch = [*self.batch, *arrivals]
-        self.reset = self.batch[0]
-
     def _period_ends(self, now: int) -> bool:
         end: int | None = self.shared.get("end")
         if end is None:

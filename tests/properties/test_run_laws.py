@@ -18,7 +18,7 @@ from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.island import Island
 from spdist.engine.straight import as_run
 from spdist.language.types import Schema
-from spdist.operators import join_runs, open_batches, table
+from spdist.operators import join_runs, table
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
@@ -268,7 +268,7 @@ def fewest(count: int) -> Iterator[None]:
     """Fewer events go one by one; where that is none, programs run what has one."""
     with ExitStack() as patched:
         patched.enter_context(programs(there=count == 0))
-        for module in (join_runs, open_batches, table):
+        for module in (join_runs, table):
             patched.enter_context(patch.object(module, "FEWEST", count))
         yield
 

@@ -1,7 +1,4 @@
-"""Windows of many events at once put out what they put out one event after the other, whatever lies between.
-
-All are run by a program (`spdist.program`); where there is none, batches are added up as columns.
-"""
+"""Windows in a program (`spdist.program`) put out what operators do event by event, whatever lies between."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
-from unittest.mock import patch
 
 import numpy
 import pyarrow as pa
@@ -21,7 +17,6 @@ from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checker import check
 from spdist.language.parser import parse
-from spdist.operators import open_batches
 from spdist.operators.junction import StreamPart
 from tests.program.interpreted_programs import programs
 from tests.properties.both_ways import both_ways, columns, put_out
@@ -39,7 +34,7 @@ SELECTIONS = [
     "select n, b, avg(w) as a, sum(n) as s, count() as c group by n, b",
     "select w, k, count() as c, sum(v) as s group by k, b, n, w",
 ]
-#: Those of partitions, and those that are no columns' work.
+#: Those of partitions, and those that do more than to add up and count.
 KEYED = ["select k, avg(v) as a, sum(w) as s, sum(v) as t", "select count() as c, sum(n) as s, b"]
 OTHERS = [
     "select k, v",
@@ -126,24 +121,15 @@ class Course:
 
 @contextmanager
 def few(fewest: int) -> Iterator[None]:
-    """So few events are taken at once; where those are very many there are no programs."""
-    with patch.object(open_batches, "FEWEST", fewest), programs(there=fewest == 1):
+    """Programs are there, but where more events than come are to go one by one."""
+    with programs(there=fewest == 1):
         yield
 
 
-@contextmanager
-def few_columns(fewest: int) -> Iterator[None]:
-    """So few events are taken at once; there are no programs."""
-    with patch.object(open_batches, "FEWEST", fewest), programs(there=False):
-        yield
-
-
-def courses(
-    text: str, steps: Sequence[tuple[str, Sequence[Any]]], gaps: Sequence[Sequence[int]], least: Any = few
-) -> Course:
-    """Go through steps both ways; return the course of many events at once."""
+def courses(text: str, steps: Sequence[tuple[str, Sequence[Any]]], gaps: Sequence[Sequence[int]]) -> Course:
+    """Go through steps both ways; return the course of the program."""
     taken = [(kind, rows, own) for (kind, rows), own in zip(steps, gaps, strict=True)]
-    return both_ways(lambda: Course(text), least, taken)
+    return both_ways(lambda: Course(text), few, taken)
 
 
 @settings(max_examples=300, deadline=None)
@@ -166,15 +152,14 @@ def test_events_at_once_give_what_single_events_give(
     st.sampled_from(BATCHES),
     st.sampled_from(SELECTIONS),
     st.lists(_step, max_size=8),
-    st.sampled_from([few, few_columns]),
     st.data(),
 )
 def test_batches_at_once_are_those_of_single_events(
-    window: str, selection: str, steps: list[Any], least: Any, data: st.DataObject
+    window: str, selection: str, steps: list[Any], data: st.DataObject
 ) -> None:
     gap = st.integers(0, 3) | st.integers(0, 40) | st.just(200)
     gaps = [data.draw(st.lists(gap, min_size=len(rows), max_size=len(rows))) for _, rows in steps]
-    courses(query(window, selection), steps, gaps, least)
+    courses(query(window, selection), steps, gaps)
 
 
 ROWS = [(f"k{n * 7919 % 13}", n % 5, n / 8, n - 300, n % 2 == 0) for n in range(600)]
@@ -194,53 +179,47 @@ def test_what_is_taken_at_once(window: str, selection: str, partitioned: bool) -
 
 @pytest.mark.parametrize("window", BATCHES)
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("least", [few, few_columns])
-def test_batches_that_are_taken_at_once(window: str, selection: str, least: Any) -> None:
+def test_batches_that_are_taken_at_once(window: str, selection: str) -> None:
     steps = [("one", ROWS[:1]), ("run", ROWS), ("rows", ROWS[:50]), ("run", ROWS), ("restart", ROWS[:1])]
     steps += [("run", ROWS), ("wait", ROWS[:9]), ("run", ROWS[:9]), ("chunk", ROWS[:2]), ("run", ROWS)]
     gaps = [[n % 3 for n in range(len(rows))] for _, rows in steps]
-    assert courses(query(window, selection), steps, gaps, least).at_once == 6
+    assert courses(query(window, selection), steps, gaps).at_once == 6
 
 
-BATCHES_ONLY_PROGRAMS = [
+ALSO = [
     query("timeBatch(20, true)", SELECTIONS[0]),
     query("lengthBatch(3, true)", SELECTIONS[0]),
     query("lengthBatch(3)", SELECTIONS[0]).replace("insert", "insert all events"),
-    *(query("lengthBatch(3)", one) for one in OTHERS if "group by v" not in one and "order by" not in one),
+    *(query("lengthBatch(3)", one) for one in OTHERS),
+    query("timeBatch(20)", SELECTIONS[0]) + " from O select k insert into P;",
     query("time(3)", SELECTIONS[0]).replace("insert", "insert all events"),
     query("timeLength(3, 2)", SELECTIONS[0]).replace("insert", "insert expired events"),
     query("delay(3)", SELECTIONS[0]),
 ]
 
 
-@pytest.mark.parametrize("text", BATCHES_ONLY_PROGRAMS)
-def test_what_only_programs_take_at_once(text: str) -> None:
+@pytest.mark.parametrize("text", ALSO)
+def test_what_else_is_taken_at_once(text: str) -> None:
     steps = [("run", ROWS), ("wait", ROWS[:1]), ("restart", ROWS[:1]), ("run", ROWS)]
     gaps = [[1] * len(rows) for _, rows in steps]
     assert courses(text, steps, gaps).at_once == 2
-    assert courses(text, steps, gaps, few_columns).at_once == 0
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        query("timeBatch(20)", SELECTIONS[0]) + " from O select k insert into P;",
         query("length(0)", SELECTIONS[0]),
         query("lengthBatch(0)", SELECTIONS[0]),
-        query("lengthBatch(3)", OTHERS[1]),
-        query("lengthBatch(3)", OTHERS[-1]),
         "@purge(enable='true', interval='1 sec', idle.period='1 sec') " + query("length(3)", KEYED[0], True),
     ],
 )
 def test_what_goes_one_by_one(text: str) -> None:
-    least = few if "length(" in text else few_columns
-    assert courses(text, [("run", ROWS)], [[1] * len(ROWS)], least).at_once == 0
+    assert courses(text, [("run", ROWS)], [[1] * len(ROWS)]).at_once == 0
 
 
-@pytest.mark.parametrize(("window", "at_once"), [("timeBatch(50)", 2), ("lengthBatch(50)", 3)])
+@pytest.mark.parametrize("window", ["timeBatch(50)", "lengthBatch(50)"])
 @pytest.mark.parametrize("odd", [("x", 1, None, 1, True), (None, 1, 0.5, 1, True), ("x", 1, 0.5, 2**53, True)])
-def test_batches_with_an_odd_event_go_one_by_one(window: str, at_once: int, odd: Any) -> None:
+def test_batches_with_an_odd_event_are_taken_at_once(window: str, odd: Any) -> None:
     steps = [("run", ROWS), ("run", [*ROWS[:99], odd, *ROWS[:99]]), ("run", ROWS), ("run", ROWS)]
     gaps = [[1] * len(rows) for _, rows in steps]
-    assert courses(query(window, SELECTIONS[0]), steps, gaps, few_columns).at_once == at_once
     assert courses(query(window, SELECTIONS[0]), steps, gaps).at_once == 4
