@@ -16,13 +16,11 @@ from spdist.engine.lost_events import event_of, lose
 from spdist.engine.operators_called import CalledOperators
 from spdist.engine.programmed_state import (
     drop_state,
-    drop_tables,
     lend_buckets,
+    lent_tables,
     load_state,
-    load_tables,
     return_buckets,
     store_state,
-    store_tables,
 )
 from spdist.language.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
@@ -36,7 +34,6 @@ from spdist.program.parts import Program
 from spdist.program.running import Running
 from spdist.program.shape import Shape, shape_of, streams_of
 from spdist.program.state import held_rows
-from spdist.program.table_state import used_tables
 from spdist.program.text import written
 
 __all__ = ["Programmed"]
@@ -108,21 +105,9 @@ class Programmed:
 
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
-        self._behind.clear()
-        read = {stream for element in shape.elements for stream in streams_of(element)}
-        for stream, junction in self._home.junctions.items():
-            own = self._elements.reading(stream)
-            try:
-                behind = junction.behind(own)
-            except LookupError:
-                raise NotTyped(f"the stream {stream}: who gets it takes one event after the other") from None
-            if behind and stream in shape.sources:
-                raise NotTyped(f"the stream {stream}, which is read and handed out")
-            if behind:
-                self._behind[stream] = behind
-            if own and stream not in read:
-                raise NotTyped(f"the stream {stream}")
+        self._behind = _behind(shape, self._home, self._elements)
         if shape.is_mixed:
+            read = {stream for element in shape.elements for stream in streams_of(element)}
             reading = {stream: self._elements.reading(stream) for stream in read if stream in self._home.junctions}
             self._operators = CalledOperators(self._home, shape, reading)
         return written(shape, tuple(self._behind))
@@ -334,31 +319,11 @@ class Programmed:
         writes : bool
             Whether it may change them.
         """
-        running = self._running
-        if running is None:
+        if self._running is None:
             yield
             return
-        store_tables(running, self._elements)
-        try:
+        with lent_tables(self._running, self._elements, self.retire if writes else None):
             yield
-        finally:
-            if writes:
-                self._take_tables(running)
-            else:
-                drop_tables(running, self._elements)
-
-    def _take_tables(self, running: Running) -> None:
-        """Take tables over that others have changed."""
-        tables = [self._elements.table(table.id) for table in used_tables(running)]
-        try:
-            load_tables(running, self._elements)
-        except (ValueError, OverflowError, TypeError):  # a long in an int column
-            changed = [table.snapshot() for table in tables]
-            self.retire("a table has a value that is not of its type")
-            for table, rows in zip(tables, changed, strict=True):
-                table.restore(rows)
-        else:
-            drop_tables(running, self._elements)
 
     def held_rows(self) -> int:
         """Return how many rows the state holds, as `spdist.engine.rows.count_rows` counts them."""
@@ -376,6 +341,25 @@ class Programmed:
     def texts(self) -> int:
         """How many texts the program knows."""
         return 0 if self._running is None else len(self._running.texts)
+
+
+def _behind(shape: Shape, home: Home, elements: AppElements) -> dict[str, list[Receiver]]:
+    """Return who gets events of streams behind the elements of an app."""
+    read = {stream for element in shape.elements for stream in streams_of(element)}
+    found: dict[str, list[Receiver]] = {}
+    for stream, junction in home.junctions.items():
+        own = elements.reading(stream)
+        try:
+            behind = junction.behind(own)
+        except LookupError:
+            raise NotTyped(f"the stream {stream}: who gets it takes one event after the other") from None
+        if behind and stream in shape.sources:
+            raise NotTyped(f"the stream {stream}, which is read and handed out")
+        if behind:
+            found[stream] = behind
+        if own and stream not in read:
+            raise NotTyped(f"the stream {stream}")
+    return found
 
 
 def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:

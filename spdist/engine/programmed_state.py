@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from spdist.engine.elements import AppElements
 from spdist.operators.base import Timers
 from spdist.program.bucket_state import LoopBuckets
@@ -13,13 +16,11 @@ from spdist.program.table_state import FRESH_TABLE, clear_table, load_table, sto
 
 __all__ = [
     "drop_state",
-    "drop_tables",
     "lend_buckets",
+    "lent_tables",
     "load_state",
-    "load_tables",
     "return_buckets",
     "store_state",
-    "store_tables",
 ]
 
 
@@ -64,7 +65,7 @@ def return_buckets(shape: Shape, elements: AppElements) -> None:
 def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Timers) -> None:
     """Take the state off the operators: the program has it, and its timers."""
     timers.cancel_of({query.number for query in shape.queries})
-    drop_tables(running, elements)
+    _drop_tables(running, elements)
     for element in shape.typed:
         if isinstance(element, Keyed):
             partition = elements.partition(element.number)
@@ -76,7 +77,7 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
 
 def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Give the operators the state."""
-    store_tables(running, elements)
+    _store_tables(running, elements)
     queries = iter(running.program.queries)
     for element in shape.typed:
         if isinstance(element, Keyed):
@@ -94,26 +95,52 @@ def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
 # Tables, also alone: those who ask look into them.
 
 
-def store_tables(running: Running, elements: AppElements) -> None:
+def _store_tables(running: Running, elements: AppElements) -> None:
     """Give the operators the rows of all tables."""
     for table in used_tables(running):
         elements.table(table.id).restore(stored_table(running, table))
 
 
-def drop_tables(running: Running, elements: AppElements) -> None:
+def _drop_tables(running: Running, elements: AppElements) -> None:
     """Take the rows of all tables off the operators: the program has them."""
     for table in used_tables(running):
         elements.table(table.id).restore(FRESH_TABLE)
 
 
-def load_tables(running: Running, elements: AppElements) -> None:
-    """Take the rows of all tables over, which others have changed.
+@contextmanager
+def lent_tables(running: Running, elements: AppElements, retire: Callable[[str], None] | None) -> Iterator[None]:
+    """Let the operators have the rows of all tables, in a ``with`` statement.
 
-    Raises
-    ------
-    TypeError
-        A value is not of its type.
+    Parameters
+    ----------
+    running : Running
+        The program.
+    elements : AppElements
+        The operators.
+    retire : callable, optional
+        Given where the rows may be changed; called with the reason where a value is not of its type then, and the
+        operators keep the rows.
     """
-    for table in used_tables(running):
-        clear_table(running, table)
-        load_table(running, table, elements.table(table.id).snapshot())
+    _store_tables(running, elements)
+    try:
+        yield
+    finally:
+        if retire is not None:
+            _reload_tables(running, elements, retire)
+        else:
+            _drop_tables(running, elements)
+
+
+def _reload_tables(running: Running, elements: AppElements, retire: Callable[[str], None]) -> None:
+    tables = [(table, elements.table(table.id)) for table in used_tables(running)]
+    try:
+        for table, own in tables:
+            clear_table(running, table)
+            load_table(running, table, own.snapshot())
+    except (ValueError, OverflowError, TypeError):  # a long in an int column
+        changed = [(own, own.snapshot()) for _, own in tables]
+        retire("a table has a value that is not of its type")
+        for own, rows in changed:
+            own.restore(rows)
+    else:
+        _drop_tables(running, elements)

@@ -11,7 +11,7 @@ from spdist.language.scope import Scope
 from spdist.operators.pushing import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, QueryText, Whole, indent
-from spdist.program.table_shape import StoredTable, search_of
+from spdist.program.table_shape import LoopTable, search_of
 from spdist.program.table_text import TableText
 
 __all__ = ["ChangeText"]
@@ -29,13 +29,13 @@ class ChangeText:
         The text.
     query : QueryText
         The query.
-    table : StoredTable
+    table : LoopTable
         The table.
     block : Block
         The results of one chunk.
     """
 
-    def __init__(self, whole: Whole, query: QueryText, table: StoredTable, block: Block) -> None:
+    def __init__(self, whole: Whole, query: QueryText, table: LoopTable, block: Block) -> None:
         self._whole = whole
         self._block = block
         self._table = table

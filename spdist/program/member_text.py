@@ -7,20 +7,20 @@ from spdist.language.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Whole, indent
-from spdist.program.table_shape import StoredTable, membership_of
+from spdist.program.table_shape import LoopTable, membership_of
 from spdist.program.table_text import TableText
 
 __all__ = ["contained"]
 
 
-def contained(whole: Whole, table: StoredTable, scope: Scope, writer: TypedWriter, node: ast.In) -> Value:
+def contained(whole: Whole, table: LoopTable, scope: Scope, writer: TypedWriter, node: ast.In) -> Value:
     """Return whether a table has such a row.
 
     Parameters
     ----------
     whole : Whole
         The text.
-    table : StoredTable
+    table : LoopTable
         The table.
     scope : Scope
         What the expression around it may name.

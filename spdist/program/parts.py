@@ -15,7 +15,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import Value
 from spdist.program.shape import Keyed, Query, Shape
-from spdist.program.table_shape import StoredTable
+from spdist.program.table_shape import LoopTable
 from spdist.program.text_functions import TextFunction
 
 __all__ = [
@@ -329,7 +329,7 @@ class Whole(Protocol):
         """Take note that an attribute of a source must not be null."""
         ...
 
-    def table(self, id: str) -> StoredTable | None:
+    def table(self, id: str) -> LoopTable | None:
         """Return a table of the program."""
         ...
 

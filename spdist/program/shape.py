@@ -18,7 +18,7 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.join_shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
-from spdist.program.table_shape import Search, StoredTable, Tables, search_of, tables_named, tables_of
+from spdist.program.table_shape import LoopTable, RowSearch, Tables, search_of, tables_named, tables_of
 from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
 
 __all__ = [
@@ -154,20 +154,20 @@ class Looked(Read):
 
     Parameters
     ----------
-    table : StoredTable
+    table : LoopTable
         The table.
     own : int
         The place of the stream among the two sources.
     outer : bool
         Whether an event that finds nothing comes out with nulls.
-    search : Search
+    search : RowSearch
         How an event finds its row.
     """
 
-    table: StoredTable
+    table: LoopTable
     own: int
     outer: bool
-    search: Search
+    search: RowSearch
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -242,7 +242,7 @@ class Shape:
         Whether operators run beside: elements are called, or there may be timers of theirs.
     watched : frozenset of str
         The streams that say with ``@OnError`` what becomes of events that a query fails on.
-    tables : mapping of str to StoredTable
+    tables : mapping of str to LoopTable
         The tables that typed queries write or look into.
     """
 
@@ -251,7 +251,7 @@ class Shape:
     fed: frozenset[str] = frozenset()
     is_mixed: bool = False
     watched: frozenset[str] = frozenset()
-    tables: Mapping[str, StoredTable] = field(default_factory=dict)
+    tables: Mapping[str, LoopTable] = field(default_factory=dict)
 
     @cached_property
     def typed(self) -> tuple[Element, ...]:

@@ -16,7 +16,7 @@ from spdist.operators.pushing import conjuncts, names_store
 from spdist.operators.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
 
-__all__ = ["Search", "StoredTable", "Tables", "membership_of", "search_of", "tables_named", "tables_of"]
+__all__ = ["LoopTable", "RowSearch", "Tables", "membership_of", "search_of", "tables_named", "tables_of"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: The table's place in the scope of a change; the event is source 0.
@@ -24,7 +24,7 @@ _TABLE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTable:
+class LoopTable:
     """A table in memory whose attributes are numbers, bools and texts.
 
     Parameters
@@ -59,7 +59,7 @@ class StoredTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class RowSearch:
     """How the rows are found that meet a condition.
 
     Parameters
@@ -80,7 +80,7 @@ class Search:
     nulls: bool = False
 
 
-def search_of(condition: ast.Expression | None, scope: Scope, position: int, table: StoredTable) -> Search:
+def search_of(condition: ast.Expression | None, scope: Scope, position: int, table: LoopTable) -> RowSearch:
     """Return how rows of a table, which stands at `position` in `scope`, are found; as `spdist.operators.finding`."""
     found = {one.attribute: one for one in equalities(condition, scope, position, catalog(False))}
     keyed = bool(table.key) and set(found) >= set(table.key)
@@ -88,10 +88,10 @@ def search_of(condition: ast.Expression | None, scope: Scope, position: int, tab
     used = [found[attribute] for attribute in index]
     rest = tuple(part for part in conjuncts(condition) if not any(part is one.condition for one in used))
     alone = not any(names_store(part, scope, position) for part in rest)
-    return Search(index, tuple(one.value for one in used), rest, keyed and table.null_keys and alone)
+    return RowSearch(index, tuple(one.value for one in used), rest, keyed and table.null_keys and alone)
 
 
-def membership_of(node: ast.In, scope: Scope, table: StoredTable) -> tuple[Scope, int, Search]:
+def membership_of(node: ast.In, scope: Scope, table: LoopTable) -> tuple[Scope, int, RowSearch]:
     """Return what the condition of ``in`` may name, the table's place in that, and how its rows are found."""
     inside = scope.with_table(Source(table.id, table.id, table.schema, "table"))
     position = len(inside.sources) - 1
@@ -104,13 +104,13 @@ class Tables:
 
     Parameters
     ----------
-    typed : mapping of str to StoredTable
+    typed : mapping of str to LoopTable
         Those that have a typed form.
     why : mapping of str to str
         Why the others have none.
     """
 
-    typed: Mapping[str, StoredTable]
+    typed: Mapping[str, LoopTable]
     why: Mapping[str, str]
 
     def without(self, why: Mapping[str, str]) -> Tables:
@@ -121,25 +121,25 @@ class Tables:
 
 def tables_of(checked: CheckedApp) -> Tables:
     """Return the tables of an app that queries name, with the indexes by which its queries look into them."""
-    typed: dict[str, StoredTable] = {}
+    typed: dict[str, LoopTable] = {}
     why: dict[str, str] = {}
     named = tables_named(checked.elements, set(checked.tables))
     for definition in checked.app.definitions:
         if not isinstance(definition, ast.TableDefinition) or definition.name not in named:
             continue
         key = keyed_attributes(definition, "PrimaryKey")
-        table = StoredTable(len(typed), definition.name, definition.schema, key)
+        table = LoopTable(len(typed), definition.name, definition.schema, key)
         reason = _without_form(definition, table)
         if reason:
             why[definition.name] = reason
         else:
             indexes = dict.fromkeys([key] if key else [])
             indexes |= dict.fromkeys(_searched(checked, table))
-            typed[definition.name] = StoredTable(table.number, table.id, table.schema, key, tuple(indexes))
+            typed[definition.name] = LoopTable(table.number, table.id, table.schema, key, tuple(indexes))
     return Tables(typed, why)
 
 
-def _without_form(definition: ast.TableDefinition, table: StoredTable) -> str:
+def _without_form(definition: ast.TableDefinition, table: LoopTable) -> str:
     """Return why a table has no typed form; nothing where it has one."""
     if ast.find_annotations(definition.annotations, "Store"):
         return f"the table '{table.id}', which is kept elsewhere"
@@ -153,7 +153,7 @@ def _without_form(definition: ast.TableDefinition, table: StoredTable) -> str:
     return ""
 
 
-def _searched(checked: CheckedApp, table: StoredTable) -> list[tuple[int, ...]]:
+def _searched(checked: CheckedApp, table: LoopTable) -> list[tuple[int, ...]]:
     """Return by which attributes queries look for rows of a table."""
     found = []
     for query in _queries(checked):

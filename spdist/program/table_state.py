@@ -12,8 +12,8 @@ from spdist.mapping.read_rows import ARROW, PYTHON
 from spdist.operators.base import Row
 from spdist.program.expressions import fits
 from spdist.program.running import Running
-from spdist.program.table_shape import StoredTable
-from spdist.program.table_text import COUNT, MOST, NEXT, REFUSED, Index, indexes_of
+from spdist.program.table_shape import LoopTable
+from spdist.program.table_text import COUNT, MOST, NEXT, REFUSED, TableIndex, indexes_of
 from spdist.program.window_state import key_numbers
 
 __all__ = ["FRESH_TABLE", "clear_table", "load_table", "row_nodes", "stored_table", "used_tables"]
@@ -22,7 +22,7 @@ __all__ = ["FRESH_TABLE", "clear_table", "load_table", "row_nodes", "stored_tabl
 FRESH_TABLE = (0, 0, (), 0)
 
 
-def load_table(running: Running, table: StoredTable, state: Any) -> None:
+def load_table(running: Running, table: LoopTable, state: Any) -> None:
     """Take over the rows of a table, which has none in the program.
 
     Raises
@@ -59,7 +59,7 @@ def _column(rows: list[Row], place: int, type: Type) -> Any:
     return pa.array(values, ARROW[type])
 
 
-def _load_index(running: Running, table: StoredTable, index: Index, count: int) -> None:
+def _load_index(running: Running, table: LoopTable, index: TableIndex, count: int) -> None:
     """Put the first rows, which are in the order of the table, into an index."""
     arrays, name = running.arrays, index.name
     words = numpy.zeros((count, index.width), numpy.int64)
@@ -88,13 +88,13 @@ def _load_index(running: Running, table: StoredTable, index: Index, count: int) 
         arrays[f"{name}_previous"][order[1:][same]] = order[:-1][same]
 
 
-def used_tables(running: Running) -> list[StoredTable]:
+def used_tables(running: Running) -> list[LoopTable]:
     """Return the tables that the program has."""
     tables = running.program.shape.tables.values()
     return [table for table in tables if f"{table.name}_info" in running.arrays]
 
 
-def row_nodes(running: Running, table: StoredTable) -> Any:
+def row_nodes(running: Running, table: LoopTable) -> Any:
     """Return the nodes of the rows of a table, in its order."""
     arrays, name = running.arrays, table.name
     order = numpy.empty(int(arrays[f"{name}_info"][COUNT]), numpy.int64)
@@ -103,7 +103,7 @@ def row_nodes(running: Running, table: StoredTable) -> Any:
     return order
 
 
-def stored_table(running: Running, table: StoredTable) -> Any:
+def stored_table(running: Running, table: LoopTable) -> Any:
     """Return the rows of a table as its operators have them; they are numbered anew."""
     arrays, name = running.arrays, table.name
     nodes, info = row_nodes(running, table), arrays[f"{name}_info"]
@@ -115,7 +115,7 @@ def stored_table(running: Running, table: StoredTable) -> Any:
     return [len(rows), int(info[REFUSED]), rows, int(info[MOST])]
 
 
-def clear_table(running: Running, table: StoredTable) -> None:
+def clear_table(running: Running, table: LoopTable) -> None:
     """Let a table have no rows."""
     arrays, name = running.arrays, table.name
     arrays[f"{name}_free"][:] = -1, 0

@@ -14,9 +14,9 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, Value, dtype_of, either
 from spdist.program.key_text import finds, seeks
 from spdist.program.parts import indent
-from spdist.program.table_shape import StoredTable
+from spdist.program.table_shape import LoopTable
 
-__all__ = ["COUNT", "META", "MOST", "NEXT", "REFUSED", "Index", "TableText", "indexes_of"]
+__all__ = ["COUNT", "META", "MOST", "NEXT", "REFUSED", "TableIndex", "TableText", "indexes_of"]
 
 #: Places of what is known of a table as a whole: how many rows there are, how many there were before some were deleted
 #: where those were more, the number of the next row, and how many were refused.
@@ -25,7 +25,7 @@ META = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class TableIndex:
     """An index.
 
     Parameters
@@ -66,12 +66,12 @@ def _sum(bits: list[str]) -> list[str]:
     return [" + ".join(bits) or "0"]
 
 
-def indexes_of(table: StoredTable) -> list[Index]:
+def indexes_of(table: LoopTable) -> list[TableIndex]:
     """Return the indexes of a table, that of its primary key first."""
     found = []
     for number, attributes in enumerate(table.indexes):
         unique = bool(table.key) and number == 0
-        found.append(Index(f"{table.name}_x{number}", attributes, unique, unique and table.null_keys))
+        found.append(TableIndex(f"{table.name}_x{number}", attributes, unique, unique and table.null_keys))
     return found
 
 
@@ -82,13 +82,13 @@ class TableText:
     ----------
     arrays : Arrays
         Where its arrays are declared.
-    table : StoredTable
+    table : LoopTable
         The table.
     name : callable
         Returns a name that the text does not have yet.
     """
 
-    def __init__(self, arrays: Arrays, table: StoredTable, name: Callable[[], str]) -> None:
+    def __init__(self, arrays: Arrays, table: LoopTable, name: Callable[[], str]) -> None:
         self.table = table
         self.indexes = indexes_of(table)
         #: What there must be a place for with each row that comes.
@@ -206,13 +206,13 @@ class TableText:
             *indent(lines),
         ]
 
-    def _key(self, index: Index, row: str) -> list[Value]:
+    def _key(self, index: TableIndex, row: str) -> list[Value]:
         return [self.value(place, row) for place in index.attributes]
 
-    def _number_of(self, index: Index, row: str, number: str) -> list[str]:
+    def _number_of(self, index: TableIndex, row: str, number: str) -> list[str]:
         return finds(self._arrays, index.name, self.room, index.words(self._key(index, row)), number)
 
-    def _enters(self, index: Index, row: str) -> list[str]:
+    def _enters(self, index: TableIndex, row: str) -> list[str]:
         """Return what puts a row into an index, among the others by their numbers."""
         name, number = index.name, self._name()
         without = index.without(self._key(index, row))
@@ -225,7 +225,7 @@ class TableText:
             f"    insert_by_time({lists}, {self._prefix}_number, {number}, {row})",
         ]
 
-    def _leaves(self, index: Index, row: str) -> list[str]:
+    def _leaves(self, index: TableIndex, row: str) -> list[str]:
         """Return what takes a row out of an index; a key without rows is forgotten."""
         name, number = index.name, self._name()
         release = f"release({name}_slots, {name}_keys, {name}_meta, {name}_after, {number}, {index.width})"

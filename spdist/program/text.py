@@ -33,7 +33,7 @@ from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.sequence_text import SequenceWriter
 from spdist.program.shape import Keyed, Query, Sessions, Shape
-from spdist.program.table_shape import StoredTable
+from spdist.program.table_shape import LoopTable
 from spdist.program.text_functions import TextFunction, text_function
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
 
@@ -249,7 +249,7 @@ class Writer:
         """Take note that an attribute of a source must not be null."""
         self._known.setdefault(origin[0], set()).add(origin[1])
 
-    def table(self, id: str) -> StoredTable | None:
+    def table(self, id: str) -> LoopTable | None:
         """Return a table of the program; None where it has none of that name."""
         return self._shape.tables.get(id)
 
@@ -316,25 +316,7 @@ class Writer:
         query = self._queries.setdefault(read.number, QueryText(read, keyed))
         if isinstance(read, Joined):
             return _query_writer(self, query, block, key).lines()
-        self.count(f"nodes {query.name}", block.most)
-        # Partial matches, and what waits for its batch, have been counted before they are results.
-        begun = block.most
-        if isinstance(read, Matched) and read.steps[0].optional:
-            begun = block.most + block.most
-            self.count(f"nodes {query.name}", block.most)
-        totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
-        if isinstance(read.window, Sessions):
-            for room in (f"groups {query.name}_s", f"ends {query.name}"):
-                self.count(room, block.most)
-        if read.timed:
-            asked = [block.most] * 2
-            if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
-                asked = [totals] * 2 * len(read.absences)
-            self.count(f"dues {query.name}", sum(asked, Most()))
-            self.count("timers", sum(asked, Most()))
-        # Groups without totals: an event may have one when it comes, and again when it leaves.
-        self.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
-        self.count(f"pairs {query.name}", totals)
+        _count(self, query, block)
         return _query_writer(self, query, block, key).lines()
 
     def count(self, room: str, most: Most) -> None:
@@ -390,6 +372,30 @@ class Writer:
             if block.stream in query.streams:
                 lines += self._query(query, keyed, keys.run, keys.key)
         return keys.lines(self._new_key(keyed, keys.key), lines)
+
+
+def _count(whole: Writer, query: QueryText, block: Block) -> None:
+    """Count the places of rooms that a query may use for these events."""
+    read = query.read
+    whole.count(f"nodes {query.name}", block.most)
+    # Partial matches, and what waits for its batch, have been counted before they are results.
+    begun = block.most
+    if isinstance(read, Matched) and read.steps[0].optional:
+        begun = block.most + block.most
+        whole.count(f"nodes {query.name}", block.most)
+    totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+    if isinstance(read.window, Sessions):
+        for room in (f"groups {query.name}_s", f"ends {query.name}"):
+            whole.count(room, block.most)
+    if read.timed:
+        asked = [block.most] * 2
+        if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
+            asked = [totals] * 2 * len(read.absences)
+        whole.count(f"dues {query.name}", sum(asked, Most()))
+        whole.count("timers", sum(asked, Most()))
+    # Groups without totals: an event may have one when it comes, and again when it leaves.
+    whole.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
+    whole.count(f"pairs {query.name}", totals)
 
 
 def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> QueryWriter:

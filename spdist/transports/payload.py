@@ -70,7 +70,7 @@ _PLAIN: dict[Type, type] = {
 }
 #: The column that only shares of payloads have.
 PLACE = "__place"
-#: Fewer rows are made at once: to keep them as columns costs more.
+#: Fewer are made rows when they come: to keep them as columns costs more.
 _FEW = 64
 _ALWAYS = {"__ts", "__order"}
 _OPTIONAL = {"__path", "__at", "__chunk", PLACE}

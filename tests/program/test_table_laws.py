@@ -8,12 +8,12 @@ from unittest.mock import patch
 
 import pytest
 
-from spdist.engine import programmed
+from spdist.engine import programmed_state
 from spdist.program import forgetting
 from spdist.program.change_text import ChangeText
 from spdist.program.compiler import interpreted
 from spdist.program.lookup_text import LookupText
-from spdist.program.table_text import Index, TableText
+from spdist.program.table_text import TableIndex, TableText
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of, drawn_table_app
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -71,11 +71,11 @@ def mutants() -> dict[str, Any]:
     assigned = ChangeText._assigned
 
     return {
-        "nulls in an index": patch.object(Index, "without", lambda self, values: ""),
+        "nulls in an index": patch.object(TableIndex, "without", lambda self, values: ""),
         "a changed key": patch.object(TableText, "changes", unmoved),
         "the order of set": patch.object(ChangeText, "_assigned", lambda self, output: assigned(self, output)[::-1]),
         "what stays": patch.object(ChangeText, "_staying", lambda self, output: set(self._search.index)),
-        "rows of before": patch.object(programmed, "load_tables", lambda running, elements: None),
+        "rows of before": patch.object(programmed_state, "_reload_tables", lambda running, elements, retire: None),
         "where nothing is found": patch.object(LookupText, "missing", lambda self, node: "False"),
         "conditions beside a key": patch.object(ChangeText, "_tested", lambda self, conditions, body: body),
         "null keys": patch.object(TableText, "found", unknown),
