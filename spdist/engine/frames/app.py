@@ -113,12 +113,14 @@ class FrameApp:
         parts = self._parts(batch, times, due)
         ahead = numpy.diff(due, prepend=self.hosted.clock)
         late = any(part.stamps is not None for part in parts.values())
-        # Late events of several streams, too: each fires what is due by its own time, and not by the clock.
-        if int(ahead.max()) > self._most_jump_ms or (late and len(parts) > 1):
-            self._one_by_one(parts, times)
-        else:
-            self._times = times
-            self.hosted.deliver_parts(parts)
+        self._times = times
+        jumps = int(ahead.max()) > self._most_jump_ms or (late and len(parts) > 1)
+        if jumps or not self.hosted.as_columns(parts):
+            # A late event fires what is due by its own time, and not by the clock.
+            if jumps or late:
+                self._one_by_one(parts, times)
+            else:
+                self.hosted.one_by_one(parts)
 
     def pass_time(self, to_ms: int | None = None) -> Iterator[Any]:
         """Let time pass to the last event of all shards, or to `to_ms`, and yield what comes out."""
