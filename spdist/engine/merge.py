@@ -39,8 +39,8 @@ __all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
 _LOWEST: Key = (NO_CLOCK, TIMER, b"")
-#: Runs of more events, or so many of them, are delivered together with those before them and no others.
-_JOINED = 1_000
+#: Runs of fewer events are delivered together, in lots of about so many events.
+_SMALL, _TOGETHER = 1_000, 20_000
 _TIMES = ("at", "order", "ts")
 _NONE = Events()
 #: So many events that wait one by one are looked through after each batch, whether they are a run.
@@ -135,11 +135,16 @@ def part_of(events: Events) -> StreamPart:
 def _joined(runs: Iterable[Events]) -> Iterator[Events]:
     """Yield runs that follow one another, small ones as one: to deliver a run costs as much as some events."""
     small: list[Events] = []
+    count = 0
     for run in runs:
-        small.append(run)
-        if sum(map(len, small[-2:])) > _JOINED or len(small) > _JOINED:
+        if small and (len(run) >= _SMALL or count >= _TOGETHER):
             yield Events.following(small)
-            small = []
+            small, count = [], 0
+        if len(run) >= _SMALL:
+            yield run  # its rows may be columns
+        else:
+            small.append(run)
+            count += len(run)
     if small:
         yield Events.following(small)
 

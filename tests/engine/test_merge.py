@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from spdist.engine import merge as module
 from spdist.engine.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
@@ -36,6 +39,15 @@ def test_one_channel_waits_for_nothing() -> None:
     merge.offer(("App.A", 0, "f"), events((10, 0), (20, 1), (20, 2)), NO_CLOCK)
     assert released(merge) == [(10, 0), (20, 1), (20, 2)]
     assert merge.frontier(0) == 20
+
+
+def test_runs_of_few_events_become_one_and_those_of_many_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SMALL", 3)
+    monkeypatch.setattr(module, "_TOGETHER", 4)
+    merge = playback(FED_A)
+    for size, begin in ((2, 0), (2, 2), (1, 4), (3, 5), (1, 8)):
+        merge.offer(("App.A", 0, "f"), events(*((10 + n, n) for n in range(begin, begin + size))), NO_CLOCK)
+    assert [run.order.tolist() for run in merge.runs()] == [[0, 1, 2, 3], [4], [5, 6, 7], [8]]
 
 
 def test_several_channels_wait_for_the_slowest_and_go_by_time_then_order() -> None:

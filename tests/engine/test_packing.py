@@ -249,3 +249,19 @@ def test_partitions_are_read_by_time() -> None:
     # 20 is late: it stays behind 30.
     assert together.at.tolist() == [10, 15, 30, 30, 20, 35, 40]
     assert min(together.at) > NO_CLOCK
+
+
+def test_an_event_whose_time_cannot_travel_takes_none_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = mapped(tmp_path, "STORE", map=setting(("k", "k"), ("v", "v")))
+    read = one._mapper.read
+
+    def own_times(value: Any, properties: Any, sent: int, lost: Any) -> Any:
+        return [
+            [(2**63 if row[1] == 1 else ts, row) for ts, row in chunk] for chunk in read(value, properties, sent, lost)
+        ]
+
+    monkeypatch.setattr(one._mapper, "read", own_times)
+    values = [json.dumps({"k": "a", "v": v}).encode() for v in range(3)]
+    (record,) = one.records(Messages.of(TOPIC, 0, [(n, n, value, None) for n, value in enumerate(values)]))
+    assert [row for *_, row in record.events or ()] == [("a", 0), ("a", 2)]
+    assert one.rejected == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spdist.errors import MappingError
 from spdist.language.types import Schema
 from spdist.transports.inlet import Chunk, SourceWriter
 from spdist.transports.payload import Payload
@@ -29,3 +30,16 @@ def test_single_events_are_as_those_of_larger_chunks(playback: bool) -> None:
     assert found == appended([*SINGLE, []])
     at = [5, 5, 9, 9] if playback else [7, 7, 7, 7]
     assert [event[:2] for _, events in found for event in events] == list(zip(at, range(4), strict=True))
+
+
+@pytest.mark.parametrize("chunk", [[(2**63, ("late",))], [(4, ("fits",)), (2**63, ("late",))]])
+def test_a_time_that_cannot_travel_takes_none_along(chunk: Chunk) -> None:
+    transport = MemoryTransport()
+    unfit: list[Chunk] = []
+    transport.ensure("T", 1)
+    writer = SourceWriter(transport, "T", 0, SCHEMA, playback=True)
+    with pytest.raises(MappingError, match="cannot travel"):
+        writer.append([SINGLE[0], chunk], 7)
+    kept = SourceWriter(transport, "T", 0, SCHEMA, playback=True, unfit=lambda one, _error: unfit.append(one))
+    assert kept.append([SINGLE[0], chunk, SINGLE[2]], 7) == 2
+    assert unfit == [chunk]
