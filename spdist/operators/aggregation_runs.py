@@ -16,7 +16,7 @@ import numpy
 
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.aggregation_buckets import Groups
-from spdist.operators.aggregation_columns import OFTEN, ByStart, GroupColumns, Layout, Numbering, plain
+from spdist.operators.aggregation_columns import OFTEN, ByStart, GroupColumns, Layout, Numbering, Slot, plain
 from spdist.operators.aggregation_order import GroupOrder
 from spdist.operators.at_once import Settling
 from spdist.operators.base import Timer, VirtualClock
@@ -168,6 +168,47 @@ class AggregationRuns(Settling):
             places, left, most = places[~own], left[~own], most - 1
 
     # Buckets.
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the slots that are columns."""
+        return [place for place, slot in enumerate(self._layout.slots) if isinstance(slot, Slot)]
+
+    def put(self, opened: Mapping[int, tuple[list[Any], list[Any]]], now: int) -> bool:
+        """Have these groups be what is open in the finest duration, and all that is open columns, where that can be.
+
+        Parameters
+        ----------
+        opened : mapping of int to tuple
+            Keys, and a column for each of `places`, by the start of the bucket.
+        now : int
+            The clock, ms.
+
+        Returns
+        -------
+        bool
+            Whether they are; else what is open in the finest duration must be put in its place.
+        """
+        groups = sum(len(keys) for keys, _ in opened.values())
+        if min(now, *opened) <= _EARLIEST or max(now, *opened) >= _LATEST:
+            return False
+        slots = self._layout.columns
+        if not all(slot.takes(column) for _, own in opened.values() for slot, column in zip(slots, own, strict=True)):
+            return False
+        if not self._is_worth_while(groups, 0):
+            return False
+        finest = self._buckets.open[0]
+        for bucket in finest.values():
+            if isinstance(bucket, GroupColumns):
+                self._numbering.leave(bucket)
+        finest.clear()
+        if not self._go_over():
+            return False
+        known = self._numbering.keys
+        made = {at: GroupColumns(self._layout, known, known.add(keys), own) for at, (keys, own) in opened.items()}
+        self._buckets.open[0] = dict(made)
+        self._forget()
+        return True
 
     def bucket(self) -> GroupColumns:
         """Return an open bucket without groups."""

@@ -14,6 +14,7 @@ from spdist.mapping.read_rows import ARROW
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.aggregation_buckets import Groups
 from spdist.operators.aggregation_columns import plain
+from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.program.bucket_shape import COUNT, DIRTY, END, HIGH, LENGTH, LOW, Bucketed
 from spdist.program.bucket_text import FAR
 from spdist.program.key_words import real_key, real_values, words_of
@@ -70,8 +71,6 @@ class LoopBuckets:
     def load(self) -> None:
         """Take over what the operators have."""
         of, open = self.aggregation, self._array("open")
-        if of.runs is not None:
-            of.runs.settle()
         self._known = opened = of.open[0]
         self._far = {start: groups for start, groups in opened.items() if of.by_time and not -FAR < start < FAR}
         self._clear()
@@ -133,25 +132,52 @@ class LoopBuckets:
 
     # To the operators.
 
-    def bring(self) -> None:
-        """Have the operators know all that was added."""
-        open = self._array("open")
-        if open[DIRTY]:
-            open[DIRTY] = 0
-            self.aggregation.open[0] = self._known = {**self._known, **self._stored(), **self._far}
-            self.aggregation.changed()
+    def close(self, now: int) -> None:
+        """Have the operators close the buckets that have ended at `now`, ms."""
+        self.bring(closing=True)
+        self.aggregation.roll(now)
+
+    def bring(self, closing: bool = False) -> None:
+        """Have the operators know all that was added: as columns where they have those, or close buckets with many."""
+        of, open = self.aggregation, self._array("open")
+        if not open[DIRTY]:
+            return
+        open[DIRTY] = 0
+        runs = of.runs
+        columns = None if runs is None or self._far or not (runs.ahead or closing) else self._columns_of(runs)
+        if runs is None or columns is None or not runs.put(columns, of.clock.now):
+            if runs is not None:
+                runs.settle()
+            of.open[0] = {**self._known, **self._stored(), **self._far}
+        self._known = of.open[0]
+        of.changed()
+
+    def _columns_of(self, runs: AggregationRuns) -> dict[int, tuple[list[Any], list[Any]]] | None:
+        """Return keys and columns of slots by the start of the bucket; None where a value is null."""
+        count, starts = self.groups, self._starts()
+        nulls = (self._array(f"s{n}_n")[:count] for n, (slot, _) in enumerate(self._columns) if slot.kind != "count")
+        if any(null.any() for null in nulls):
+            return None
+        keys, columns = self._keys(), [self._array(f"s{n}")[:count] for n in runs.places]
+        made = {}
+        for start in dict.fromkeys(starts.tolist()):
+            own = numpy.flatnonzero(starts == start)
+            made[start] = [keys[place] for place in own.tolist()], [column[own] for column in columns]
+        return made
+
+    def _starts(self) -> Any:
+        """Return the start of the bucket of each group."""
+        if not self.aggregation.by_time:
+            return numpy.full(self.groups, self.aggregation.starts[0])
+        return self._array("k_keys")[: self.groups * self._adds.width : self._adds.width]
 
     def entered(self, start: int, end: int) -> None:
         """Take note which bucket the operators have added an event to."""
         self._entered = (start, end) if -FAR < start < FAR else (0, 0)
 
     def _stored(self) -> dict[int, Groups]:
-        keys, slots = self._keys(), self._slots()
-        if not self.aggregation.by_time:
-            return {self.aggregation.starts[0]: dict(zip(keys, slots, strict=True))}
         made: dict[int, Groups] = {}
-        starts = self._array("k_keys")[: self.groups * self._adds.width : self._adds.width].tolist()
-        for start, key, own in zip(starts, keys, slots, strict=True):
+        for start, key, own in zip(self._starts().tolist(), self._keys(), self._slots(), strict=True):
             made.setdefault(start, {})[key] = own
         return made
 

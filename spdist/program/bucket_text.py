@@ -100,30 +100,26 @@ class AddWriter:
         return lines
 
     def _called(self, failed: str) -> list[str]:
-        """Return what calls the operators with an event that is not to be added to an open bucket here."""
+        """Return what has the operators close buckets, and calls them with an event that is not to be added here."""
         open, block = self._open, self._block
-        tests, lines = [f"now >= {open}[{END}]"], list[str]()
-        if self._plan.by is not None:
-            time = self._attribute(self._plan.by)
-            tests.append(time.null)
-            leaves = f"not {open}[{LOW}] <= {time.text} < {open}[{HIGH}]"
-            lines = [
-                f"elif {leaves} and {open}[{LENGTH}] > 0 and {-FAR} < {time.text} < {FAR}:",
-                f"    {open}[{LOW}] = {time.text} - {time.text} % {open}[{LENGTH}]",
-                f"    {open}[{HIGH}] = {open}[{LOW}] + {open}[{LENGTH}]",
-                f"elif {leaves}:",
-                "    apart = True",
-            ]
+        call = f"{failed} = called(callback, {self._number}, {block.begin}, {block.end})"
+        lines = [
+            f"if now >= {open}[{END}]:",
+            *indent([*self._tells, "shared[PICKED] = 0", call, f"if {failed} != 0:", "    break"]),
+        ]
+        if self._plan.by is None:
+            return lines
+        time = self._attribute(self._plan.by)
         return [
-            "apart = False",
-            f"if {' or '.join(tests)}:",
-            "    apart = True",
             *lines,
+            f"apart = {time.null}",
+            f"if not apart and not {open}[{LOW}] <= {time.text} < {open}[{HIGH}]:",
+            f"    apart = {open}[{LENGTH}] == 0 or not {-FAR} < {time.text} < {FAR}",
+            "    if not apart:",
+            f"        {open}[{LOW}] = {time.text} - {time.text} % {open}[{LENGTH}]",
+            f"        {open}[{HIGH}] = {open}[{LOW}] + {open}[{LENGTH}]",
             "if apart:",
-            *indent(self._tells),
-            f"    {self.site.picked}[0] = {self._event}",
-            "    shared[PICKED] = 1",
-            f"    {failed} = called(callback, {self._number}, {block.begin}, {block.end})",
+            *indent([*self._tells, f"{self.site.picked}[0], shared[PICKED] = {self._event}, 1", call]),
             f"    if {failed} != 0:",
             "        break",
             "    continue",

@@ -51,7 +51,7 @@ _FEW = 16
 #: After so many events it is looked whether calls cost more than the program saves. What a typed query over a source
 #: saves for each event is counted as 1; then a call costs 2, and what comes back 14 (measured).
 _LOOKED_AT, _CALL, _BACK = 20_000, 2, 14
-#: So many groups of an open bucket cost 1 to bring to the operators (measured).
+#: So many groups of an open bucket cost 1 to bring to the operators, about.
 _GROUPS = 2
 
 
@@ -304,9 +304,12 @@ class MixedRunning(Running):
         added = self.added.get(site.element)
         if added is not None:
             self._cost += added.groups // _GROUPS
-            added.bring()
+            if arrivals:
+                added.bring()
         try:
-            if len(arrivals) == 1:
+            if added is not None and not arrivals:
+                added.close(self._shared[NOW])
+            elif len(arrivals) == 1:
                 one(*arrivals[0])
             else:
                 many(arrivals)

@@ -11,7 +11,7 @@ from spdist.operators.aggregation import Aggregation
 from spdist.operators.aggregation_columns import plain
 from tests.program.drawn_apps import STREAM, drawn_condition, drawn_events
 
-__all__ = ["ADDED", "drawn_aggregation_app", "seen", "timed_events"]
+__all__ = ["ADDED", "SUMMED", "drawn_aggregation_app", "seen", "timed_events"]
 
 _NUMBERS = ("price", "rate", "volume", "total")
 _ATTRIBUTES = ("sym", "kind", *_NUMBERS, "ok")
@@ -37,6 +37,16 @@ define aggregation B from S[volume > 0 or ok] select kind, min(price) as a, dist
 as c, price as d, sum(rate) as e, count() as f group by kind, ok aggregate every sec...min;
 from S[volume > 1] as X join B within 0L, 9999999999999L per 'sec' select X.sym as s, B.kind as k, B.f as f
 insert into Out;
+from S#window.length(2) select sym, sum(volume) as v insert into Out2;
+"""
+#: What operators have as columns, too, where there are no nulls.
+SUMMED = f"""{STREAM}
+define aggregation A from S select sym, avg(price) as a, sum(total) as b, count() as c, max(volume) as d group by sym
+aggregate by total every sec...hour;
+define aggregation B from S select volume, sym, sum(rate) as a, min(total) as b group by volume, sym
+aggregate every sec...min;
+from S[volume > 1] as X join B on X.sym == B.sym and X.volume == B.volume within 0L, 9999999999999L per 'sec'
+select X.sym as s, B.volume as k, B.a as f insert into Out;
 from S#window.length(2) select sym, sum(volume) as v insert into Out2;
 """
 

@@ -10,11 +10,12 @@ import pytest
 
 from spdist.facade import explain
 from spdist.operators.aggregation import Aggregation
+from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.program import forgetting, mixed
 from spdist.program.bucket_state import LoopBuckets
 from spdist.program.bucket_text import AddWriter
 from spdist.program.compiler import interpreted
-from tests.program.aggregation_apps import ADDED, drawn_aggregation_app, seen, timed_events
+from tests.program.aggregation_apps import ADDED, SUMMED, drawn_aggregation_app, seen, timed_events
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_mixed_laws import started
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -41,6 +42,19 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert added > 15
+
+
+def test_what_operators_have_as_columns_they_are_given_as_columns() -> None:
+    put, made = AggregationRuns.put, []
+
+    def noted(self: AggregationRuns, *given: Any) -> bool:
+        made.append(put(self, *given))
+        return made[-1]
+
+    with patch.object(AggregationRuns, "put", noted):
+        for seed in range(6):
+            alike(checked_app(SUMMED), Random(seed), interpreted, 20, True, timed_events, seen)
+    assert 40 < sum(made) < len(made)
 
 
 def test_texts_that_nobody_knows_any_more_are_forgotten() -> None:

@@ -14,7 +14,7 @@ from spdist.program.compiler import Compiled, Compiling
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.aggregation_apps import ADDED, seen, timed_events
+from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
 from tests.program.chosen_apps import (
     ARRANGED,
     CHUNKS,
@@ -139,8 +139,9 @@ def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
 
 
 def test_a_compiled_program_adds_the_same_to_aggregations() -> None:
-    for seed in range(6):
-        alike(checked_app(ADDED), Random(seed), compiled, steps=40, events_of=timed_events, look=seen)
+    for app, whole in ((ADDED, False), (SUMMED, True)):
+        for seed in range(4):
+            alike(checked_app(app), Random(seed), compiled, 40, whole, timed_events, seen)
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:
